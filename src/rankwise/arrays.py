@@ -1,4 +1,4 @@
-"""Types of arrays, and functions of ragged rows."""
+"""Types of arrays and of dictionaries, and functions of ragged rows."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -13,6 +13,11 @@ Column = NDArray[Any]
 """Values of any type."""
 Ids = NDArray[Any]
 """Ids of queries, documents, users or items: integers or strings."""
+
+Json = dict[str, Any]
+"""An object of JSON or TOML, read from a file or to be written to one."""
+Keywords = dict[str, Any]
+"""Settings by name, to be passed on: parameters of a ranker, options of a reader or of another library."""
 
 NONE = np.empty(0)
 """A column that is absent."""

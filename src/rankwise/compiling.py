@@ -25,7 +25,7 @@ from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
 from rankwise import caches
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 
 FUSED: Final = frozenset({"contract"})
 """Fast-math flags that allow fused multiply-add; a function without flags takes its caller's."""

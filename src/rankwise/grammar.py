@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check, syntax
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 from rankwise.syntax import Call, Chain, Constant, Items, Name, Node
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {

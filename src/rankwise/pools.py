@@ -11,7 +11,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
 from rankwise import check, registry
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 
 
 @contextlib.contextmanager

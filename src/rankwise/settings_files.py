@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankwise import check
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 
 MOST_BYTES = 2**20
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rankwise import check, files, settings_files, user_code
+from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.checkpoints import fingerprint

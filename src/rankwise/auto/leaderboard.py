@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from rankwise.arrays import Json, Keywords
 from rankwise.auto.choice import Candidate, behind, differences
 from rankwise.evaluation import tables
 from rankwise.evaluation.significance import wins_ties_losses
-from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     import polars as pl

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.evaluation.verdict import listed
-from rankwise.plain import Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import extra, installed, ranker_class
 from rankwise.rankers.trees import monotone

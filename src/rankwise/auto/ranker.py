@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import caches, check
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.auto import kept, portfolio
 from rankwise.auto.blending import blends
 from rankwise.auto.budget import Budget
@@ -22,7 +22,6 @@ from rankwise.evaluation.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rankwise.arrays import Json, Keywords
 from rankwise.auto import blending
 from rankwise.auto.budget import OVER, Budget, longest
 from rankwise.auto.choice import NETS, TREES, Candidate
@@ -13,7 +14,6 @@ from rankwise.auto.progress import Moment, Report
 from rankwise.auto.speed import microseconds
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged

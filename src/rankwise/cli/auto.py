@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.evaluation.evaluation import Evaluation

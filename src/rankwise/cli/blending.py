@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise import check
-from rankwise.plain import Json, Keywords
+from rankwise.arrays import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
+from rankwise.arrays import Json, Keywords
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.command import Group, register
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

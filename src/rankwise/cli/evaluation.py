@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
+from rankwise.arrays import Json, Keywords
 from rankwise.cli import folds as cross_validation
 from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.folds import DEFAULT_METRICS
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

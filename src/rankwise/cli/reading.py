@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.cli import inputs, options, screen
 from rankwise.data.columns import COLUMNS, roles
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.cli import inputs, options, outputs, screen
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     import polars as pl

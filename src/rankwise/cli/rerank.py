@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankwise.arrays import Json
 from rankwise.cli import inputs, options, outputs, screen, texts
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluation import summary
 from rankwise.cli.folds import DEFAULT_METRICS
 from rankwise.cli.rerank_training import Device, train
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker

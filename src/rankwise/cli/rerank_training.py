@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rankwise import check
+from rankwise.arrays import Json, Keywords
 from rankwise.cli import inputs, options, outputs, screen, texts
-from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.evaluation.tables import Table

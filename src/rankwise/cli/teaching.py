@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.cli.reading import Reading
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.cli import inputs, options
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from rankwise import check
+from rankwise.arrays import Json, Keywords
 from rankwise.cli import blending, inputs, options, outputs, screen, teaching
 from rankwise.cli import folds as cross_validation
 from rankwise.cli.reading import Reading, reads_data
-from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, part_of
-from rankwise.plain import Keywords
+from rankwise.arrays import Column, Keywords, part_of
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

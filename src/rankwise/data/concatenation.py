@@ -6,13 +6,12 @@ from typing import cast, overload
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Ids, offsets_of
+from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.data import columns
 from rankwise.data.categories import Values, join, translation
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import translate
 from rankwise.data.interactions.lists import Interactions
-from rankwise.plain import Keywords
 from rankwise.sparse import stacked
 
 _RATED = ("error", "first", "last", "max")

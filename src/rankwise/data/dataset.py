@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, read_only_view, rows_of
+from rankwise.arrays import Column, Ids, Keywords, read_only_view, rows_of
 from rankwise.data import columns
 from rankwise.data.categories import Values, lists
 from rankwise.data.columns import Changes, Columns, NamedColumns, Roles
 from rankwise.data.tables import Table
-from rankwise.plain import Keywords
 from rankwise.sparse import is_sparse
 
 if TYPE_CHECKING:

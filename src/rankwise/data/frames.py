@@ -14,14 +14,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Offsets, together
+from rankwise.arrays import Column, Ids, Keywords, Offsets, together
 from rankwise.data import columns, leakage
 from rankwise.data.categories import Values
 from rankwise.data.columns import DataColumn, Names
 from rankwise.data.tables import Table
 from rankwise.data.tables.features import CategoryLists, category_lists, matrix, of_values
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset

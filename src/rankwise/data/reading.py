@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.data import compressed
 from rankwise.data.catalog.entry import KEYS, Entry
 from rankwise.data.catalog.load import Parts, load_dataset, set_entry
@@ -22,7 +23,6 @@ from rankwise.data.letor.reader import read_letor
 from rankwise.data.letor.writer import write_letor
 from rankwise.data.tables import csv, parquet
 from rankwise.files import is_device
-from rankwise.plain import Keywords
 
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
 _HEAD = 1 << 16  # bytes by which a format is recognised

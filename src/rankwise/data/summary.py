@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Ids
+from rankwise.arrays import Ids, Json
 from rankwise.compiling import kernel
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Json
 
 _FEW_LABELS = 20
 _BINS = 10

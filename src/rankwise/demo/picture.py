@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankwise.arrays import Keywords
 from rankwise.demo.rankers import BUILT_IN, OURS
 from rankwise.demo.result import HEADLINE, Demonstration
 from rankwise.evaluation import tables
 from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
 from rankwise.evaluation.verdict import p_value
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

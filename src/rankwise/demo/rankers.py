@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from rankwise.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.demo.result import HEADLINE
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.rankers.trees.lightgbm import LightGBMRanker

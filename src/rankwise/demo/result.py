@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise._version import __version__
+from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.demo.search import Search

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from rankwise.arrays import Json
 from rankwise.demo.rankers import OBJECTIVES, SETTINGS
 from rankwise.demo.result import HEADLINE, METRICS, Demonstration
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

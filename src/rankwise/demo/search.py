@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.demo.result import HEADLINE, METRICS
 from rankwise.evaluation import tables
-from rankwise.plain import Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.auto.leaderboard import Leaderboard

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
 from rankwise.evaluation import tables
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     import polars as pl

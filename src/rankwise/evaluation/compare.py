@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.evaluation import significance
 from rankwise.evaluation.comparison import TESTS, Comparison, Pair
 from rankwise.evaluation.pairing import Paired, System, pair
 from rankwise.evaluation.systems import Evaluated
-from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.evaluation import significance, tables
 from rankwise.evaluation.evaluation import WEIGHTED, varies
 from rankwise.evaluation.figures.comparisons import plot_differences, plot_means
 from rankwise.evaluation.pairing import Paired
 from rankwise.evaluation.titles import Titles, titles_of
 from rankwise.metrics.base import weighted_mean
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, user_code
-from rankwise.arrays import Array, Ids, comparable, rows_of
+from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.cross_validation import CrossValidation
 from rankwise.evaluation.fold_parts import Fold, fold_list
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load

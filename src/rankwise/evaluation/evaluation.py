@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Ids, read_only_view
+from rankwise.arrays import Ids, Json, read_only_view
 from rankwise.compiling import kernel
 from rankwise.evaluation import significance, tables
 from rankwise.evaluation.titles import Titles, canonical, find, titles_of
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.plain import Json
 from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Ids
+from rankwise.arrays import Array, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened
-from rankwise.plain import Json
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import in_from_frame, is_frame
 from rankwise.sparse import dense

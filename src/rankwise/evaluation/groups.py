@@ -4,13 +4,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import tables
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.moments import Moments
 from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
-from rankwise.plain import Json
 
 _TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to merit"}
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, offsets_of
+from rankwise.arrays import Array, Json, Keywords, offsets_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.groups import GroupExposure, GroupMoments
@@ -24,7 +24,6 @@ from rankwise.evaluation.titles import Titles
 from rankwise.metrics.base import Metric
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.plackett_luce.draws import sample
-from rankwise.plain import Json, Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

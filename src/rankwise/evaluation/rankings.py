@@ -10,11 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.data.categories import Values, join
 from rankwise.data.compressed import read_bytes, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
-from rankwise.plain import Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 

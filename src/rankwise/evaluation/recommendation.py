@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, offsets_of, places, row_blocks
+from rankwise.arrays import Ids, Keywords, offsets_of, places, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
@@ -18,7 +18,6 @@ from rankwise.evaluation.systems import Model
 from rankwise.evaluation.tables import count
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.plain import Keywords
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 

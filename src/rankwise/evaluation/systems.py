@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Floats
+from rankwise.arrays import Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.trec import Run, is_qrels, is_run, judge, scores_of_run
-from rankwise.plain import Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Schema, is_frame

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.experiments.methods import method
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
 from rankwise.metrics import MetricLike, expression, metric
-from rankwise.plain import Keywords
 from rankwise.tuning import spaces
 
 CURVES = ("train", "valid", "test", "bound")

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankwise import check, grammar, registry, user_code
+from rankwise.arrays import Keywords
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import makers, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.plain import Keywords
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blended import blended

@@ -14,9 +14,9 @@ from pathlib import Path
 import polars as pl
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.experiments.schema import CURVES, DOCUMENTS, QUERIES, together
 from rankwise.files import replacing
-from rankwise.plain import Json
 
 FRAMES = {"queries": QUERIES, "curves": CURVES, "documents": DOCUMENTS}
 """The frames that a file may hold, with the columns that each has at least."""

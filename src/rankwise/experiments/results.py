@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.experiments import packing, summary
 from rankwise.experiments.published import figures
 from rankwise.experiments.running.store import Store
@@ -24,7 +25,6 @@ from rankwise.experiments.schema import (
     empty,
     together,
 )
-from rankwise.plain import Json
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""

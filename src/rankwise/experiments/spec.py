@@ -11,11 +11,11 @@ from importlib.resources.abc import Traversable
 from typing import get_type_hints
 
 from rankwise import check, settings_files, user_code
+from rankwise.arrays import Json, Keywords
 from rankwise.experiments.keys import checked
 from rankwise.experiments.methods import Method, method
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.plain import Json, Keywords
 from rankwise.settings_files import Settings
 
 FORMAT = 1

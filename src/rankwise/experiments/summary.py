@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.arrays import Json
 from rankwise.evaluation import significance, tables
 from rankwise.experiments.judging.comparisons import alpha, comparison, letters_of, measured, places
 from rankwise.experiments.judging.verdicts import MARGIN, Verdict, verdicts
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     from rankwise.evaluation.comparison import Comparison

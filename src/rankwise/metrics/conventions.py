@@ -11,12 +11,12 @@ from dataclasses import fields
 from typing import Any
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG, RBP
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.plain import Keywords
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""

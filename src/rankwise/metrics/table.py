@@ -6,13 +6,13 @@ from dataclasses import fields, replace
 from typing import Any, overload
 
 from rankwise import check, grammar, registry
+from rankwise.arrays import Keywords
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.plain import Keywords
 
 MetricLike = str | Metric | MetricFunction
 """An expression, a metric, or a custom function."""

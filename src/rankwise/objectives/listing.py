@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rankwise import check, grammar, registry
+from rankwise.arrays import Keywords
 from rankwise.files import replacing
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.plain import Keywords
 
 INSIDE = "as inside"
 """The value of a wrapper's flag that is that of the objective inside."""

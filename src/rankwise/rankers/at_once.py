@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, learned
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State

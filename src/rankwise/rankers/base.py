@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, registry, user_code
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
@@ -19,7 +19,6 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import argument_names, inputs, learned, storage, table
 from rankwise.rankers.at_once import METRICS, TrainedAtOnce, trains_at_once
 from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, part_of, together
+from rankwise.arrays import Array, Column, Ids, Keywords, part_of, together
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
-from rankwise.plain import Keywords
 from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.plain import Json
+from rankwise.arrays import Json
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Floats
+from rankwise.arrays import Floats, Json, Keywords
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
 from rankwise.data.columns import reading_arguments
@@ -23,7 +23,6 @@ from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.data.tables import Table
-from rankwise.plain import Json, Keywords
 
 Documents = RankingDataset | ArrayLike | Table
 """What can be scored: a data set, a matrix or a table of features."""

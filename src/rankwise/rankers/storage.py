@@ -27,8 +27,7 @@ import numpy as np
 
 from rankwise import check, files
 from rankwise._version import __version__
-from rankwise.arrays import Column
-from rankwise.plain import Json
+from rankwise.arrays import Column, Json
 
 DESCRIPTION = "rankwise.json"
 FORMAT = 1

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise import check, registry
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:

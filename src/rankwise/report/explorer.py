@@ -17,8 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.arrays import Column, offsets_of
-from rankwise.plain import Json
+from rankwise.arrays import Column, Json, offsets_of
 from rankwise.report.view import View
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
 from rankwise.metrics.orderings import LINEAR, Distribution, Orderings, distribution
 from rankwise.objectives.table import objective
 from rankwise.objectives.wrappers.bounded import bounded, metric_orderings
-from rankwise.plain import Json
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rankwise._version import __version__
+from rankwise.arrays import Keywords
 from rankwise.evaluation import tables
-from rankwise.plain import Keywords
 from rankwise.report.view import View
 
 _TOLD = ("title", "claim", "methods", "quick", "cost")

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from rankwise.arrays import Keywords
 from rankwise.evaluation.significance import FEWEST
 from rankwise.experiments.published import claims
-from rankwise.plain import Keywords
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View, student

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.base import objective_expression
 from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training

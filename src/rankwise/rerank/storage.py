@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rankwise import check, files
-from rankwise.plain import Json
+from rankwise.arrays import Json
 from rankwise.rankers import storage
 
 NAME = "reranker"

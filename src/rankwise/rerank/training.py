@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from rankwise import check, user_code
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
-from rankwise.plain import Json
 from rankwise.rankers.base import objective_expression
 from rankwise.rankers.nets.learner import torch_threads
 from rankwise.rankers.nets.processes import usable_device

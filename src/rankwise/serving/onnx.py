@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise._version import __version__
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.serving.source import Source, Written
 

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from rankwise import check
+from rankwise.arrays import Json, Keywords
 from rankwise.data.interactions.lists import Interactions
 from rankwise.evaluation import tables
 from rankwise.evaluation.compare import compare
@@ -17,7 +18,6 @@ from rankwise.evaluation.recommendation import evaluate_interactions
 from rankwise.evaluation.tables import Table
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.factorization.presets import FULL_CATALOGUE
 from rankwise.rankers.recommenders.base import Recommends
 from rankwise.rankers.table import recommender_class

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check, settings_files
 from rankwise._version import __version__
+from rankwise.arrays import Json, Keywords
 from rankwise.evaluation import tables
 from rankwise.files import replacing
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.table import built, ranker_class
 from rankwise.rankers.trees import monotone

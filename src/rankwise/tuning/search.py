@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rankwise import check, user_code
+from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, expression
 from rankwise.metrics import metric as find_metric
@@ -12,7 +13,6 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.stochastic import stochastic
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
 from rankwise.rankers.training.checkpoints import fingerprint

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from rankwise import check, grammar
+from rankwise.arrays import Keywords
 from rankwise.objectives.base import Objective, Sum
-from rankwise.plain import Keywords
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rankwise import check, settings_files
+from rankwise.arrays import Keywords
 from rankwise.data.catalog.download import Archive
 from rankwise.data.columns import roles
 from rankwise.data.compressed import FORMATS, by_name
-from rankwise.plain import Keywords
 from rankwise.settings_files import Settings
 
 PARTS = ("train", "valid", "test")

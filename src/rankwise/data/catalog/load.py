@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, overload
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import fetch
 from rankwise.data.catalog.entry import PARTS, Entry, describe, in_toml
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from rankwise.data.interactions.lists import Interactions

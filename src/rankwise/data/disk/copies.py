@@ -21,10 +21,9 @@ from typing import IO, Any
 import numpy as np
 
 from rankwise import files
-from rankwise.arrays import Column, Offsets, offsets_of
+from rankwise.arrays import Column, Json, Offsets, offsets_of
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Json
 
 _BLOCK = 1 << 16
 _BLOCKS = 256

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.data import compressed, frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import mapped
@@ -22,7 +23,6 @@ from rankwise.data.letor.text import Sizes, files_of
 from rankwise.data.reading import format_of_data
 from rankwise.data.tables.features import category_lists, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
-from rankwise.plain import Keywords
 
 
 def open_data(path: str | Path, *, folder: str | Path | None = None, block: int = BLOCK, **options: Any) -> DiskDataset:

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, offsets_of, read_only, rows_of
+from rankwise.arrays import Ids, Keywords, offsets_of, read_only, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions import parts
 from rankwise.data.interactions.negatives import EVERY, Rated, UserLists, draw_lists
 from rankwise.data.interactions.parts import Flags, Part, Share, Times
-from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

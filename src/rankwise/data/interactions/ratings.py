@@ -10,14 +10,13 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, offsets_of
+from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.interactions.times import times_of
 from rankwise.data.tables import Table
 from rankwise.data.tables.csv import TextTable, header_of, parse
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy
-from rankwise.plain import Keywords
 
 SPELLINGS = {
     "user": ("user", "userid", "uid"),

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from rankwise.arrays import Column, offsets_of
+from rankwise.arrays import Column, Keywords, offsets_of
 from rankwise.compiling import kernel
 from rankwise.data.letor.decimals import is_digit
-from rankwise.plain import Keywords
 
 _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24

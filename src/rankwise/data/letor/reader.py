@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column
+from rankwise.arrays import Column, Keywords
 from rankwise.data.compressed import open_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing, GrowingIds, GrowingMatrix, GrowingRows, NotUtf8Error
 from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
-from rankwise.plain import Keywords
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python

@@ -9,6 +9,7 @@ from typing import Any, Unpack, cast
 import polars as pl
 
 from rankwise import check, threads
+from rankwise.arrays import Json, Keywords
 from rankwise.data import columns, frames
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.columns import Roles
@@ -16,7 +17,6 @@ from rankwise.data.compressed import TABLES, is_known
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import checksum
 from rankwise.files import replacing
-from rankwise.plain import Json, Keywords
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.evaluation import tables
 from rankwise.evaluation.breakdown import shortened
 from rankwise.evaluation.significance import RESAMPLED, wins_ties_losses
 from rankwise.files import replacing
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.evaluation import tables
 from rankwise.evaluation.breakdown import MISSING, digits_for, other_features, shortened
 from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

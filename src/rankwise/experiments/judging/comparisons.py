@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise.arrays import Keywords
 from rankwise.evaluation import tables
 from rankwise.evaluation.compare import compare
 from rankwise.evaluation.evaluation import Evaluation
 from rankwise.experiments.running.protocols import POOLED
 from rankwise.experiments.schema import KEY
-from rankwise.plain import Keywords
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,8 +20,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.experiments.schema import PUBLISHED
-from rankwise.plain import Json
 
 if TYPE_CHECKING:
     import polars as pl

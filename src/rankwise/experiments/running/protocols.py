@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.data.clicks import CLICK_PROBABILITIES, simulate_clicks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.perturb import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
 from rankwise.experiments.running.sources import Source
-from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

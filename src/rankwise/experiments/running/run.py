@@ -11,6 +11,7 @@ import numpy as np
 
 from rankwise import check, files, registry
 from rankwise._version import __version__
+from rankwise.arrays import Json
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.running import provenance
 from rankwise.experiments.running.cells import cells_of
@@ -20,7 +21,6 @@ from rankwise.experiments.running.trial import Cell, compute
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
-from rankwise.plain import Json
 from rankwise.pools import check_portable, cluster, processes, without_interrupts
 from rankwise.rankers.table import installed
 from rankwise.threads import thread_count

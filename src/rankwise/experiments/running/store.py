@@ -15,9 +15,9 @@ from pathlib import Path
 import polars as pl
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.data.tables import checksum as sealed
 from rankwise.files import replacing
-from rankwise.plain import Json
 
 TRIALS = "trials"
 _ABOUT = "rankwise"  # the key of Parquet's metadata

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
@@ -29,7 +29,6 @@ from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.exhausted import NothingLearnedError
 from rankwise.threads import use_threads

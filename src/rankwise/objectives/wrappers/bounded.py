@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets
+from rankwise.arrays import Array, Keywords, Offsets
 from rankwise.metrics.orderings import Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives, Lists, Values
@@ -16,7 +16,6 @@ from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.bounds import BoundMaps, bounds
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
-from rankwise.plain import Keywords
 from rankwise.stream import Stream
 
 _METHODS = ("min_max", "expectation", "expectation_max", "distribution")

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check, user_code
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.base import Ranker

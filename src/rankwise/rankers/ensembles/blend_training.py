@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.metrics import Metric
-from rankwise.plain import Json
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics.base import weighted_mean
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions

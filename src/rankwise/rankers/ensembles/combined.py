@@ -6,8 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from rankwise.arrays import Array, Floats, Offsets, weighted_sum
-from rankwise.plain import Json
+from rankwise.arrays import Array, Floats, Json, Offsets, weighted_sum
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.ensembles.learner import packed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -18,7 +18,6 @@ from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker

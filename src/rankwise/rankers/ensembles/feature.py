@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, rows_of
+from rankwise.arrays import Array, Floats, Json, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.plain import Json
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions

@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, weighted_sum
-from rankwise.plain import Json
+from rankwise.arrays import Array, Json, weighted_sum
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.combined import Combined

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Keywords
 from rankwise.data import columns
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Keywords
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.spread import centred, spread
 from rankwise.rankers.foreign.wrap import wrapped

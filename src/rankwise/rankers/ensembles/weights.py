@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, part_of, rows_of
+from rankwise.arrays import Array, Column, Json, Keywords, part_of, rows_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.ensembles.spread import centred, spread
 
 _PICKS = 16

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from rankwise.plain import Keywords
+from rankwise.arrays import Keywords
 
 FULL_CATALOGUE: Final[Keywords] = {
     "objective": "weighted(softmax_ce, by=relevant, power=0.5)",

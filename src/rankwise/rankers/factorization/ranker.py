@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Never, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids
+from rankwise.arrays import Array, Column, Floats, Ids, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.factorization import lists as sources
 from rankwise.rankers.factorization.catalogue import CatalogueLearner, catalogue_source

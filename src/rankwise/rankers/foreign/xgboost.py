@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.data.categories import Values
-from rankwise.plain import Json
 from rankwise.rankers.foreign.model import FUNCTION, ONE_SCORE, ForeignModel, refused, untrained
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.xgboost import XGBoost

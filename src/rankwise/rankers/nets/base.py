@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from rankwise.plain import Json
+from rankwise.arrays import Json
 from rankwise.rankers.training.ranker import Trained
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import torch
 
 from rankwise import check
-from rankwise.plain import Json
+from rankwise.arrays import Json
 from rankwise.rankers.verify import ForgedError, refusing
 
 Weights = dict[str, torch.Tensor]

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids
+from rankwise.arrays import Array, Column, Floats, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.plain import Json
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.recommenders import content, vectors

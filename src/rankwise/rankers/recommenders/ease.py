@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids
+from rankwise.arrays import Array, Column, Floats, Ids, Json
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.plain import Json
 from rankwise.rankers.recommenders.base import Recommender
 from rankwise.rankers.recommenders.cholesky import inverted, solved
 from rankwise.rankers.recommenders.known import Known, Liked, known_of

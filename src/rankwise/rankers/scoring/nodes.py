@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats
-from rankwise.plain import Json, Keywords
+from rankwise.arrays import Array, Column, Floats, Json, Keywords
 
 if TYPE_CHECKING:
     from rankwise.rankers.trees.catboost_model import CatBoostForest

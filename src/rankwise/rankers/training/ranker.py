@@ -10,11 +10,10 @@ from typing import Any, Never, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check, user_code
-from rankwise.arrays import Column
+from rankwise.arrays import Column, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema

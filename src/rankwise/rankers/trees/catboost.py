@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
-from rankwise.plain import Keywords
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
-from rankwise.plain import Json
+from rankwise.arrays import Array, Floats, Json
 from rankwise.rankers.trees.protocol import numbers
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count

@@ -7,9 +7,8 @@ zero, in training and in prediction, for every ranker alike. So bins of all numb
 from typing import Any
 
 from rankwise import check
-from rankwise.arrays import Floats
+from rankwise.arrays import Floats, Keywords
 from rankwise.data.disk.mapped import blocks
-from rankwise.plain import Keywords
 from rankwise.sparse import Matrix, dense, is_sparse
 
 _MOST = 2**31  # numbers

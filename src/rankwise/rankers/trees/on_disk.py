@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from rankwise import caches, check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset, MappedRows, rows_at_once
-from rankwise.plain import Keywords
 
 _SAMPLE = 1 << 16  # documents that XGBoost's bins are made from
 _LIGHTGBM_SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number

@@ -19,9 +19,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Keywords
 from rankwise.rankers.trees.native_parameters import Loss
 
 Derive = Callable[[Array], tuple[Any, Any]]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.plain import Json, Keywords
 from rankwise.rankers import argument_names
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Documents, Schema

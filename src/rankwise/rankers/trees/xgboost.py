@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.plain import Json, Keywords
 from rankwise.rankers.trees import dense_blocks, sums
 from rankwise.rankers.trees import on_disk as external
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.plain import Json
+from rankwise.arrays import Json
 from rankwise.rankers.verify import ForgedError
 
 _KINDS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Column, offsets_of
-from rankwise.plain import Json
+from rankwise.arrays import Column, Json, offsets_of
 from rankwise.rankers.verify import ForgedError, inside, refusing
 from rankwise.rankers.verify.ubjson import decode
 

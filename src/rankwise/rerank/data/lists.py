@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Offsets, offsets_of
+from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of
 from rankwise.data import leakage
 from rankwise.data.columns import Changes, NamedColumns
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Keywords
 from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
 
 _TEXTS = {"queries": "query_texts", "documents": "document_texts"}

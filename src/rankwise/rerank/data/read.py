@@ -8,9 +8,9 @@ from typing import IO, Unpack
 import numpy as np
 
 from rankwise import check, files
+from rankwise.arrays import Keywords
 from rankwise.data import compressed
 from rankwise.data.compressed import TABLES, ending
-from rankwise.plain import Keywords
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
 from rankwise.rerank.data.texts import read_objects

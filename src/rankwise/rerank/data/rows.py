@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Json, Keywords, offsets_of
 from rankwise.data.columns import COLUMNS
-from rankwise.plain import Json, Keywords
 from rankwise.rerank.data.texts import text_of
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.data import compressed
 from rankwise.data.columns import is_text
-from rankwise.plain import Json
 
 TextSource = Mapping[str, Any] | str | Path
 """A file, or a dictionary of ids and texts."""

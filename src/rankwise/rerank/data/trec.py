@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 
 from rankwise import check
-from rankwise.arrays import offsets_of
+from rankwise.arrays import Keywords, offsets_of
 from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.csv import read_table
 from rankwise.evaluation.trec import Run, qrels_frame, ranked, run_frame
-from rankwise.plain import Keywords
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.texts import TextSource, read_texts
 from rankwise.stream import Stream

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rankwise import registry
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.liveness import lost
 from rankwise.rankers.trees.cluster.network import Network
 from rankwise.rankers.trees.learner import Step, block_seed

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
-from rankwise.plain import Keywords
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.cluster.learner import ClusterLearner

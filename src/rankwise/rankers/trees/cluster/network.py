@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from rankwise import check
-from rankwise.plain import Json, Keywords
+from rankwise.arrays import Json, Keywords
 from rankwise.rankers.trees.cluster.workers import Workers
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it

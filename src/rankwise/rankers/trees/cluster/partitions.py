@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Ids
+from rankwise.arrays import Ids, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
-from rankwise.plain import Keywords
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.cluster.plan import Plan, Runs, common_lists
 from rankwise.rankers.trees.cluster.rows import facts_of, find_runs, join_rows, take_rows

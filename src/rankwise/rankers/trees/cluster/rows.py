@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.arrays import Ids
+from rankwise.arrays import Ids, Keywords
 from rankwise.compiling import kernel
 from rankwise.data import frames
 from rankwise.data.categories import Values
@@ -14,7 +14,6 @@ from rankwise.data.columns import taken_by_objectives
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.features import category_lists
 from rankwise.data.tables.polars import as_polars
-from rankwise.plain import Keywords
 from rankwise.rankers.trees.cluster.plan import Rows, Runs
 from rankwise.stream import hashed_ids
 
