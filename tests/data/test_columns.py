@@ -1,5 +1,6 @@
 """The table of columns: a row of it is all that a column needs to be carried everywhere."""
 
+import inspect
 import typing
 from pathlib import Path
 from typing import Any
@@ -229,3 +230,9 @@ def test_types_agree_with_the_table():
 def test_the_page_about_data_names_every_role():
     page = Path(__file__, "../../../docs/data.md").resolve().read_text(encoding="utf-8")
     assert [column.role for column in COLUMNS if column.role and f"| `{column.role}=" not in page] == []
+
+
+def test_help_shows_the_columns_as_arguments():
+    parameters = inspect.signature(rw.RankingDataset).parameters
+    assert list(parameters)[:3] == ["features", "labels", "offsets"]
+    assert set(columns.names()) | {"feature_names", "categorical", "categories"} <= set(parameters)

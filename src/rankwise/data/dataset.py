@@ -1,5 +1,6 @@
 """Ranking data: flat arrays of documents, and offsets where each query starts."""
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -263,3 +264,18 @@ class RankingDataset:
         elif self.n_docs:
             parts.append(f"labels {self.labels.min() + 0.0:g} to {self.labels.max():g}")
         return f"RankingDataset({', '.join(parts)})"
+
+
+def _show_keywords() -> None:
+    """Let ``help`` and editors show the optional arguments by name, which ``**optional`` hides."""
+    signature = inspect.signature(RankingDataset.__init__)
+    parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    for name, annotation in NamedColumns.__annotations__.items():
+        default = () if name == "categorical" else None
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+    RankingDataset.__init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+
+_show_keywords()
