@@ -28,7 +28,7 @@ class Distil(Objective):
     The target is φ = softmax(teacher / T), the student's ρ = softmax(scores / T), and the loss of a list is
     −T² Σ φ log ρ: its gradient is T (ρ − φ) and its diagonal Hessian ρ (1 − ρ). The factor T² keeps gradients of one
     size whatever the temperature. With a small T only the teacher's first document counts; with a large one the
-    gradient becomes (scores − teacher) / n, both less their means, which is that of :class:`MarginMSE` but for a factor.
+    gradient becomes (scores − teacher) / n, both less their means: that of :class:`MarginMSE` up to a factor.
 
     Labels do not count. The teacher's scores are ``teacher_scores``, one number for each document: those of the data,
     for a ranker. ``newton`` is that of :class:`ListNet`.
