@@ -139,7 +139,7 @@ def perturb(
     """Fill ``noisy`` with (scores + scale · noise) / temperature, from the random numbers of a sample."""
     queries = read_only(stream.queries(offsets.size - 1))
     settings = (NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
-    over_queries(_perturb, read_only(offsets), noise_streams(stream, sample + 1)[-1].key, queries, *settings)
+    over_queries(_perturb, read_only(offsets), stream.child("noise", sample).key, queries, *settings)
 
 
 def noise_streams(stream: Stream, samples: int) -> list[Stream]:
