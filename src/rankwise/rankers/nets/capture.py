@@ -4,6 +4,7 @@ A small net is dozens of launches, each of which takes longer than what it launc
 """
 
 import warnings
+from typing import Any
 
 import torch
 
@@ -32,6 +33,8 @@ class CapturedNet:
     def __init__(self, net: Perceptron) -> None:
         self.net = net
         self._batches: dict[int, _Batch] = {}
+        self._pool: Any = None
+        """The memory of all graphs: one replays at a time, so that they share what lies between their passes."""
         self._last: _Batch | None = None
 
     def __call__(self, inputs: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
@@ -44,7 +47,8 @@ class CapturedNet:
         if batch is None:
             batch = self._batches[rows] = _Batch(self.net, inputs, rows)
             if inputs.is_cuda and len(self._batches) <= _GRAPHS:
-                batch.capture()
+                self._pool = self._pool or torch.cuda.graph_pool_handle()
+                batch.capture(self._pool)
         self._last = batch
         return batch.scores_of(inputs)
 
@@ -87,19 +91,19 @@ class _Batch:
             parameter.grad = by_parameter
         self.graphs[1].replay()  # type: ignore[index]
 
-    def capture(self) -> None:
-        """Capture both passes; what the passes before that draw and count is undone."""
+    def capture(self, pool: Any) -> None:
+        """Capture both passes in the memory of a pool; what the passes before that draw and count is undone."""
         device, buffers = self.padded.device, list(self.net.buffers())
         random, before = torch.cuda.get_rng_state(device), [buffer.clone() for buffer in buffers]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what torch notes of its threads and streams does not matter here
-            self._capture(device)
+            self._capture(device, pool)
         with torch.no_grad():
             for buffer, value in zip(buffers, before, strict=True):
                 buffer.copy_(value)
         torch.cuda.set_rng_state(random, device)
 
-    def _capture(self, device: torch.device) -> None:
+    def _capture(self, device: torch.device, pool: Any) -> None:
         forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(device))
@@ -109,9 +113,9 @@ class _Batch:
                 self.gradient = torch.zeros_like(scores)
                 torch.autograd.grad(scores, self.parameters, self.gradient)
         torch.cuda.current_stream(device).wait_stream(side)
-        with torch.cuda.graph(forward):
+        with torch.cuda.graph(forward, pool=pool):
             scores = self._forward()
-        with torch.cuda.graph(backward, pool=forward.pool()):
+        with torch.cuda.graph(backward, pool=pool):
             self.gradients = torch.autograd.grad(scores, self.parameters, self.gradient)
         self.scores, self.graphs = scores.detach(), (forward, backward)
 
