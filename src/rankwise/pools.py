@@ -25,7 +25,8 @@ def processes(count: int) -> Iterator[Executor]:
     except BaseException:
         for child in set(multiprocessing.active_children()) - before:
             child.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
+        # To wait takes a moment, as the processes are ended; else Python's exit meets a pool that is being closed.
+        pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
 
