@@ -135,8 +135,28 @@ class ApproxNDCG(_Smooth):
         return ndcg_orderings(labels, offsets, self.gain)
 
 
+class _Binary(_Smooth):
+    """A smooth metric of documents that are relevant or not."""
+
+    relevant: float
+    ordering: ClassVar[str]
+    """The kind of its orderings."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("relevant", self.relevant, least=0.0, open_ends=True)
+
+    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+        relevant = lists.floats(labels >= self.relevant)
+        return relevant, lists.sums(relevant)
+
+    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
+        """Return the lists as this metric sees them, for bounding."""
+        return Orderings(self.ordering, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothAP(_Smooth):
+class SmoothAP(_Binary):
     """Minus average precision with smooth ranks (thesis eq. 2.11); documents with label ≥ ``relevant`` are relevant.
 
     >>> d = SmoothAP()([0.0, 0.0], [1, 0], [0, 2])
@@ -151,22 +171,11 @@ class SmoothAP(_Smooth):
     name: ClassVar[str] = "smooth_ap"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.AP
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("relevant", self.relevant, least=0.0, open_ends=True)
-
-    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
-        relevant = lists.floats(labels >= self.relevant)
-        return relevant, lists.sums(relevant)
-
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """Return the lists as this metric sees them, for bounding."""
-        return Orderings(AP, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
+    ordering: ClassVar[str] = AP
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SmoothRBP(_Smooth):
+class SmoothRBP(_Binary):
     """The rank-biased loss of thesis eq. 2.12: Σ over relevant documents of (rank − 1), minus its least value.
 
     At whole ranks it counts the pairs in which a non-relevant document stands before a relevant one.
@@ -183,15 +192,4 @@ class SmoothRBP(_Smooth):
     name: ClassVar[str] = "smooth_rbp"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.RBP
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("relevant", self.relevant, least=0.0, open_ends=True)
-
-    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
-        relevant = lists.floats(labels >= self.relevant)
-        return relevant, lists.sums(relevant)
-
-    def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
-        """Return the lists as this metric sees them, for bounding."""
-        return Orderings(DISCORDANCE, offsets, (labels >= self.relevant).astype(np.float64), np.empty(0))
+    ordering: ClassVar[str] = DISCORDANCE
