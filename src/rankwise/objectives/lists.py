@@ -44,7 +44,7 @@ class Derivatives(NamedTuple):
     @property
     def columns(self) -> tuple[Values, ...]:
         """The distinct arrays of documents: gradient, Hessian unless it was left out, numerator if it is another."""
-        columns = (self.gradient,) if len(self.hessian) < len(self.gradient) else (self.gradient, self.hessian)
+        columns = (self.gradient,) if len(self.hessian) == 0 else (self.gradient, self.hessian)
         return columns if self.numerator is self.gradient else (*columns, self.numerator)
 
     def scale(self, value: float, first: float, second: float) -> None:

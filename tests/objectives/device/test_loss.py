@@ -99,6 +99,14 @@ def test_scores_that_are_not_finite_give_nan(lists, text, bad, no_copies):
     assert rw.torch_loss(text)(scores, lists.labels, lists.offsets).isnan()
 
 
+def test_scores_beyond_the_largest_count_as_the_largest_as_on_the_cpu(lists):
+    scores = np.where(np.arange(lists.scores.size) % 2, 1e30, -1e30)
+    expected = rw.objective("ranknet")(scores, lists.labels, lists.offsets).value.mean()
+    assert expected > 1e14
+    value = rw.torch_loss("ranknet")(tensor(scores), lists.labels, lists.offsets)
+    assert float(value) == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_loss_is_copied_to_a_device_once(lists, monkeypatch):
     calls, to = [], prepared.Prepared.to
 
