@@ -104,7 +104,7 @@ def test_scores_beyond_the_largest_count_as_the_largest_as_on_the_cpu(lists):
     expected = rw.objective("ranknet")(scores, lists.labels, lists.offsets).value.mean()
     assert expected > 1e14
     value = rw.torch_loss("ranknet")(tensor(scores), lists.labels, lists.offsets)
-    assert float(value) == pytest.approx(expected, rel=1e-5)
+    assert value.item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_loss_is_copied_to_a_device_once(lists, monkeypatch):
