@@ -16,4 +16,4 @@ def quick_searches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """Let a search see most of a second pass whenever it looks at the clock."""
     if request.node.path == request.config.rootpath / "README.md":
         ticks = itertools.count()
-        monkeypatch.setattr("rankwise.auto.budget.clock", lambda: 0.7 * next(ticks))
+        monkeypatch.setattr("rankwise.model_selection.auto.budget.clock", lambda: 0.7 * next(ticks))

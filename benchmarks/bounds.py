@@ -10,7 +10,7 @@ import polars as pl
 from scipy.stats import spearmanr
 
 import rankwise as rw
-from rankwise.evaluation import tables
+from rankwise.statistics import tables
 
 KEYS = ["data", "method", "trial", "round"]
 

@@ -14,9 +14,9 @@ from itertools import permutations
 
 import rankwise as rw
 from rankwise import check
-from rankwise.evaluation import tables
-from rankwise.evaluation.comparison import Comparison
 from rankwise.experiments.judging.comparisons import alpha, comparison, places
+from rankwise.statistics import tables
+from rankwise.statistics.comparison import Comparison
 
 NOISE, SETTINGS = "noise", "settings"
 

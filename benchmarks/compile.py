@@ -22,7 +22,7 @@ from typing import Any
 
 from numba.core import event
 
-from rankwise.evaluation.tables import Table
+from rankwise.statistics.tables import Table
 
 README = Path(__file__).parents[1] / "README.md"
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import rankwise as rw
-from rankwise.evaluation import tables
-from rankwise.evaluation.figures.comparisons import figure
+from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import figure
 from results import smaller
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from scipy.stats import t
 import paired
 import rankwise as rw
 from quality import parts
-from rankwise.evaluation.figures.comparisons import COLOURS, figure
-from rankwise.evaluation.tables import number
+from rankwise.statistics.figures.comparisons import COLOURS, figure
+from rankwise.statistics.tables import number
 
 FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document
 MERITS = ("equal", "proportional")

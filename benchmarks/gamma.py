@@ -28,9 +28,9 @@ from scipy import special
 import paired
 import rankwise as rw
 from quality import whole
-from rankwise.evaluation import tables
-from rankwise.evaluation.significance import t_test
 from rankwise.experiments.spec import find_spec
+from rankwise.statistics import tables
+from rankwise.statistics.significance import t_test
 
 Floats = NDArray[np.float64]
 Quantiles = Callable[[Floats, int], Floats]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import rankwise as rw
-from rankwise.evaluation import tables
+from rankwise.statistics import tables
 
 METRICS = ("ndcg@10", "ap", "precision@5", "rr", "hit@1")
 RESAMPLES = 1000

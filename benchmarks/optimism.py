@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.evaluation import tables
+from rankwise.statistics import tables
 
 METRIC = rw.metric("ndcg@10")
 OBJECTIVES = ("xendcg", "lambdarank", "ranknet")

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
-from rankwise.evaluation import tables
-from rankwise.evaluation.significance import FEWEST, t_test
+from rankwise.statistics import tables
+from rankwise.statistics.significance import FEWEST, t_test
 
 KINDS = ("valid", "test", "train")
 

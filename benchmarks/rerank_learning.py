@@ -31,8 +31,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 import rankwise as rw
-from rankwise.evaluation.significance import t_test
 from rankwise.pools import processes as pool_of
+from rankwise.statistics.significance import t_test
 
 THEIRS: dict[str, Callable[[Any], torch.nn.Module]] = {
     name: functools.partial(getattr(losses, name), mini_batch_size=-1)

@@ -12,7 +12,6 @@ import polars as pl
 from bounds import by_bound
 from changes import ahead, by_change
 from peaks import by_peak
-from rankwise.evaluation import tables
 from rankwise.experiments.judging.comparisons import alpha, comparison, places
 from rankwise.experiments.judging.verdicts import counted, verdicts
 from rankwise.experiments.published import figures
@@ -20,6 +19,7 @@ from rankwise.experiments.results import Results
 from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
+from rankwise.statistics import tables
 from rounds import by_reach, by_round
 
 METRICS = 6  # as many columns as a page has room for

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from rankwise.evaluation import tables
 from rankwise.experiments.judging.comparisons import alpha, places
 from rankwise.experiments.judging.verdicts import Verdict, counted, verdicts
+from rankwise.statistics import tables
 from result_blocks import ABSENT, recipe_of, trials
 from result_folders import Folders
 

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
-from rankwise.evaluation import tables
-from rankwise.evaluation.significance import t_test
 from rankwise.experiments.published import claims
+from rankwise.statistics import tables
+from rankwise.statistics.significance import t_test
 
 ROUNDS = (5, 10, 25, 50, 100, 200, 500, 1000)
 

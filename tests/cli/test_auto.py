@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.auto import portfolio
-from rankwise.auto.leaderboard import Entry, Leaderboard
-from rankwise.auto.search import Search
 from rankwise.cli import screen
+from rankwise.model_selection.auto import portfolio
+from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
+from rankwise.model_selection.auto.search import Search
 from tests.cli.running import refused, run
 
 

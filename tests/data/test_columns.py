@@ -11,12 +11,12 @@ import pytest
 
 import rankwise as rw
 from rankwise import check
+from rankwise.dask.rows import facts_of
 from rankwise.data import columns
 from rankwise.data.catalog.load import load_dataset
 from rankwise.data.columns import COLUMNS, Columns, DataColumn, NamedColumns, Names
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.checkpoints import fingerprint
-from rankwise.rankers.trees.cluster.rows import facts_of
 
 FRESHNESS = DataColumn(
     name="freshness",

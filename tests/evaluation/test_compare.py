@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.evaluation import significance
-from rankwise.evaluation.verdict import Verdict, gain
+from rankwise.statistics import significance
+from rankwise.statistics.verdict import Verdict, gain
 
 NAN = float("nan")
 RNG = np.random.default_rng(0)
@@ -248,7 +248,7 @@ def test_plot_of_differences(comparison, tmp_path):
 
 
 def test_plot_says_what_it_shows(comparison, tmp_path, monkeypatch):
-    from rankwise.evaluation.figures import comparisons as plots
+    from rankwise.statistics.figures import comparisons as plots
 
     monkeypatch.setitem(plots._STYLE, "svg.fonttype", "none")
     said = texts(comparison.plot(tmp_path / "one.svg", system="base", against="good"))

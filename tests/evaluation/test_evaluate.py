@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rankwise as rw
-from rankwise.evaluation import tables
-from rankwise.evaluation.tables import Cell, Table
 from rankwise.metrics import metric
+from rankwise.statistics import tables
+from rankwise.statistics.tables import Cell, Table
 
 NAN = float("nan")
 

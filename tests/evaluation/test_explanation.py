@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation.tables import Table
+from rankwise.statistics.tables import Table
 
 KINDS = ("LightGBMRanker", "XGBoostRanker", "CatBoostRanker", "NeuralRanker")
 SETTINGS: dict[str, Any] = {"NeuralRanker": {"hidden": (16, 8), "epochs": 3, "device": "cpu"}}

@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation import tables
 from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.published import PAPERS
 from rankwise.experiments.schema import CURVES
 from rankwise.experiments.spec import recipes
+from rankwise.statistics import tables
 from tests.benchmark_programs import program
 
 ROOT = Path(__file__).parents[2]

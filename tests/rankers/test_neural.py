@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise import arrays
 from rankwise.cli.app import app
+from rankwise.model_selection import spaces
 from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.batches import Batching
 from rankwise.rankers.nets.presets import DEFAULT, PRESETS, Settings
 from rankwise.rankers.nets.transforms import Transform
-from rankwise.tuning import spaces
 from tests.processes import HANG
 from tests.rankers.test_contract import EVERY_OBJECTIVE, Failing, Interrupted, losses, same
 

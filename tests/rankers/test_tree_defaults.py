@@ -11,10 +11,10 @@ import rankwise as rw
 from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.trial import Cell
 from rankwise.experiments.spec import find_spec, recipes
+from rankwise.model_selection.search import checked_search
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.trees import defaults as rule
 from rankwise.rankers.trees.defaults import FEW, MANY, USUAL, defaults
-from rankwise.tuning.search import checked_search
 
 SOURCE = Source("mq2008")
 LIBRARIES = ("lightgbm", "xgboost", "catboost")

@@ -59,7 +59,7 @@ def test_metrics_are_called_as_the_user_wrote_them_and_all_are_in_the_figure_of_
 def test_a_figure_has_a_panel_for_each_metric(runs):
     from matplotlib.figure import Figure
 
-    from rankwise.evaluation.figures.comparisons import draw_means
+    from rankwise.statistics.figures.comparisons import draw_means
 
     drawing = Figure()
     draw_means(drawing, runs, titles=dict(zip(runs.metrics, WRITTEN, strict=True)))

@@ -1,7 +1,7 @@
 """The page of a search for a ranker: everything that was tried is on it, in words, in a table and in a figure."""
 
 import rankwise as rw
-from rankwise.auto.leaderboard import Entry, Leaderboard
+from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.report.leaderboard import write_leaderboard
 
 BOARD = Leaderboard(

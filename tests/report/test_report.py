@@ -18,17 +18,17 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.evaluation.figures.comparisons import COLOURS, figure
 from rankwise.experiments.results import DESCRIPTION, Results
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.schema import QUERIES, empty
+from rankwise.model_selection.result import Trial, Tuning
+from rankwise.model_selection.spaces import dimension
 from rankwise.report import cutoffs, html, instances, levels, lines, orderings, summary, training
 from rankwise.report.compared import mean_frame
 from rankwise.report.explorer import COLOUR_NAMES, packed, unpack
 from rankwise.report.view import View
 from rankwise.report.write import FILES, PAGE, write_report
-from rankwise.tuning.result import Trial, Tuning
-from rankwise.tuning.spaces import dimension
+from rankwise.statistics.figures.comparisons import COLOURS, figure
 from tests import synthetic_results as synthetic
 
 DATA = "mslr-web30k"

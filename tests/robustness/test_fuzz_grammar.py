@@ -10,7 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.experiments.methods import Method, method
 from rankwise.metrics.base import Metric
-from rankwise.tuning.spaces import Choice, Range, dimension
+from rankwise.model_selection.spaces import Choice, Range, dimension
 from tests.robustness.fuzzing import cases, damaged
 
 pytestmark = pytest.mark.slow

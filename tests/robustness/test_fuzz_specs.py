@@ -14,7 +14,7 @@ from rankwise.data.catalog.entry import describe
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.tuning.result import read_parameters
+from rankwise.model_selection.result import read_parameters
 from tests import synthetic_results
 from tests.robustness import fuzzing
 

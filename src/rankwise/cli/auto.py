@@ -11,7 +11,7 @@ from rankwise.cli import inputs, options, outputs, screen
 from rankwise.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
-    from rankwise.evaluation.evaluation import Evaluation
+    from rankwise.statistics.evaluation import Evaluation
 
 
 @reads_data
@@ -102,7 +102,7 @@ def auto(
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
     if study is not None:
-        from rankwise.auto.kept import ready
+        from rankwise.model_selection.auto.kept import ready
 
         ready(study)
         if study.resolve() == output.resolve():

@@ -8,8 +8,8 @@ from rankwise import check
 from rankwise.arrays import Json, Keywords
 
 if TYPE_CHECKING:
-    from rankwise.evaluation.tables import Table
     from rankwise.rankers.ensembles.blended import blended
+    from rankwise.statistics.tables import Table
 
 _COLUMN = "column:"
 
@@ -69,7 +69,7 @@ def described(model: "blended", output: Path) -> Json:
 
 def summary(model: "blended", size: str, measured: str) -> "Table":
     """Say what was blended, how much each member counts, and how good it is."""
-    from rankwise.evaluation import tables
+    from rankwise.statistics import tables
 
     weights = model.weights_
     rows = [("training data", size)]

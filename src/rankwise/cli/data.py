@@ -15,7 +15,7 @@ from rankwise.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.tables import Table
 
 _SHOWN = 40  # features that data info names
 
@@ -249,7 +249,7 @@ def catalog(json: options.Json = False) -> None:
     from dataclasses import asdict
 
     from rankwise.data.catalog.sets import datasets
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.tables import Table
 
     entries = datasets()
     if json:
@@ -298,7 +298,7 @@ def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) ->
 
 def _facts(facts: Json) -> "Table":
     """Lay the summary out in two columns: what, how much."""
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.tables import Table
 
     def words(value: object) -> str:
         match value:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.data.dataset import RankingDataset
-    from rankwise.evaluation.evaluation import Evaluation
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.evaluation import Evaluation
+    from rankwise.statistics.tables import Table
 
 
 @reads_data

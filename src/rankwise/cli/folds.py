@@ -10,7 +10,7 @@ from rankwise.cli import inputs, outputs, screen
 from rankwise.cli.reading import Reading
 
 if TYPE_CHECKING:
-    from rankwise.evaluation.evaluation import Evaluation
+    from rankwise.statistics.evaluation import Evaluation
 
 DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
 SCORES = "scores.npy"

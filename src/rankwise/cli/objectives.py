@@ -14,8 +14,8 @@ def objectives(json: options.Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from rankwise.evaluation.tables import Table
     from rankwise.objectives.listing import entries, registered
+    from rankwise.statistics.tables import Table
 
     every = [*entries(), *registered()]
     if json:

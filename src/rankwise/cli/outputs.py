@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rankwise.data.dataset import RankingDataset
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.tables import Table
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
 _SCORES = (".csv", ".tsv", ".run", ".trec", ".txt")
@@ -58,7 +58,7 @@ def _interrupted(path: Path) -> bool:
 
 def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.DataFrame", force: bool) -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
-    from rankwise.evaluation.tables import as_csv
+    from rankwise.statistics.tables import as_csv
 
     match path.suffix.lower():
         case ".json":
@@ -98,7 +98,7 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
             with files.replacing(path, force=force) as new:
                 _scored(scores, data).write_parquet(new)
         case ".csv" | ".tsv" as ending:
-            from rankwise.evaluation.tables import as_csv
+            from rankwise.statistics.tables import as_csv
 
             text = as_csv(_scored(scores, data), separator="," if ending == ".csv" else "\t")
             with create_bytes(path, force=force) as out:
@@ -124,7 +124,7 @@ def _scored(scores: "NDArray[np.float64]", data: "RankingDataset") -> "pl.DataFr
 
 def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
     """Write a frame as CSV, JSON or Parquet."""
-    from rankwise.evaluation.tables import as_csv
+    from rankwise.statistics.tables import as_csv
 
     with files.replacing(path, force=force) as new:
         if path.suffix.lower() == ".csv":

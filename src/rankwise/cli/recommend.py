@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.data.interactions.lists import Interactions
-    from rankwise.evaluation.comparison import Comparison
-    from rankwise.evaluation.evaluation import Evaluation
-    from rankwise.evaluation.tables import Table
-    from rankwise.rankers.recommenders.base import Recommends
-    from rankwise.tuning.recommenders import RecommenderChoice
+    from rankwise.recommend.base import Recommends
+    from rankwise.recommend.choice import RecommenderChoice
+    from rankwise.statistics.comparison import Comparison
+    from rankwise.statistics.evaluation import Evaluation
+    from rankwise.statistics.tables import Table
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
 _ENDINGS = (".csv", ".parquet", ".json")
@@ -190,14 +190,14 @@ def recommend(
 
 def _free_vectors(folder: Path | None, *, force: bool) -> None:
     if folder is not None:
-        from rankwise.rankers.recommenders.vectors import ready
+        from rankwise.recommend.vectors import ready
 
         ready(folder, "npy", force=force)
 
 
 def _loaded(folder: str) -> "Recommends":
     import rankwise as rw
-    from rankwise.rankers.recommenders.base import Recommends
+    from rankwise.recommend.base import Recommends
 
     loaded: object = rw.load(Path(folder))
     if not isinstance(loaded, Recommends):
@@ -224,7 +224,7 @@ def _learn(
 ) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.reading import read_interactions
-    from rankwise.tuning.recommenders import AUTO, WITH_VECTORS, choose_recommender, hold_out_comparison
+    from rankwise.recommend.choice import AUTO, WITH_VECTORS, choose_recommender, hold_out_comparison
 
     share = check.number("--test", test, least=0.0, most=0.9)
     if name == "auto" and settings:
@@ -289,7 +289,7 @@ def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title:
 
 
 def _shown(table: "pl.DataFrame") -> "Table":
-    from rankwise.evaluation import tables
+    from rankwise.statistics import tables
 
     def text(cell: object) -> str:
         if isinstance(cell, float):

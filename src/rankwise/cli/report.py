@@ -9,7 +9,7 @@ from rankwise import check
 from rankwise.cli import inputs, options, screen
 
 if TYPE_CHECKING:
-    from rankwise.tuning.result import Tuning
+    from rankwise.model_selection.result import Tuning
 
 _LARGEST_SEARCH = 2**26  # bytes of JSON
 
@@ -63,7 +63,7 @@ def report(
 def _search(path: str) -> "Tuning":
     """Read a search from the output of ``rankwise tune --json``."""
     from rankwise import settings_files
-    from rankwise.tuning.result import Tuning
+    from rankwise.model_selection.result import Tuning
 
     file = settings_files.load(check.readable(path), "a file of JSON", as_json=True, most=_LARGEST_SEARCH)
     with check.naming(path):

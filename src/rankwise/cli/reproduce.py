@@ -11,7 +11,7 @@ import typer
 from rankwise.cli import inputs, options, screen
 from rankwise.cli.reading import Reading, reads_data
 from rankwise.cli.watching import watching
-from rankwise.evaluation.tables import duration
+from rankwise.statistics.tables import duration
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
@@ -106,8 +106,8 @@ def reproduce(
 
 
 def _list(json: bool) -> None:
-    from rankwise.evaluation.tables import Table
     from rankwise.experiments.spec import find_spec, recipes
+    from rankwise.statistics.tables import Table
 
     found = [find_spec(name) for name in recipes()]
     if json:

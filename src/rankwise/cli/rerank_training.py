@@ -10,9 +10,9 @@ from rankwise.arrays import Json, Keywords
 from rankwise.cli import inputs, options, outputs, screen, texts
 
 if TYPE_CHECKING:
-    from rankwise.evaluation.tables import Table
     from rankwise.rerank.data.lists import Lists
     from rankwise.rerank.reranker import Reranker
+    from rankwise.statistics.tables import Table
 
 Device = Annotated[
     str,
@@ -198,7 +198,7 @@ def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
 
 def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
     """Say what was trained and how good it is."""
-    from rankwise.evaluation import tables
+    from rankwise.statistics import tables
 
     why = {
         "parts": "all epochs done",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table as Grid
 
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.tables import Table
 
 WIDE = 100_000  # a pipe has no right margin
 _documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
@@ -59,7 +59,7 @@ def _grid(content: "Table") -> "Grid":
     from rich import box
     from rich.table import Table as Grid
 
-    from rankwise.evaluation.tables import raised, width
+    from rankwise.statistics.tables import raised, width
 
     rows = content.cells()
     grid = Grid(box=box.SIMPLE_HEAD, header_style="bold cyan")

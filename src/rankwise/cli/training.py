@@ -13,10 +13,10 @@ from rankwise.cli.reading import Reading, reads_data
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.evaluation.tables import Table
     from rankwise.rankers.ensembles.bagged import bagged
     from rankwise.rankers.training.ranker import Trained
     from rankwise.rankers.trees.ranker import TreeRanker
+    from rankwise.statistics.tables import Table
 
 
 @reads_data
@@ -221,7 +221,7 @@ def train(
     model.save(output, force=force)
     interrupted = model.stopped_ == "interrupted"
     if plot is not None:
-        from rankwise.evaluation.figures.curves import plot_curves
+        from rankwise.statistics.figures.curves import plot_curves
 
         metric, column = next(iter(_curve(model).items()))
         plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
@@ -295,7 +295,7 @@ def _ranker(
 
     kept: Keywords = {}
     if params is not None:
-        from rankwise.tuning.result import read_parameters
+        from rankwise.model_selection.result import read_parameters
 
         of, kept = read_parameters(params)
         if name is not None and of is not None and name != of:
@@ -379,8 +379,8 @@ def _fit_on_cluster(
 
 def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
     """Say what was trained and how good it is."""
-    from rankwise.evaluation import tables
     from rankwise.rankers.at_once import trains_at_once
+    from rankwise.statistics import tables
 
     why = {
         model.unit: f"all {model.unit} done",
@@ -407,7 +407,7 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
 
 def _measured(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
     """The queries that metrics are means over, and whether these means are weighted."""
-    from rankwise.evaluation.evaluation import varies
+    from rankwise.statistics.evaluation import varies
 
     pooled = model.name in ("bagged", "blended")
     weighted = any(varies(part.weights) for part in (parts if pooled else parts[1:]) if part is not None)

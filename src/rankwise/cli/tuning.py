@@ -74,8 +74,8 @@ def tune(
     [cyan]rankwise tune train.txt --bag 5 --set smoothing=5 -o best.toml[/cyan]
     [cyan]rankwise tune train.txt --valid valid.txt --space none --search "leaves=whole(7, 63)" -o best.toml[/cyan]
     """
-    from rankwise.tuning.result import ENDINGS
-    from rankwise.tuning.study import ready
+    from rankwise.model_selection.result import ENDINGS
+    from rankwise.model_selection.study import ready
 
     outputs.free(output, ENDINGS, force=force or resume)
     outputs.free(plot, outputs.PICTURES, force=force or resume)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise.cli import screen
-from rankwise.evaluation.tables import duration
+from rankwise.statistics.tables import duration
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -79,7 +79,7 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from rankwise.evaluation import significance, tables
+    from rankwise.statistics import significance, tables
 
     grid = Grid(box=None, pad_edge=False, header_style="dim")
     for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):

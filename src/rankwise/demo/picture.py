@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 from rankwise.arrays import Keywords
 from rankwise.demo.rankers import BUILT_IN, OURS
 from rankwise.demo.result import HEADLINE, Demonstration
-from rankwise.evaluation import tables
-from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
-from rankwise.evaluation.verdict import p_value
+from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.verdict import p_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

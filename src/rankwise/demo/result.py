@@ -9,13 +9,13 @@ import numpy as np
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation import tables
-from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
+from rankwise.statistics import tables
+from rankwise.statistics.verdict import Gain, Verdict, gain, listed
 
 if TYPE_CHECKING:
     from rankwise.demo.search import Search
-    from rankwise.evaluation.comparison import Comparison
-    from rankwise.evaluation.evaluation import Evaluation
+    from rankwise.statistics.comparison import Comparison
+    from rankwise.statistics.evaluation import Evaluation
 
 METRICS = ("ndcg@5", "ndcg@10", "ap", "rr")
 HEADLINE = "ndcg@10"

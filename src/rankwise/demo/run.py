@@ -138,8 +138,8 @@ def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: 
 
     from rankwise.data.reading import write_data
     from rankwise.demo.picture import draw
-    from rankwise.evaluation.figures.curves import plot_curves
-    from rankwise.evaluation.tables import as_csv
+    from rankwise.statistics.figures.curves import plot_curves
+    from rankwise.statistics.tables import as_csv
 
     folder, best = result.folder, result.ranked[0]
     for name, part in result.parts.items():

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.demo.result import HEADLINE, METRICS
-from rankwise.evaluation import tables
+from rankwise.statistics import tables
 
 if TYPE_CHECKING:
-    from rankwise.auto.leaderboard import Leaderboard
-    from rankwise.auto.ranker import AutoRanker
-    from rankwise.evaluation.evaluation import Evaluation
+    from rankwise.model_selection.auto.leaderboard import Leaderboard
+    from rankwise.model_selection.auto.ranker import AutoRanker
+    from rankwise.statistics.evaluation import Evaluation
 
 SETTINGS: Keywords = {"minutes": 0.2, "metric": HEADLINE, "folds": 3, "threads": 1, "progress": False}
 _QUICK: Keywords = {
@@ -64,9 +64,9 @@ class Search:
 
 def searched(parts: dict[str, RankingDataset]) -> tuple["AutoRanker", Search]:
     """Search on the training and validation parts; gives the ranker and what was found."""
-    from rankwise.auto.portfolio import installed_ones
-    from rankwise.auto.ranker import AutoRanker
     from rankwise.evaluation.evaluate import evaluate
+    from rankwise.model_selection.auto.portfolio import installed_ones
+    from rankwise.model_selection.auto.ranker import AutoRanker
 
     recipes, notes = installed_ones(RECIPES)
     model = AutoRanker(recipes=recipes, **SETTINGS).fit(parts["train"], parts["valid"])

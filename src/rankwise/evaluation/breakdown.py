@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Json
-from rankwise.evaluation import tables
+from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     import polars as pl
@@ -67,9 +67,13 @@ class Breakdown:
         blank = ("",) * len(self.values)
         rows = [(self.start_name, *blank, tables.number(self.start, digits))]
         for j in shown:
-            values = (shortened(column[j] or MISSING) for column in self.values.values())
+            values = (tables.shortened(column[j] or MISSING) for column in self.values.values())
             rows.append(
-                (shortened(self.features[j], 40), *values, tables.number(self.contributions[j], digits, signed=True))
+                (
+                    tables.shortened(self.features[j], 40),
+                    *values,
+                    tables.number(self.contributions[j], digits, signed=True),
+                )
             )
         others = other_features(len(self.features) - len(shown))
         rows += [(name, *blank, tables.number(rest, digits, signed=True)) for name in others]
@@ -79,7 +83,7 @@ class Breakdown:
 
     def plot(self, path: str | Path, *, top: int = TOP, force: bool = False) -> Path:
         """Draw the steps from the start to the end as a waterfall: .png, .svg or .pdf."""
-        from rankwise.evaluation.figures.explanations import plot_waterfall
+        from rankwise.evaluation.explanation_figures import plot_waterfall
 
         return plot_waterfall(self, path, top=top, force=force)
 
@@ -112,15 +116,6 @@ class Breakdown:
 def other_features(count: int) -> list[str]:
     """The name of the row that stands for so many features; no row for none."""
     return [f"{tables.count(count, 'other feature')}"] if count else []
-
-
-def shortened(text: str, most: int = 24) -> str:
-    """Cut a long name in the middle, for tables and figures: beginnings and ends tell names apart.
-
-    >>> shortened("https://example.org/a/long/path", 12)
-    'https:…/path'
-    """
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[len(text) - (most - most // 2) + 1 :]}"
 
 
 def digits_for(amounts: Array) -> int:

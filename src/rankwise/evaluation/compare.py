@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.evaluation import significance
-from rankwise.evaluation.comparison import TESTS, Comparison, Pair
-from rankwise.evaluation.pairing import Paired, System, pair
+from rankwise.evaluation.pairing import System, pair
 from rankwise.evaluation.systems import Evaluated
+from rankwise.statistics import significance
+from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

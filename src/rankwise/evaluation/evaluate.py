@@ -8,11 +8,11 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.evaluation.evaluation import Evaluation, Ranked
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
+from rankwise.statistics.evaluation import Evaluation, Ranked
 
 
 @overload

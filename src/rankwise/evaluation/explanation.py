@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Ids, Json
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation import tables
-from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features, shortened
+from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import in_from_frame, is_frame
 from rankwise.sparse import dense
+from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +98,7 @@ class Explanation:
         first, second = self._row(above), self._row(below)
         if first == second:
             raise check.error("a document does not rank above itself", got=repr(above), hint="name another one")
-        one, other = (shortened(str(self.documents[row])) for row in (first, second))
+        one, other = (tables.shortened(str(self.documents[row])) for row in (first, second))
         if one == other:
             one, other = f"rank {self.ranks[first]}", f"rank {self.ranks[second]}"
         word = "above" if first < second else "below"
@@ -123,11 +123,11 @@ class Explanation:
         chosen, digits = largest(parts, top), digits_for(parts)
         others = parts.sum(1) - parts[:, chosen].sum(1)
         lines = [
-            ("document", [shortened(str(document)) for document in self.documents[:n]]),
+            ("document", [tables.shortened(str(document)) for document in self.documents[:n]]),
             *([] if np.isnan(self.labels).all() else [("label", [_grade(label) for label in self.labels[:n]])]),
             (self.start_name, [tables.number(self.start, digits)] * n),
             *(
-                (shortened(self.features[j], 40), [tables.number(x, digits, signed=True) for x in parts[:, j]])
+                (tables.shortened(self.features[j], 40), [tables.number(x, digits, signed=True) for x in parts[:, j]])
                 for j in chosen
             ),
             *(
@@ -146,7 +146,7 @@ class Explanation:
 
     def plot(self, path: str | Path, *, top: int = TOP, force: bool = False) -> Path:
         """Draw the contributions of the largest features as bars, a panel for each document: .png, .svg or .pdf."""
-        from rankwise.evaluation.figures.explanations import plot_documents
+        from rankwise.evaluation.explanation_figures import plot_documents
 
         return plot_documents(self, path, top=top, force=force)
 

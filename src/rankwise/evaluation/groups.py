@@ -6,10 +6,10 @@ import numpy as np
 
 from rankwise.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation import tables
-from rankwise.evaluation.evaluation import Evaluation
-from rankwise.evaluation.moments import Moments
 from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
+from rankwise.statistics import tables
+from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.moments import Moments
 
 _TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to merit"}
 

@@ -2,19 +2,19 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Ids, places
+from rankwise.arrays import places
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.systems import Evaluated, Scored
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
+from rankwise.statistics.comparison import Paired
+from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from rankwise.metrics import Metric
@@ -24,27 +24,6 @@ System = Scored | Evaluation | Sequence[Trial]
 """Scores, a model, a run or an evaluation; or one evaluation, dictionary of means or mean of each trial."""
 
 DEFAULT = ("ndcg@10",)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Paired:
-    """Values of each metric as (n_systems, n_units): a unit is a query or a trial that every system saw."""
-
-    unit: str
-    """"query" or "trial"."""
-    values: Mapping[str, NDArray[np.float64]]
-    """Metric -> (n_systems, n_units); NaN where the metric skips the query."""
-    ids: Ids
-    """(n_units,) query ids, or numbers of trials."""
-    weights: NDArray[np.float64] | None
-    """(n_units,) query weights; None: all the same."""
-    evaluations: Mapping[str, Evaluation]
-    """System -> its evaluation, where units are queries."""
-
-    @property
-    def candidates(self) -> dict[str, str]:
-        """System -> which documents it ranked, where that is known."""
-        return {name: one.candidates for name, one in self.evaluations.items() if one.candidates}
 
 
 def pair(

@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, offsets_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.evaluation import Evaluation
 from rankwise.evaluation.groups import GroupExposure, GroupMoments
-from rankwise.evaluation.moments import Moments
-from rankwise.evaluation.tables import Table
-from rankwise.evaluation.titles import Titles
 from rankwise.metrics.base import Metric
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.plackett_luce.draws import sample
+from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.moments import Moments
+from rankwise.statistics.tables import Table
+from rankwise.statistics.titles import Titles
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

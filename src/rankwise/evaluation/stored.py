@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check, files
-from rankwise.evaluation.evaluation import Evaluation
+from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
     import polars as pl

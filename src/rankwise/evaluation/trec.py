@@ -16,8 +16,8 @@ from rankwise import check, threads
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table as AnyTable
-from rankwise.evaluation import tables
 from rankwise.rankers.schema import is_frame
+from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,7 @@ from rankwise.arrays import Keywords
 from rankwise.experiments.methods import method
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
 from rankwise.metrics import MetricLike, expression, metric
-from rankwise.tuning import spaces
+from rankwise.model_selection import spaces
 
 CURVES = ("train", "valid", "test", "bound")
 _TESTS = ("t", "corrected_t", "fisher", "wilcoxon")

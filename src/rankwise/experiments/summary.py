@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Json
-from rankwise.evaluation import significance, tables
 from rankwise.experiments.judging.comparisons import alpha, comparison, letters_of, measured, places
 from rankwise.experiments.judging.verdicts import MARGIN, Verdict, verdicts
+from rankwise.statistics import significance, tables
 
 if TYPE_CHECKING:
-    from rankwise.evaluation.comparison import Comparison
     from rankwise.experiments.results import Results
+    from rankwise.statistics.comparison import Comparison
 
 LEVELS = {
     "negatives": "extra negatives",

@@ -9,15 +9,15 @@ from rankwise.arrays import Keywords
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:
-    from rankwise.rankers.recommenders.base import Recommends
     from rankwise.rankers.training.ranker import Trained
+    from rankwise.recommend.base import Recommends
 
 RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
     "xgboost": ("rankwise.rankers.trees.xgboost", "XGBoostRanker"),
     "catboost": ("rankwise.rankers.trees.catboost", "CatBoostRanker"),
     "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
-    "factorization": ("rankwise.rankers.factorization.ranker", "FactorizationRanker"),
+    "factorization": ("rankwise.recommend.factorization.ranker", "FactorizationRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
 _EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -50,10 +50,10 @@ def extra(name: str) -> str:
 
 
 RECOMMENDERS: dict[str, tuple[str, str]] = {
-    "ease": ("rankwise.rankers.recommenders.ease", "EASE"),
-    "als": ("rankwise.rankers.recommenders.als", "ALS"),
-    "knn": ("rankwise.rankers.recommenders.knn", "ItemKNN"),
-    "popularity": ("rankwise.rankers.recommenders.popularity", "Popularity"),
+    "ease": ("rankwise.recommend.ease", "EASE"),
+    "als": ("rankwise.recommend.als", "ALS"),
+    "knn": ("rankwise.recommend.knn", "ItemKNN"),
+    "popularity": ("rankwise.recommend.popularity", "Popularity"),
 }
 """Rankers that learn from interactions alone, at once and without an objective."""
 

@@ -4,14 +4,14 @@ import math
 
 import polars as pl
 
-from rankwise.evaluation.comparison import Comparison
-from rankwise.evaluation.figures.comparisons import draw_means, means_size
 from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.summary import levels_table, means_table, verdict_table
 from rankwise.report import lines
 from rankwise.report.levels import level_means
 from rankwise.report.parts import Plot, Tabled
 from rankwise.report.view import View
+from rankwise.statistics.comparison import Comparison
+from rankwise.statistics.figures.comparisons import draw_means, means_size
 
 
 def comparison_parts(view: View, data: str, level: float, comparison: Comparison | None) -> list[Tabled | Plot]:

@@ -6,23 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 from rankwise._version import __version__
-from rankwise.evaluation import tables
-from rankwise.evaluation.breakdown import shortened
-from rankwise.evaluation.comparison import Comparison, Pair
-from rankwise.evaluation.figures.comparisons import (
+from rankwise.files import replacing
+from rankwise.report import html
+from rankwise.report.parts import Plot
+from rankwise.report.rankings import packed_rankings
+from rankwise.report.summary import verdict
+from rankwise.statistics import tables
+from rankwise.statistics.comparison import Comparison, Pair
+from rankwise.statistics.figures.comparisons import (
     chosen_pairs,
     differences_size,
     draw_differences,
     draw_means,
     means_size,
 )
-from rankwise.evaluation.titles import Titles, titles_of
-from rankwise.evaluation.verdict import Gain, Verdict, gain, listed
-from rankwise.files import replacing
-from rankwise.report import html
-from rankwise.report.parts import Plot
-from rankwise.report.rankings import packed_rankings
-from rankwise.report.summary import verdict
+from rankwise.statistics.titles import Titles, titles_of
+from rankwise.statistics.verdict import Gain, Verdict, gain, listed
 
 _ROOM = 112  # letters that a row of a table has room for
 _MARK = 0.8  # of them that a raised one takes
@@ -155,7 +154,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     for number, metrics in enumerate(parts):
         table = _only(comparison, metrics).table(titles=titles_of(metrics, [titles[metric] for metric in metrics]))
         last = number == len(parts) - 1
-        rows = tuple((row[0], shortened(str(row[1]), _LONGEST), *row[2:]) for row in table.rows)
+        rows = tuple((row[0], tables.shortened(str(row[1]), _LONGEST), *row[2:]) for row in table.rows)
         table = replace(table, rows=rows, notes=(comparison.legend(hint=False),) if last else ())
         names = "Means and marks of significance" if len(parts) == 1 else listed([titles[one] for one in metrics])
         caption = "The best of each column is bold." if last else ""
@@ -224,8 +223,8 @@ def _pairs(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
 
 def _tested(pair: Pair) -> tuple[tables.Cell | str, ...]:
     return (
-        shortened(pair.system, _SHORT),
-        shortened(pair.against, _SHORT),
+        tables.shortened(pair.system, _SHORT),
+        tables.shortened(pair.against, _SHORT),
         tables.Cell(tables.number(pair.difference, signed=True), best=pair.significant),
         tables.interval(pair.low, pair.high, signed=True),
         tables.probability(pair.p_adjusted),

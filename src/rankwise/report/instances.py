@@ -7,13 +7,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.evaluation.comparison import Comparison
-from rankwise.evaluation.figures.comparisons import GREY, chosen_pairs, differences_size, draw_differences
 from rankwise.evaluation.pairing import pair
-from rankwise.evaluation.significance import wins_ties_losses
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View
+from rankwise.statistics.comparison import Comparison
+from rankwise.statistics.figures.comparisons import GREY, chosen_pairs, differences_size, draw_differences
+from rankwise.statistics.significance import wins_ties_losses
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

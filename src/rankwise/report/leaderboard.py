@@ -5,16 +5,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise.evaluation import tables
-from rankwise.evaluation.figures.comparisons import BLUE, GREY, VERMILLION, figure
 from rankwise.files import replacing
 from rankwise.report import html
+from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from rankwise.auto.leaderboard import Entry, Leaderboard
-    from rankwise.evaluation.evaluation import Evaluation
+    from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
+    from rankwise.statistics.evaluation import Evaluation
 
 _CAPTION = (
     "The mean of the metric on queries that no member had seen, with its 95% interval; grey is not trained to its end. "

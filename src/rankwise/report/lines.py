@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Keywords
-from rankwise.evaluation.figures.comparisons import COLOURS, DASHES
 from rankwise.experiments.running.store import slug
+from rankwise.statistics.figures.comparisons import COLOURS, DASHES
 
 if TYPE_CHECKING:
     import polars as pl

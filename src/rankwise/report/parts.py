@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise.evaluation.figures.comparisons import figure
-from rankwise.evaluation.tables import as_csv
 from rankwise.files import replacing
+from rankwise.statistics.figures.comparisons import figure
+from rankwise.statistics.tables import as_csv
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from rankwise.evaluation.tables import Table
+    from rankwise.statistics.tables import Table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
-from rankwise.evaluation import tables
 from rankwise.report.view import View
+from rankwise.statistics import tables
 
 _TOLD = ("title", "claim", "methods", "quick", "cost")
 _WORDS = {"command": "Command", "date": "Date", "machine": "Machine"}

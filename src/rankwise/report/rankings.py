@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 
 from rankwise.arrays import Ids
-from rankwise.evaluation.comparison import Comparison
-from rankwise.evaluation.evaluation import Ranked
-from rankwise.evaluation.figures.comparisons import colours_of
 from rankwise.report.explorer import Explored, Packed, pack_set, sampled
+from rankwise.statistics.comparison import Comparison
+from rankwise.statistics.evaluation import Ranked
+from rankwise.statistics.figures.comparisons import colours_of
 
 
 def packed_rankings(comparison: Comparison, titles: Mapping[str, str]) -> Packed | None:

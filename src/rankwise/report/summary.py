@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rankwise.evaluation import tables
-from rankwise.evaluation.comparison import Comparison
-from rankwise.evaluation.verdict import Verdict, gain, listed
 from rankwise.experiments.judging.contrasts import DRAWS
 from rankwise.experiments.judging.verdicts import counted, verdicts
 from rankwise.experiments.summary import COVERED
 from rankwise.report.view import View
+from rankwise.statistics import tables
+from rankwise.statistics.comparison import Comparison
+from rankwise.statistics.verdict import Verdict, gain, listed
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results

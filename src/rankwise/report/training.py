@@ -6,11 +6,11 @@ import numpy as np
 import polars as pl
 
 from rankwise.arrays import Keywords
-from rankwise.evaluation.significance import FEWEST
 from rankwise.experiments.published import claims
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View, student
+from rankwise.statistics.significance import FEWEST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

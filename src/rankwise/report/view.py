@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.evaluation.evaluation import Evaluation
-from rankwise.evaluation.figures.comparisons import colours_of
-from rankwise.evaluation.significance import FEWEST, t_test
 from rankwise.experiments.judging.comparisons import alpha
 from rankwise.experiments.judging.contrasts import contrast
 from rankwise.experiments.schema import KEY
 from rankwise.metrics.base import weighted_mean
+from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.figures.comparisons import colours_of
+from rankwise.statistics.significance import FEWEST, t_test
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results

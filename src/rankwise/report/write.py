@@ -11,11 +11,11 @@ from rankwise.report.parts import Plot, Section, Tabled
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
-    from rankwise.auto.leaderboard import Leaderboard
-    from rankwise.evaluation.comparison import Comparison
-    from rankwise.evaluation.evaluation import Evaluation
     from rankwise.experiments.results import Results
-    from rankwise.tuning.result import Tuning
+    from rankwise.model_selection.auto.leaderboard import Leaderboard
+    from rankwise.model_selection.result import Tuning
+    from rankwise.statistics.comparison import Comparison
+    from rankwise.statistics.evaluation import Evaluation
 
 PAGE = "report.html"
 FILES = "report-files"
@@ -144,14 +144,14 @@ def _sections(
 
 def _tunings(results: "Results") -> "dict[str, Tuning]":
     """The searches that were part of the experiment."""
-    from rankwise.tuning.result import Tuning
+    from rankwise.model_selection.result import Tuning
 
     return {name: Tuning.from_dict(one) for name, one in results.about.get("searches", {}).items()}
 
 
 def _searches(tunings: "Mapping[str, Tuning]") -> Iterator[Plot]:
+    from rankwise.model_selection.plot import draw_search, search_size
     from rankwise.report import lines
-    from rankwise.tuning.plot import draw_search, search_size
 
     for name, tuning in tunings.items():
         value = f"{tuning.metric} {tuning.value:.4f}"

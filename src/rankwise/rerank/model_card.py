@@ -8,8 +8,8 @@ from typing import Any
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Json
-from rankwise.evaluation import tables
 from rankwise.objectives.base import Objective
+from rankwise.statistics import tables
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"

@@ -11,7 +11,6 @@ from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.evaluation.evaluation import Evaluation
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.base import objective_expression
@@ -19,6 +18,7 @@ from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training
 from rankwise.rerank.encoders import CrossEncoder, Pair
 from rankwise.rerank.model_card import ModelCard
+from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
     import polars as pl

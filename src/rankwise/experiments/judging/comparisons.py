@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankwise.arrays import Keywords
-from rankwise.evaluation import tables
 from rankwise.evaluation.compare import compare
-from rankwise.evaluation.evaluation import Evaluation
 from rankwise.experiments.running.protocols import POOLED
 from rankwise.experiments.schema import KEY
+from rankwise.statistics import tables
+from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.evaluation.comparison import Comparison
     from rankwise.experiments.results import Results
+    from rankwise.statistics.comparison import Comparison
 
 Place = tuple[str, float]
 """A data set and a level."""

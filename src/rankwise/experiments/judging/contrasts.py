@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.evaluation.significance import TTest, holm, t_test
 from rankwise.experiments.running.protocols import FOLDS, POOLED
+from rankwise.statistics.significance import TTest, holm, t_test
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results

@@ -141,8 +141,8 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
-        from rankwise.tuning.search import DEFAULT
-        from rankwise.tuning.tune import tune
+        from rankwise.model_selection.search import DEFAULT
+        from rankwise.model_selection.tune import tune
 
         found = tune(
             train,

@@ -35,7 +35,7 @@ from rankwise.rankers.training.validation import Measure
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
-    import rankwise as rw
+    from rankwise.statistics.evaluation import Evaluation
 
 
 class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
@@ -57,7 +57,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     Args:
         ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained.
         folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
-            <rankwise.evaluation.cross_validate.cross_validate>`. There is a member for each.
+            <rankwise.model_selection.cross_validate.cross_validate>`. There is a member for each.
         repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
         fold_seed: The seed of the folds; by default that of the ranker, from which members' own seeds are drawn.
         processes: How many processes train members side by side. Where the ranker sets no ``threads``, they share those
@@ -311,7 +311,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         return self._held_out.scores
 
     @property
-    def out_of_fold_(self) -> "rw.Evaluation":
+    def out_of_fold_(self) -> "Evaluation":
         """How good the bag is on new queries, by query and with intervals: an estimate without a validation set.
 
         Every query is scored by a member that has not seen it, after the round that is best on the queries of the other

@@ -32,7 +32,7 @@ from rankwise.rankers.training.validation import Measure, checked_names
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
-    import rankwise as rw
+    from rankwise.statistics.evaluation import Evaluation
 
 
 class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
@@ -272,7 +272,7 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
         return self._mixture.held_out.scores
 
     @property
-    def out_of_fold_(self) -> "rw.Evaluation":
+    def out_of_fold_(self) -> "Evaluation":
         """How good the blend is on new queries, by query and with intervals: an estimate without a validation set.
 
         No query is scored by a member that has seen it, nor after a number of rounds or by weights that were chosen on

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from rankwise.arrays import Array, Ids
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.rankers import storage
-
-if TYPE_CHECKING:
-    import rankwise as rw
+from rankwise.statistics.evaluation import Evaluation
 
 _FILE = "out_of_fold.npz"
 
@@ -38,11 +36,9 @@ class HeldOut:
         values = {str(one): one(cross_fitted, data.labels, data.offsets, data.judged) for one in metrics}
         return cls(scores, cross_fitted, values, _ids(data), data.weights)
 
-    def evaluation(self) -> "rw.Evaluation":
-        """Give the values as an evaluation."""
-        import rankwise as rw  # the public name: evaluations are made above rankers
-
-        return rw.Evaluation(self.values, self.query_ids, self.query_weights)
+    def evaluation(self) -> Evaluation:
+        """Return the values as an evaluation."""
+        return Evaluation(self.values, self.query_ids, self.query_weights)
 
     def covers(self, data: RankingDataset) -> bool:
         """Whether these are scores of these documents, as far as can be seen."""

@@ -8,9 +8,9 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from rankwise import check
+from rankwise.dask.bag import on_cluster
 from rankwise.data.dataset import RankingDataset
 from rankwise.pools import check_portable, processes, without_interrupts
-from rankwise.rankers.ensembles.cluster import on_cluster
 from rankwise.rankers.ensembles.members import Members
 from rankwise.rankers.ensembles.plans import Plan
 from rankwise.threads import thread_count

@@ -25,7 +25,7 @@ from rankwise.rankers.trees.learner import TreeLearner
 from rankwise.rankers.trees.native_parameters import check_parameters
 
 if TYPE_CHECKING:
-    from rankwise.rankers.trees.cluster.partitions import Partitions
+    from rankwise.dask.partitions import Partitions
 
 
 class TreeRanker(Trained):

@@ -1,0 +1,83 @@
+"""Members of a bag on the workers of a Dask cluster: each worker keeps its own, and is asked for a round at a time."""
+
+import contextlib
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rankwise import check, registry
+from rankwise.dask.liveness import Liveness, lost
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.ensembles.members import Members
+from rankwise.rankers.ensembles.plans import Plan
+
+_SILENCE = 60.0  # seconds after which a worker that is not heard of counts as lost
+_members: dict[str, Members] = {}
+"""What this worker trains, by a key that no other bag has."""
+
+
+class OnCluster:
+    """Members on a worker of a cluster."""
+
+    def __init__(self, client: Any, liveness: Liveness, worker: str, *members: Any) -> None:
+        self.client, self.liveness, self.worker = client, liveness, worker
+        self.key = secrets.token_hex(8)
+        self._last = self._submit(_start, self.key, registry.parcels(), *members)
+
+    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
+        """Ask for a call; each waits for the one before it."""
+        self._last = asked = self._submit(_call, self._last, self.key, method, arguments)
+
+        def result() -> Any:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    return asked.result(timeout=1.0)
+                if self.worker in self.liveness.gone("training a bag"):
+                    raise lost(f"the worker {self.worker} of the cluster was lost while training a bag")
+
+        return result
+
+    def _submit(self, function: Callable[..., Any], *arguments: object) -> Any:
+        return self.client.submit(function, *arguments, workers=[self.worker], pure=False)
+
+
+def on_cluster(
+    data: RankingDataset,
+    plans: Sequence[Plan],
+    others: Sequence[RankingDataset],
+    stack: contextlib.ExitStack,
+    address: str,
+    threads: int | None,
+) -> list[OnCluster]:
+    """Deal members out to the workers of a cluster; member i goes to worker i modulo their number."""
+    distributed: Any = check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
+    client = stack.enter_context(distributed.Client(address, timeout=30, set_as_default=False))
+    workers = sorted(client.nthreads().items())[: len(plans)]
+    if not workers:
+        raise check.error("the cluster has no workers", got=address, hint="start some: dask worker ADDRESS")
+    liveness = Liveness(client, [worker for worker, _ in workers], _SILENCE)
+    whole = client.scatter(data, broadcast=True, hash=False)
+    return [
+        OnCluster(
+            client,
+            liveness,
+            worker,
+            whole,
+            plans[first :: len(workers)],
+            others,
+            own if threads is None else threads,
+        )
+        for first, (worker, own) in enumerate(workers)
+    ]
+
+
+def _start(key: str, registered: list[bytes], *members: Any) -> None:
+    registry.receive(registered)
+    _members[key] = Members(*members)
+
+
+def _call(_: object, key: str, method: str, arguments: tuple[object, ...]) -> Any:
+    if key not in _members:
+        raise lost("a worker of the cluster has been started anew while training a bag")
+    members = _members.pop(key) if method == "learned" else _members[key]  # no round follows that
+    return getattr(members, method)(*arguments)

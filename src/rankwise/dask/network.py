@@ -1,0 +1,181 @@
+"""How workers of a library find each other: the library's own network, opened anew for every block of rounds.
+
+A :class:`Network` is planned on the client, sent to the workers, and joined by each of them around its share of a
+block. LightGBM is told everyone's address and port. XGBoost's workers meet at a tracker, which the first worker runs:
+workers reach each other in any cluster, which is not sure of the client.
+"""
+
+import contextlib
+import logging
+import math
+import re
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from rankwise import check
+from rankwise.arrays import Json, Keywords
+from rankwise.dask.workers import Workers
+
+_tracker: Any = None  # of XGBoost, on the worker that runs it
+_HEAD_START = 0.03
+"""Seconds that the last worker gets. Workers of LightGBM call those of higher rank, and one that calls before the other
+listens sleeps for 0.2 seconds before it tries again."""
+_TRACES = re.compile(rb"\n\[(machines|num_machines|local_listen_port|time_out|pre_partition|tree_learner): [^\n]*\]")
+
+
+class Network(Protocol):
+    """A way for workers to train together."""
+
+    def native(self, rank: int) -> Keywords:
+        """Give parameters of the library for the worker of this rank."""
+        ...
+
+    def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
+        """Be part of the network."""
+        ...
+
+    def leave(self, growth: object) -> None:
+        """Part from the others, at the end of a block."""
+        ...
+
+    def clean(self, content: bytes) -> bytes:
+        """Take what only belongs to the network out of a model."""
+        ...
+
+
+class Alone:
+    """One worker needs no network."""
+
+    def native(self, rank: int) -> Keywords:
+        """Give no parameters."""
+        return {}
+
+    def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
+        """Do nothing."""
+        return contextlib.nullcontext()
+
+    def leave(self, growth: object) -> None:
+        """Do nothing."""
+
+    def clean(self, content: bytes) -> bytes:
+        """Give the model as it is."""
+        return content
+
+
+class LightGBMNetwork(NamedTuple):
+    """Everyone's address and port, and how long to wait for the others."""
+
+    machines: tuple[str, ...]
+    minutes: int
+
+    def native(self, rank: int) -> Keywords:
+        """Give LightGBM's parameters of training on several machines."""
+        return {
+            "machines": ",".join(self.machines),
+            "num_machines": len(self.machines),
+            "local_listen_port": int(self.machines[rank].rpartition(":")[2]),
+            "time_out": self.minutes,
+            "tree_learner": "data",
+            "pre_partition": True,
+        }
+
+    @contextlib.contextmanager
+    def joined(self, rank: int) -> Iterator[None]:
+        """Keep LightGBM from printing how it connects, which it does when the booster is made."""
+        import lightgbm
+
+        lightgbm.register_logger(logging.getLogger("rankwise.lightgbm"), "debug", "debug")
+        if rank < len(self.machines) - 1:
+            time.sleep(_HEAD_START)
+        yield
+
+    def leave(self, growth: Any) -> None:
+        """Part now: a booster does so when it is forgotten, which may be in the middle of the next block."""
+        if growth.booster is not None:
+            growth.booster.free_network()
+
+    def clean(self, content: bytes) -> bytes:
+        """Forget the addresses, which stand among the parameters of the model."""
+        return _TRACES.sub(b"", content)
+
+
+class XGBoostNetwork(NamedTuple):
+    """Where the tracker is."""
+
+    tracker: Json
+    seconds: int
+
+    def native(self, rank: int) -> Keywords:
+        """Give no parameters: XGBoost knows from the context that it is not alone."""
+        return {}
+
+    @contextlib.contextmanager
+    def joined(self, rank: int) -> Iterator[None]:
+        """Enter the communicator; leaving it in error tells the others."""
+        import xgboost
+
+        name = f"{rank:06d}"  # ranks are given by the order of names, so that sums are added in the same order
+        about = {**self.tracker, "dmlc_task_id": name, "dmlc_timeout": self.seconds, "dmlc_retry": 3}
+        with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**about):
+            yield
+
+    def leave(self, growth: object) -> None:
+        """Do nothing: the context ends."""
+
+    def clean(self, content: bytes) -> bytes:
+        """Give the model as it is."""
+        return content
+
+
+def connect(library: str, workers: Workers) -> Network:
+    """Plan a network of ``library`` for all workers."""
+    seconds = math.ceil(workers.timeout)
+    if len(workers.names) == 1:
+        return Alone()
+    hosts = [str(urlsplit(worker).hostname) for worker in workers.names]
+    doing = "the workers find each other"
+    if library == "xgboost":
+        lead = workers.first(1)
+        (tracker,) = lead.all(doing, _start_tracker, [len(workers.names)], [hosts[0]], [seconds])
+        return XGBoostNetwork(tracker, seconds)
+    ports = workers.all(doing, _free_port)
+    machines = tuple(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
+    return LightGBMNetwork(machines, math.ceil(seconds / 60))
+
+
+def supported(library: str) -> None:
+    """Raise unless the library can train on several machines."""
+    if library not in ("lightgbm", "xgboost"):
+        raise check.error(
+            "only LightGBM and XGBoost train on a cluster", got=library, hint="use LightGBMRanker or XGBoostRanker"
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+def _start_tracker(workers: int, host: str, seconds: int) -> Json:
+    """Run XGBoost's tracker in this process, in the place of the one before."""
+    from xgboost.tracker import RabitTracker
+
+    global _tracker
+    _end_tracker()
+    _tracker = RabitTracker(n_workers=workers, host_ip=host, sortby="task", timeout=seconds)
+    _tracker.start()
+    return dict(_tracker.worker_args())
+
+
+def _end_tracker() -> None:
+    global _tracker
+    tracker, _tracker = _tracker, None
+    if tracker is not None:
+        from xgboost.core import XGBoostError
+
+        with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
+            tracker.free()

@@ -1,0 +1,134 @@
+"""Rows of a Parquet folder or a Dask frame as whole queries on workers: one part, a RankingDataset, on each.
+
+The ids of all queries are looked at first. Queries, in the order in which they begin, are cut into as many runs as
+there are workers, with about equal numbers of documents. Then every worker gets the rows of its queries: from a Parquet
+folder it reads just these itself; of a Dask frame they are sent. The documents of a query keep their order, whichever
+partitions they came from.
+"""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rankwise import check
+from rankwise.arrays import Ids, Keywords
+from rankwise.dask.plan import Plan, Runs, common_lists
+from rankwise.dask.rows import facts_of, find_runs, join_rows, take_rows
+from rankwise.dask.workers import Workers
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import parquet
+from rankwise.rankers.schema import Schema
+
+_READING = "reading the data"
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Where the data of a training on a cluster lie, and what had to be moved to get them there."""
+
+    workers: int
+    queries: int
+    documents: int
+    partitions: int
+    """Files of a folder, or partitions of a frame."""
+    moved_queries: int
+    """Queries with documents in more than one partition, which were put together."""
+    moved_documents: int
+    """Their documents outside the partition where the query begins."""
+
+    def __str__(self) -> str:
+        text = f"{self.queries:,} queries with {self.documents:,} documents from {self.partitions:,} partitions "
+        text += f"on {self.workers:,} worker{'s' if self.workers > 1 else ''}"
+        if self.moved_queries:
+            text += f"; {self.moved_queries:,} queries lay in more than one partition and were put together, by moving "
+            text += f"{self.moved_documents:,} documents"
+        return text
+
+
+class Parts(NamedTuple):
+    """The data on the workers."""
+
+    workers: Workers
+    futures: list[Any]
+    """A RankingDataset on each worker."""
+    about: Partitions
+    sample: RankingDataset
+    """The first query, which has the columns of all."""
+    digest: str
+    """Of all data, whatever their order and partition."""
+    query_ids: Ids
+    """Of all queries, sorted."""
+
+
+def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> Parts:
+    """Bring the data to the workers, each query whole, and all with one list of categories for each column.
+
+    The lists begin with those of the ``older`` model that is continued.
+    """
+    sources, columns, unnamed = _sources(workers, data, columns)
+    runs = _runs(workers, sources, columns)
+    plan = Plan(runs, len(workers.names))
+    columns = {**columns, "categories": common_lists(runs, older)}
+    workers = workers.first(plan.parts)
+    futures = _load(workers, sources, plan, columns, unnamed)
+    facts = workers.all(_READING, facts_of, futures)
+    about = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
+    sample = facts[0].sample
+    for other in facts[1:]:
+        if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
+            raise check.error("the partitions differ in their features", hint="give all the same columns")
+    read = sum(fact.queries for fact in facts), sum(fact.documents for fact in facts)
+    if read != (plan.n_queries, plan.n_docs):
+        raise check.error(
+            "the data changed while they were read",
+            got=f"{read[0]} queries with {read[1]} documents, of {plan.n_queries} with {plan.n_docs}",
+            hint="persist the frame, or wait until the files are written",
+        )
+    digest = sum(fact.digest for fact in facts) % 2**64
+    ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
+    return Parts(workers, futures, about, sample, f"{digest:016x}", ids)
+
+
+def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
+    """The partitions, Parquet files or futures of tables; and what is known of their columns."""
+    if isinstance(data, str | Path):
+        paths = parquet.parquet_files(data)
+        known, absent = parquet.described(paths, columns)
+        unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
+        return [str(path.resolve()) for path in paths], known, unnamed
+    if not hasattr(data, "to_delayed"):
+        raise check.error(
+            "data for a cluster must be a Parquet file or folder, or a Dask DataFrame",
+            got=type(data).__name__,
+            hint="write Parquet with rw.write_parquet, or make a frame with dask.dataframe.from_pandas",
+        )
+    with workers.connected("the data are asked for"):
+        return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
+
+
+def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]:
+    doing = "looking at the queries"
+    with workers.connected(doing):
+        submit = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
+        futures = [submit(source, columns) for source in sources]
+    found: list[Runs] = workers.results(doing, futures)
+    return found
+
+
+def _load(workers: Workers, sources: list[Any], plan: Plan, columns: Keywords, unnamed: tuple[str, ...]) -> list[Any]:
+    pieces: list[list[object]] = []
+    for part in range(plan.parts):
+        rows = plan.rows(part)
+        if isinstance(sources[0], str):
+            pieces.append([(sources[partition], of) for partition, of in rows])
+        else:
+            submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
+            with workers.connected(_READING):
+                pieces.append([submit(sources[partition], of) for partition, of in rows])
+    scattered = [plan.scattered(part) for part in range(plan.parts)]
+    futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
+    workers.wait(_READING, futures)
+    return futures

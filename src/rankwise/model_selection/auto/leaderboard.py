@@ -1,0 +1,195 @@
+"""The leaderboard: every recipe that was tried, how good it is out of fold, and what it costs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rankwise.arrays import Json, Keywords
+from rankwise.model_selection.auto.choice import Candidate, behind, differences
+from rankwise.statistics import tables
+from rankwise.statistics.significance import wins_ties_losses
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_STOPS = {
+    "recipes": "all recipes were tried",
+    "minutes": "the time was over",
+    "interrupted": "it was interrupted",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One recipe; what was never measured is NaN."""
+
+    recipe: str
+    state: str
+    """``complete``, ``partial`` (a quarter or half of its rounds: others were better, or the time was over before its
+    turn came), ``minutes`` (the time was over while it trained), ``interrupted``, ``failed`` or ``not tried``."""
+    rounds: int = 0
+    """Of its best round; a blend has none."""
+    mean: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    difference: float = math.nan
+    """Its mean less the leader's, paired by query."""
+    error: float = math.nan
+    """The standard error of that difference."""
+    p: float = math.nan
+    """Of Student's paired test of that difference; of the leader, none."""
+    wins: int = 0
+    """Queries on which it is better than the leader."""
+    ties: int = 0
+    """Queries on which both are equal."""
+    losses: int = 0
+    """Queries on which the leader is better."""
+    seconds: float = 0.0
+    """Of training."""
+    microseconds: float = math.nan
+    """Of scoring a document, on one thread where the ranker is one forest."""
+    blend: bool = False
+    """Whether it is made of several bags."""
+    chosen: bool = False
+    reason: str = ""
+    """Why it failed."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Leaderboard:
+    """All recipes, the best first: ``AutoRanker.leaderboard_``."""
+
+    metric: str
+    entries: tuple[Entry, ...]
+    stopped: str
+    """Why the search ended: ``recipes``, ``minutes`` or ``interrupted``."""
+    seconds: float
+    """Of the whole search, over all its runs."""
+    queries: int
+    """Out of fold, that the metric scores."""
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+    @property
+    def chosen(self) -> Entry:
+        """The one that was taken."""
+        return next(entry for entry in self.entries if entry.chosen)
+
+    @property
+    def leader(self) -> Entry:
+        """The one with the highest mean."""
+        return self.entries[0]
+
+    @property
+    def tried(self) -> int:
+        """How many recipes were tried; a blend of them is none."""
+        return sum(bool(entry.rounds or entry.reason) for entry in self.entries)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per recipe, the best first; null where nothing was measured."""
+        import polars as pl
+
+        frame = pl.DataFrame([asdict(entry) for entry in self.entries], infer_schema_length=None)
+        return frame.with_columns(pl.col(pl.Float64).fill_nan(None)).rename({"mean": self.metric})
+
+    def to_dict(self) -> Json:
+        """Give everything as plain data that JSON can hold."""
+        entries = [
+            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+            for row in map(asdict, self.entries)
+        ]
+        return {
+            "metric": self.metric,
+            "chosen": self.chosen.recipe,
+            "leader": self.leader.recipe,
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+            "queries": self.queries,
+            "recipes": entries,
+            "notes": list(self.notes),
+        }
+
+    def verdict(self) -> str:
+        """Say in words what was taken, and why."""
+        chosen, leader = self.chosen, self.leader
+        value = f"{self.metric} {tables.number(chosen.mean)} {tables.interval(chosen.low, chosen.high)} out of fold"
+        if chosen is leader:
+            return f"Taken: {chosen.recipe}, with {value}, the highest."
+        why = "less simple"
+        if chosen.blend and not leader.blend:
+            why = "the best of several by luck too, which a blend of them is not"
+        return (
+            f"Taken: {chosen.recipe}, with {value}. {leader.recipe} is ahead by {tables.number(-chosen.difference)}, "
+            f"within noise (standard error {tables.number(chosen.error)}), and {why}."
+        )
+
+    def table(self) -> tables.Table:
+        """Give it as a table that prints as text, Markdown, LaTeX or HTML."""
+        numbers = ("95% interval", "to leader", "p", "win/tie/loss", "rounds", "training", "µs/doc")
+        # Most often all are complete, and the table is wide enough without a column that says so.
+        states = any(entry.state not in ("complete", "not tried") for entry in self.entries)
+        header = ("", "recipe", self.metric, *numbers, *(("state",) if states else ()))
+        rows = tuple(
+            (
+                "→" if entry.chosen else "",
+                entry.recipe,
+                tables.Cell(tables.number(entry.mean), best=entry is self.leader),
+                tables.interval(entry.low, entry.high),
+                tables.NOTHING if entry is self.leader else tables.number(entry.difference, signed=True),
+                tables.probability(entry.p),
+                f"{entry.wins}/{entry.ties}/{entry.losses}"
+                if entry.wins + entry.ties + entry.losses
+                else tables.NOTHING,
+                str(entry.rounds or tables.NOTHING),
+                tables.duration(entry.seconds) if entry.seconds else tables.NOTHING,
+                tables.number(entry.microseconds, 2),
+                *((entry.state,) if states else ()),
+            )
+            for entry in self.entries
+            if entry.state != "not tried"
+        )
+        waiting = [entry.recipe for entry in self.entries if entry.state == "not tried"]
+        notes = [
+            self.verdict(),
+            f"{tables.count(self.tried, 'recipe')} tried in {tables.duration(self.seconds)}; {_STOPS[self.stopped]}.",
+            f"Values are those of {tables.count(self.queries, 'query', 'queries')} that no member had seen, and "
+            "differences are paired by query; a value that was chosen among several is a little too good.",
+            *(f"{entry.recipe} failed: {entry.reason}" for entry in self.entries if entry.reason),
+            *([f"Not tried: {', '.join(waiting)}."] if waiting else []),
+            *self.notes,
+        ]
+        return tables.Table(header=header, rows=rows, align="llrlrrrrrr" + "l" * states, notes=tuple(notes))
+
+    def brief(self) -> tables.Table:
+        """Give the columns that decide, for a terminal that is too narrow for all."""
+        whole = self.table()
+        kept = [whole.header.index(name) for name in (self.metric, "to leader", "p")]
+        return tables.Table(
+            header=("  recipe", self.metric, "to leader", "p"),
+            rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in kept)) for row in whole.rows),
+            align="lrrr",
+            notes=(*whole.notes, "A wider terminal has room for intervals, rounds and costs."),
+        )
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def measured(one: Candidate, leader: Candidate) -> Keywords:
+    """The numbers of a candidate beside the leader's."""
+    low, high = one.evaluation.interval[one.metric]
+    found: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
+    if one is not leader:
+        gap = behind(one, leader)
+        counts = zip(("wins", "ties", "losses"), wins_ties_losses(differences(one, leader)[0]), strict=True)
+        found |= {"difference": gap.mean, "error": gap.error, "p": gap.p, **dict(counts)}
+    return found
+
+
+def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The best first; those without a value come last, in their order."""
+    return tuple(sorted(entries, key=lambda entry: math.inf if math.isnan(entry.mean) else -entry.mean))

@@ -1,0 +1,300 @@
+"""The ranker that chooses itself: a time and a metric in, the best of a portfolio out."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, Self
+
+from numpy.typing import ArrayLike
+
+from rankwise import caches, check
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import MetricLike
+from rankwise.metrics import metric as find_metric
+from rankwise.model_selection.auto import kept, portfolio
+from rankwise.model_selection.auto.blending import blends
+from rankwise.model_selection.auto.budget import Budget
+from rankwise.model_selection.auto.choice import Candidate, choose
+from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured, ordered
+from rankwise.model_selection.auto.progress import showing
+from rankwise.model_selection.auto.search import Search, Tried
+from rankwise.model_selection.auto.speed import microseconds
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import inputs
+from rankwise.rankers.at_once import trains_at_once
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.pooling import pooled
+from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.trees import monotone
+from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
+
+if TYPE_CHECKING:
+    from rankwise.rankers.contributions import Contributions
+    from rankwise.rankers.scoring.scorer import Scorer
+
+
+class AutoRanker(Ranker):
+    """A ranker that is chosen within a time: recipes are tried as bags on the same folds, and the best is taken.
+
+    Training and validation queries are pooled. Each recipe is trained as a :class:`bag <bagged>`: members see all
+    queries but one fold, stop together, and are averaged. The first recipe is trained to its end, so that there always
+    is a ranker; of the others the better half goes on after a quarter and again after half of their rounds. The best
+    bags are :class:`blended` too: those of one library, which become one forest, and those of all kinds. What is best
+    is decided on queries that members have not seen, paired by query, and a simpler kind is taken where it is within
+    one standard error of the best: one forest before a bag of nets, and this before several models.
+
+    Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
+    How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
+    and ``max_recipes`` the same seed, data and threads give the same ranker, bit for bit.
+
+    Args:
+        minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
+            training is stopped where the next round would come too late. None is no limit.
+        metric: What is maximised.
+        recipes: Rankers of trees or nets, or of one's own, not trained, in the order in which they are tried, instead
+            of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search.
+        max_recipes: How many of them are tried at most.
+        monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
+            from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
+        folds: Into how many parts queries fall; those of :func:`rw.cross_validate
+            <rankwise.model_selection.cross_validate.cross_validate>`.
+        seed: Of folds and of all trainings.
+        threads: Of every training; None takes one for each core.
+        processes: How many processes train the members of a bag side by side.
+        dask: The address of a Dask cluster whose workers train them instead.
+        study: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the time
+            that it has spent; one of other data or settings is refused.
+        progress: Whether to show what is tried, what leads and how long is left, on standard error; None shows it live
+            on a terminal, and elsewhere as a line for each training.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
+    >>> recipes = [rw.LightGBMRanker(loss, rounds=20, leaves=4) for loss in ("xendcg", "lambdarank")]
+    >>> model = rw.AutoRanker(None, recipes=recipes, folds=3, threads=1, progress=False).fit(data)
+    >>> sorted(entry.recipe for entry in model.leaderboard_.entries), model.stopped_
+    (['lightgbm blend of 2 bags', 'lightgbm(lambdarank)', 'lightgbm(xendcg)'], 'recipes')
+    >>> model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
+    True
+    """
+
+    name = "auto"
+    ranker_: Any
+    """What was taken: a trained bag, or a blend of several."""
+    leaderboard_: Leaderboard
+    """Every recipe with its value, its distance to the leader, and its cost."""
+
+    def __init__(
+        self,
+        minutes: float | None = 10.0,
+        metric: MetricLike = "ndcg@10",
+        *,
+        recipes: Sequence[Ranker] | None = None,
+        max_recipes: int | None = None,
+        monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
+        folds: int = 5,
+        seed: int = 0,
+        threads: int | None = None,
+        processes: int = 1,
+        dask: str | None = None,
+        study: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.minutes = minutes
+        self.metric = metric
+        self.recipes = recipes
+        self.max_recipes = max_recipes
+        self.monotone_constraints = monotone_constraints
+        self.folds = folds
+        self.seed = seed
+        self.threads = threads
+        self.processes = processes
+        self.dask = dask
+        self.study = study
+        self.progress = progress
+        self.native = {}
+
+    @property
+    def objective(self) -> ObjectiveLike:  # type: ignore[override]
+        """That of the ranker that was taken."""
+        self._check_fitted()
+        found: ObjectiveLike = self.ranker_.objective
+        return found
+
+    @property
+    def metrics(self) -> MetricLike | Sequence[MetricLike]:  # type: ignore[override]
+        """The metric that is maximised."""
+        return (self.metric,)
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Documents,  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | RankingDataset | None = None,
+        *,
+        valid: inputs.Validation = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **others: Never,
+    ) -> Self:
+        """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
+        self._refuse("fit", others)
+        budget = Budget(self.minutes)
+        metric = find_metric(self.metric)
+        seed = check.integer("seed", self.seed, least=0)
+        check.integer("folds", self.folds, least=2)
+        check.integer("processes", self.processes, least=1)
+        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        recipes, notes = self._recipes(data)
+        about = kept.identity(data, recipes, metric, folds=self.folds, seed=seed)
+        if self.max_recipes is not None:
+            recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
+        named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
+        tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
+        settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
+        with (
+            caches.announce_compiling(self.progress),
+            showing(self.progress, str(metric)) as report,
+            kept.opened(self.study, about) as folder,
+        ):
+            folder.read(tried, settings)
+            budget.before = folder.spent
+            search = Search(
+                data=data,
+                metric=metric,
+                tried=tried,
+                settings=settings,
+                seed=seed,
+                bags={"folds": self.folds, "fold_seed": seed, "processes": self.processes, "dask": self.dask},
+                budget=budget,
+                kept=folder,
+                report=report,
+            )
+            self.stopped_ = search.run()
+            self._take(data, tried, str(metric), budget, notes)
+        if self.stopped_ == "interrupted":
+            taken = self.leaderboard_.chosen.recipe
+            warnings.warn(f"interrupted: the best so far, {taken}, is kept", RuntimeWarning, stacklevel=2)
+        return self
+
+    def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
+        """What is tried, and what is said about what is not."""
+        if self.monotone_constraints is None:
+            return self._unconstrained(data)
+        monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
+        recipes, notes = self._unconstrained(data)
+        recipes, left_out = portfolio.constrained(recipes, self.monotone_constraints, strict=self.recipes is not None)
+        return recipes, [*notes, *left_out]
+
+    def _unconstrained(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
+        if self.recipes is None:
+            return portfolio.portfolio(data.n_docs)
+        if not isinstance(self.recipes, Sequence) or not self.recipes:
+            hint = "pass rankers that are not trained yet: recipes=[rw.LightGBMRanker('xendcg'), …]"
+            raise check.error("recipes must be a list of rankers", got=repr(self.recipes), hint=hint)
+        for number, one in enumerate(self.recipes):
+            with check.naming(f"recipe {number + 1}"):
+                bagged(one, self.folds)._check(None)
+                if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
+                    raise check.error(
+                        "a search keeps checkpoints itself",
+                        got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
+                        hint="leave it out, and set study= of the AutoRanker",
+                    )
+        return list(self.recipes), []
+
+    def _take(
+        self, data: RankingDataset, tried: Sequence[Tried], metric: str, budget: Budget, notes: Sequence[str]
+    ) -> None:
+        """Take the best, and write down how all did."""
+        candidates = {one.number: one.candidate(metric) for one in tried if one.bag is not None}
+        if not candidates:
+            raise check.error("no recipe could be trained", got=next((one.reason for one in tried if one.reason), ""))
+        budget.release()
+        made: list[Candidate] = []
+        why = ""
+        if self.stopped_ != "interrupted":
+            made, why = blends(list(candidates.values()), data, self.metric, budget)
+        leader, chosen = choose([*candidates.values(), *made])
+        entries = []
+        for one in tried:
+            candidate = candidates.get(one.number)
+            numbers: Keywords = {} if candidate is None else measured(candidate, leader)
+            if candidate is not None:
+                numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
+            about: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
+            entries.append(Entry(**about, **numbers, chosen=candidate is chosen))
+        for one_of in made:
+            value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
+            entries.append(Entry(recipe=one_of.name, state="complete", **value, blend=True, chosen=one_of is chosen))
+        self.ranker_ = chosen.ranker
+        if self.stopped_ == "interrupted":
+            self.ranker_.stopped_ = self.stopped_
+        self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
+        self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_
+        self.leaderboard_ = Leaderboard(
+            metric=metric,
+            entries=ordered(entries),
+            stopped=self.stopped_,
+            seconds=budget.spent,
+            queries=leader.evaluation.scored[metric],
+            notes=(
+                *([WEIGHTED] if varies(leader.evaluation.weights) else []),
+                *filter(None, (budget.exceeded(), why)),
+                *notes,
+            ),
+        )
+
+    # What the taken ranker does.
+
+    @property
+    def out_of_fold_(self) -> Evaluation:
+        """How good it is on queries that members have not seen; a little too good, being the choice of several."""
+        self._check_fitted()
+        found: Evaluation = self.ranker_.out_of_fold_
+        return found
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Those of the ranker that was taken; where nets are part of it, there are none."""
+        self._check_fitted()
+        found: Array = self.ranker_.feature_importances_
+        return found
+
+    def contributions(self, data: Documents) -> "Contributions":
+        """Give those of the ranker that was taken."""
+        self._check_fitted()
+        found: Contributions = self.ranker_.contributions(data)
+        return found
+
+    def scorer(self) -> "Scorer":
+        """Give that of the ranker that was taken."""
+        self._check_fitted()
+        found: Scorer = self.ranker_.scorer()
+        return found
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the ranker that was taken: ``rw.load`` gives a bag or a blend with the same scores, bit for bit."""
+        self._check_fitted()
+        found: Path = self.ranker_.save(path, force=force)
+        return found
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return bool(self.ranker_.needs_lists)
+
+    def _score(self, features: Floats) -> Array:
+        return self._score_lists(features, None)
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        found: Array = self.ranker_._score_lists(features, offsets)
+        return found
+
+    def _files(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = self.ranker_._files()
+        return found
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> Never:
+        raise check.error("an AutoRanker is saved as the ranker that it took", hint="rw.load gives that")

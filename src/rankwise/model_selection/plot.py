@@ -1,0 +1,185 @@
+"""The picture of a search: its progress, and what each parameter did."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
+from rankwise.model_selection.spaces import Choice, Range
+from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import GREY, figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_TRIAL, _BEST = "#555555", "#000000"  # no colours, which are those of methods in a report
+_MOST = 8  # panels of parameters
+_QUARTERS = 4
+
+
+def draw(tuning: Tuning, path: str | Path, *, force: bool = False) -> Path:
+    """Draw the value of each trial with the best so far, and below it one panel for each parameter.
+
+    Parameters stand in the order of their share in the spread of the values: how much of it lies between the quarters
+    of a parameter's range, rather than within them.
+    """
+    with figure(path, *search_size(tuning), force=force) as drawing:
+        draw_search(drawing, tuning)
+    return Path(path)
+
+
+def search_size(tuning: Tuning) -> tuple[float, float]:
+    """Width and height, in inches, of the picture of a search."""
+    columns, rows = _grid_of(min(len(tuning.space), _MOST))
+    return 2.6 * columns, 3.2 + 2.3 * rows
+
+
+def _grid_of(panels: int) -> tuple[int, int]:
+    columns = min(4, max(panels, 2))
+    return columns, -(-panels // columns)
+
+
+def draw_search(drawing: "Figure", tuning: Tuning) -> None:
+    """Draw what :func:`draw` says."""
+    shares = {name: share(tuning, name) for name in tuning.space}
+    names = sorted(shares, key=lambda name: -shares[name])[:_MOST]
+    columns, rows = _grid_of(len(names))
+    grid = drawing.add_gridspec(1 + rows, columns, height_ratios=[1.35, *[1.0] * rows])
+    _draw_history(drawing.add_subplot(grid[0, :]), tuning)
+    first: Axes | None = None
+    for place, name in enumerate(names):
+        panel = drawing.add_subplot(grid[1 + place // columns, place % columns], sharey=first)
+        _draw_slice(panel, tuning, name, shares[name])
+        if place % columns:
+            panel.tick_params(labelleft=False)
+        else:
+            panel.set_ylabel(tuning.metric)
+        first = first or panel
+    note = "in each corner: the parameter's share in the spread of complete trials"
+    drawing.supxlabel(note, fontsize=8, color="#555555", x=0.99, ha="right")
+
+
+def share(tuning: Tuning, name: str) -> float:
+    """The share of a parameter in the spread of the complete trials' values, beyond what chance would give it.
+
+    This is the adjusted correlation ratio over the quarters of what was tried, or over the values of a choice.
+    """
+    trials = [trial for trial in tuning.trials if trial.state == COMPLETE and name in trial.values]
+    values = np.array([trial.value for trial in trials], np.float64)
+    if not values.size or values.min() == values.max():
+        return 0.0
+    total = float(((values - values.mean()) ** 2).sum())
+    groups = _groups([trial.values[name] for trial in trials], tuning.space[name])
+    present = np.unique(groups)
+    if values.size <= present.size:
+        return 0.0
+    within = sum(float(((values[groups == one] - values[groups == one].mean()) ** 2).sum()) for one in present)
+    return max(0.0, 1.0 - within / (values.size - present.size) * (values.size - 1) / total)
+
+
+def _groups(given: list[Any], dimension: Range | Choice) -> NDArray[np.int64]:
+    if isinstance(dimension, Choice):
+        return np.array([dimension.values.index(value) for value in given])
+    ranks = np.argsort(np.argsort(np.array(given, np.float64), kind="stable"), kind="stable")
+    return ranks * min(_QUARTERS, len(given)) // len(given)
+
+
+def _draw_history(panel: "Axes", tuning: Tuning) -> None:
+    complete = [trial for trial in tuning.trials if trial.state == COMPLETE]
+    pruned = [trial for trial in tuning.trials if trial.state == PRUNED and trial.value is not None]
+    failed = [trial for trial in tuning.trials if trial.state == FAILED]
+    best = tuning.best
+    panel.plot(
+        *_points(pruned), "o", color=GREY, markerfacecolor="none", markersize=4.5, label="ended early (best until then)"
+    )
+    panel.plot(*_points(complete), "o", color=_TRIAL, markersize=4.5, label="complete")
+    values = [
+        trial.value if trial.state == COMPLETE and trial.value is not None else -np.inf for trial in tuning.trials
+    ]
+    so_far = np.maximum.accumulate(values)
+    shown = np.isfinite(so_far)
+    numbers = np.arange(len(values))
+    panel.step(numbers[shown], so_far[shown], where="post", color=_BEST, linewidth=1.6, label="best so far")
+    panel.plot(best.number, tuning.value, "D", color=_BEST, markersize=8, markeredgecolor="white")
+    text = f"{tables.number(tuning.value)} in trial {best.number}"
+    right = best.number > 0.6 * max(len(values) - 1, 1)
+    panel.annotate(
+        text, (best.number, tuning.value), xytext=(-9 if right else 9, 7), textcoords="offset points",
+        ha="right" if right else "left", color=_BEST, fontweight="bold",
+    )  # fmt: skip
+    low, high = _limits(tuning)
+    panel.set_ylim(low, high + 0.08 * (high - low))
+    for trial in failed:
+        panel.plot(trial.number, low, "x", color="black", markersize=6, clip_on=False, zorder=5)
+    if failed:
+        panel.plot([], [], "x", color="black", markersize=6, label="failed")
+    panel.set_xlim(-0.6, max(len(values) - 0.4, 1.0))
+    panel.locator_params(axis="x", integer=True)
+    panel.set_xlabel("trial")
+    panel.set_ylabel(f"{tuning.metric}, validation")
+    panel.set_title(f"The search found {tuning.metric} {tables.number(tuning.value)}", loc="left", fontweight="bold")
+    panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=8, borderaxespad=0.2)
+    _grid(panel)
+
+
+def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
+    dimension = tuning.space[name]
+    for state, style in ((PRUNED, {"color": GREY, "markerfacecolor": "none"}), (COMPLETE, {"color": _TRIAL})):
+        chosen = [t for t in tuning.trials if t.state == state and t.value is not None and name in t.values]
+        places = [_place(trial.values[name], dimension) for trial in chosen]
+        panel.plot(places, [trial.value for trial in chosen], "o", markersize=3.8, alpha=0.8, **style)  # type: ignore[arg-type]
+    if name in tuning.best.values:  # which may have fewer layers
+        best = _place(tuning.best.values[name], dimension)
+        panel.plot(best, tuning.value, "D", color=_BEST, markersize=7, markeredgecolor="white")
+    if isinstance(dimension, Choice):
+        panel.set_xticks(range(len(dimension.values)), [str(value) for value in dimension.values])
+        panel.set_xlim(-0.5, len(dimension.values) - 0.5)
+    else:
+        if dimension.log:
+            panel.set_xscale("log")
+        margin = (dimension.high / dimension.low) ** 0.04 if dimension.log else 0.04 * (dimension.high - dimension.low)
+        ends = (dimension.low / margin, dimension.high * margin)
+        panel.set_xlim(*(ends if dimension.log else (dimension.low - margin, dimension.high + margin)))
+        _plain_ticks(panel, dimension)
+    panel.set_title(name, loc="left", fontweight="bold", fontsize=9)
+    panel.set_title(f"{part:.0%}", loc="right", fontsize=8.5, color="#555555")
+    low, high = _limits(tuning)
+    panel.set_ylim(low, high + 0.05 * (high - low))
+    _grid(panel)
+
+
+def _plain_ticks(panel: "Axes", dimension: Range) -> None:
+    """Few ticks with plain numbers: within two decades the ends and the middle, beyond that powers of ten."""
+    if not dimension.log:
+        panel.locator_params(axis="x", nbins=4, integer=dimension.whole)
+        return
+    if dimension.high / dimension.low < 1000:
+        middle = dimension.middle()
+        ticks = [dimension.low, float(f"{middle:.1g}") if not dimension.whole else round(middle), dimension.high]
+        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        panel.set_xticks([], minor=True)
+
+
+def _place(value: Any, dimension: Range | Choice) -> float:
+    return float(dimension.values.index(value)) if isinstance(dimension, Choice) else float(value)
+
+
+def _limits(tuning: Tuning) -> tuple[float, float]:
+    """Room for the better half of the trials; worse ones may lie below, or the picture would show nothing else."""
+    values = np.array([t.value for t in tuning.trials if t.state != FAILED and t.value is not None], np.float64)
+    best, middle, worst = tuning.value, float(np.median(values)), float(values.min())
+    low = max(worst, best - 4.0 * (best - middle)) if best > middle else worst
+    room = best - low or max(abs(best), 1e-6) * 0.01
+    return low - 0.06 * room, best + 0.06 * room
+
+
+def _points(trials: list[Trial]) -> tuple[list[int], list[float]]:
+    return [trial.number for trial in trials], [trial.value for trial in trials if trial.value is not None]
+
+
+def _grid(panel: "Axes") -> None:
+    panel.grid(color="#E4E4E4", linewidth=0.6)
+    panel.set_axisbelow(True)

@@ -1,0 +1,282 @@
+"""What a search found: its trials, the best parameters, and the file that holds them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise import check, settings_files
+from rankwise._version import __version__
+from rankwise.arrays import Json, Keywords
+from rankwise.files import replacing
+from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.table import built, ranker_class
+from rankwise.rankers.trees import monotone
+from rankwise.statistics import tables
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankwise.model_selection.spaces import Dimension
+    from rankwise.rankers.training.ranker import Trained
+
+ENDINGS = (".toml", ".json")
+COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One set of parameters that was tried."""
+
+    number: int
+    state: str
+    """``complete``, ``pruned`` (ended because it fell behind, or time was up) or ``failed`` (with a reason)."""
+    value: float | None
+    """The best validation metric that it reached."""
+    values: Keywords
+    """What the search chose, by the names of the space."""
+    parameters: Keywords
+    """All parameters of the ranker, the objective among them."""
+    best_round: int | None
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Tuning:
+    """A search: made by :func:`rankwise.tune`."""
+
+    ranker_name: str
+    metric: str
+    space: "dict[str, Dimension]"
+    """What was searched."""
+    trials: tuple[Trial, ...]
+    """Those that ended; the ones that an interruption cut off are left out."""
+    seed: int
+    stopped: str
+    """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
+    study: Path | None
+    """The file that holds the search, from which it is resumed."""
+    bag: int | None = None
+    """How many folds the bags have that were searched; None for single rankers."""
+
+    @property
+    def best(self) -> Trial:
+        """The complete trial with the highest value; of equals the first."""
+        complete = [trial for trial in self.trials if trial.state == COMPLETE]
+        if not complete:
+            reasons = next((trial.reason for trial in self.trials if trial.reason), "no trial ended")
+            raise check.error(
+                "no trial was complete", got=f"{len(self.trials)} trials, the first: {reasons.rstrip('.')}"
+            )
+        return max(complete, key=lambda trial: (trial.value, -trial.number))
+
+    @property
+    def value(self) -> float:
+        """The best validation metric."""
+        return float(self.best.value or 0.0)
+
+    @property
+    def parameters(self) -> Keywords:
+        """The best parameters: the ranker's arguments, the objective among them."""
+        return dict(self.best.parameters)
+
+    @property
+    def seconds(self) -> float:
+        """How long all trials together took."""
+        return sum(trial.seconds for trial in self.trials)
+
+    def ranker(self, **changes: Any) -> "Trained":
+        """Give a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
+        return build(self.ranker_name, self.bag, {**self.parameters, **changes})
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes."""
+        path = Path(path)
+        if path.suffix.lower() not in ENDINGS:
+            raise check.error("parameters are written as .toml or .json", got=repr(path.name))
+        usual = ranker_class(self.ranker_name).own_parameters()
+        said = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
+        flat = {"ranker": self.ranker_name, **said}
+        if not isinstance(flat.get("objective", ""), str):
+            raise check.error(
+                "an objective without an expression cannot be written to a file",
+                got=repr(flat["objective"]),
+                hint="take tuning.ranker(), set the objective as an expression, or register it with rw.register",
+            )
+        if own := [str(one) for one in flat.get("metrics", ()) if not isinstance(one, str)]:
+            hint = "take tuning.ranker(), or register the metric with rw.register"
+            raise check.error("a metric of one's own cannot be written to a file", got=own[0], hint=hint)
+        best = self.best
+        origin = {
+            "metric": self.metric,
+            "value": best.value,
+            "trial": best.number,
+            "trials": len(self.trials),
+            "rankwise": __version__,
+        } | ({} if self.bag is None else {"bag": self.bag})
+        text = _toml(flat, origin) if path.suffix.lower() == ".toml" else _json({**flat, "tuning": origin})
+        with replacing(path, force=force) as new:
+            new.write_text(text, encoding="utf-8")
+        return path
+
+    def plot(self, path: str | Path, *, force: bool = False) -> Path:
+        """Draw the search: the value of every trial with the best so far, and against each parameter."""
+        from rankwise.model_selection.plot import draw
+
+        return draw(self, path, force=force)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per trial: number, state, value, best round, seconds, and a column for each searched parameter."""
+        import polars as pl
+
+        rows = [
+            {
+                "trial": trial.number,
+                "state": trial.state,
+                self.metric: trial.value,
+                "best_round": trial.best_round,
+                "seconds": trial.seconds,
+                **{name: trial.values.get(name) for name in self.space},
+            }
+            for trial in self.trials
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_dict(self) -> Json:
+        """Give everything as plain data that JSON can hold."""
+        best = self.best
+        return {
+            "ranker": self.ranker_name,
+            **({} if self.bag is None else {"bag": self.bag}),
+            "metric": self.metric,
+            "value": best.value,
+            "trial": best.number,
+            "best_round": best.best_round,
+            "parameters": {name: one if isinstance(one, _PLAIN) else str(one) for name, one in best.parameters.items()},
+            "space": {name: str(one) for name, one in self.space.items()},
+            "stopped": self.stopped,
+            "seconds": self.seconds,
+            "study": None if self.study is None else str(self.study),
+            "trials": [
+                {"number": t.number, "state": t.state, "value": t.value, "seconds": t.seconds, "values": t.values}
+                | ({"reason": t.reason} if t.reason else {})
+                for t in self.trials
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Json) -> "Tuning":
+        """Read what :meth:`to_dict` gave: enough for tables and pictures; only the best trial has its parameters."""
+        from rankwise.model_selection.spaces import dimension
+
+        try:
+            trials = tuple(
+                Trial(
+                    number=check.integer("the number of a trial", one["number"], least=0),
+                    state=check.choice("state of a trial", one["state"], (COMPLETE, PRUNED, FAILED)),
+                    value=None if one["value"] is None else check.number("the value of a trial", one["value"]),
+                    values={**one["values"]},
+                    parameters=document["parameters"] if one["number"] == document["trial"] else {},
+                    best_round=document["best_round"] if one["number"] == document["trial"] else None,
+                    seconds=check.number("the seconds of a trial", one["seconds"], least=0.0),
+                    reason=str(one.get("reason", "")),
+                )
+                for one in document["trials"]
+            )
+            return cls(
+                ranker_name=document["ranker"],
+                metric=document["metric"],
+                space={name: dimension(text) for name, text in document["space"].items()},
+                trials=trials,
+                seed=document.get("seed", 0),
+                stopped=document["stopped"],
+                study=None,
+                bag=None if document.get("bag") is None else check.integer("bag", document["bag"], least=2),
+            )
+        except (KeyError, TypeError, AttributeError) as missing:
+            hint = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
+            raise check.error("not the description of a search", got=f"no {missing}", hint=hint) from None
+
+    def table(self) -> tables.Table:
+        """Give the best value of each searched parameter beside the range that it was searched in."""
+        best = self.best
+        rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
+        counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
+        tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        where = "on the validation data" if self.bag is None else f"out of fold, in a bag of {self.bag}"
+        notes = (
+            f"{self.metric} {tables.number(self.value)} {where}, after round {best.best_round} of trial {best.number}.",
+            f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
+        )
+        return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def build(ranker: str, bag: int | None, parameters: Keywords) -> "Trained":
+    """Make a ranker, or a bag of ``bag`` such rankers."""
+    single: Trained = built(ranker, parameters)
+    return single if bag is None else bagged(single, bag)
+
+
+_PLAIN = (str, int, float, bool, list, tuple, dict, type(None))
+
+
+def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
+    """Read a file of parameters, as :meth:`Tuning.save` writes it or as written by hand: (ranker, its arguments)."""
+    file = settings_files.load(check.readable(path), "a file of parameters")
+    flat = dict(file.keys)
+    flat.pop("tuning", None)
+    nested = [name for name, value in flat.items() if isinstance(value, dict) and name != monotone.NAME]
+    if nested:
+        hint = "write every parameter as name = value"
+        raise check.error(
+            "a file of parameters is flat", got=f"the table [{nested[0]}]", where=file.place(nested[0]), hint=hint
+        )
+    ranker = flat.pop("ranker", None)
+    if ranker is not None:
+        with check.naming(file.place("ranker")):
+            ranker_class(ranker)
+    return ranker, {name: None if value == "none" else value for name, value in flat.items()}
+
+
+def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
+    bag = f" --bag {origin['bag']}" if "bag" in origin else ""
+    lines = [f"# Found by rankwise tune. Use it with: rankwise train TRAIN --valid VALID --params THIS{bag} -o MODEL"]
+    lines += [f"{name} = {_value(value)}" for name, value in flat.items()]
+    lines += ["", "[tuning]", *(f"{name} = {_value(value)}" for name, value in origin.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: object) -> str:
+    """Write a value in TOML, which has no None; strings are written as in JSON, which TOML reads too."""
+    if value is None:
+        return '"none"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_value(str(name))} = {_value(one)}" for name, one in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _short(value: object) -> str:
+    if value is None:  # a layer that the best net does not have
+        return tables.NOTHING
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"

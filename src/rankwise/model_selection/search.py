@@ -1,0 +1,184 @@
+"""What is searched: a ranker, an objective, ranges and fixed parameters, checked before the first trial."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rankwise import check, user_code
+from rankwise.arrays import Json, Keywords
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric, MetricLike, expression
+from rankwise.metrics import metric as find_metric
+from rankwise.model_selection import spaces
+from rankwise.model_selection.result import build
+from rankwise.objectives.base import Objective
+from rankwise.objectives.table import ObjectiveLike, native
+from rankwise.objectives.table import objective as find_objective
+from rankwise.objectives.wrappers.stochastic import stochastic
+from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training import validation
+from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.ranker import Trained
+
+DEFAULT = "lambdarank"
+"""The objective that is searched unless another one is named."""
+_CHOSEN = {name: name for name in ("objective", "seed", "threads", "progress")} | {"metrics": "metric"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What is searched, on what."""
+
+    train: RankingDataset
+    valid: RankingDataset | None
+    objective: Objective | str | None
+    """An objective, the expression of a ``native:`` one, or None for a ranker without one."""
+    ranker: str
+    metric: Metric
+    ranges: dict[str, spaces.Dimension]
+    fixed: Keywords
+    seed: int
+    threads: int | None
+    bag: int | None = None
+    """How many folds the bag of a trial has; None trains single rankers."""
+    asked: frozenset[str] = frozenset()
+    """Whose ranges are not those of the space."""
+
+    @property
+    def measured(self) -> str:
+        """What the metric is called in the history of a trial."""
+        data = self.train if self.valid is None else self.valid
+        return validation.name(self.metric, data, debias=bool(self.fixed.get("debias", False)))
+
+    def parameters(self, values: Mapping[str, object]) -> Keywords:
+        """The ranker's arguments for values of the searched parameters."""
+        inner = {part for part, _ in spaces.parts(self.objective)}
+        own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
+        objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
+        shared: Keywords = {"metrics": (expression(self.metric),), "seed": self.seed}
+        if objective is not None:
+            shared["objective"] = _expression(objective)
+        known = ranker_class(self.ranker).own_parameters()
+        taken = {name: value for name, value in shared.items() if name in known}
+        return {**taken, **self.fixed, **spaces.assembled(own)}
+
+    def built(self, parameters: Keywords) -> Trained:
+        """The ranker of a trial, or the bag."""
+        return build(self.ranker, self.bag, parameters)
+
+    def start(self) -> Keywords:
+        """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
+        defaults = dict(ranker_class(self.ranker).own_parameters())
+        for part, node in spaces.parts(self.objective):
+            defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
+            if isinstance(node, stochastic):
+                defaults[f"{part}.scale"] = node.noise_scale
+        pooled = self.train.n_docs + (0 if self.bag is None or self.valid is None else self.valid.n_docs)
+        by_rule = self.built(self.parameters({})).settings_for(pooled)
+        defaults |= by_rule
+        first = {}
+        for name, one in self.ranges.items():
+            ours = name in by_rule and name not in self.asked  # the start of a space is what libraries do themselves
+            first[name] = defaults.get(name) if one.start is None or ours else one.start
+        return {name: value for name, value in first.items() if value is not None and self.ranges[name].holds(value)}
+
+    def identity(self) -> Json:
+        """What must be the same for a study to be resumed."""
+        code = user_code.digests(ranker_class(self.ranker), self.objective, self.metric, self.fixed)
+        optional = ({} if self.bag is None else {"bag": self.bag}) | ({"code": code} if code else {})
+        return {
+            "ranker": self.ranker,
+            "objective": str(_expression(self.objective)),
+            "metric": str(self.metric),
+            "space": {name: str(one) for name, one in self.ranges.items()},
+            "fixed": {name: str(value) for name, value in self.fixed.items()},
+            "seed": self.seed,
+            "train": fingerprint(self.train),
+            "valid": None if self.valid is None else fingerprint(self.valid),
+        } | optional
+
+
+def checked_search(
+    train: RankingDataset, valid: RankingDataset | None, objective: ObjectiveLike, ranker: str, metric: MetricLike,
+    space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
+    bag: int | None = None,
+) -> Search:  # fmt: skip
+    """Check what is to be searched, as far as that can be done without training."""
+    given: object = ranker
+    if not isinstance(given, str):
+        hint = "set ranker='lightgbm', or the name that rw.register gave one of your own; bag=5 makes bags of five"
+        raise check.error("a search makes its rankers itself and takes the name of one", got=repr(given), hint=hint)
+    if bag is not None:
+        check.integer("bag", bag, least=2)
+    parts: dict[str, object] = {"train": train} | ({} if valid is None and bag is not None else {"valid": valid})
+    for name, part in parts.items():
+        if not isinstance(part, RankingDataset):
+            hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
+            if part is None:
+                hint = "pass it, or set bag=5: members of a bag validate each other"
+            raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
+    base = _objective_of(ranker, objective)
+    ranges, settled = spaces.named(space, ranker, base)
+    if "hidden" in (*search, *fixed):  # all layers at once
+        layers = spaces.layers_of(ranges)
+        ranges = {name: one for name, one in ranges.items() if name not in layers}
+    ranges |= {name: spaces.dimension(one) for name, one in search.items()}
+    layers = spaces.layers_of(ranges)
+    for name in (*search, *fixed):
+        if name in _CHOSEN:
+            raise check.error(
+                f"{name} is no parameter to search or fix", hint=f"pass it to tune itself: {_CHOSEN[name]}=…"
+            )
+        if name in fixed and "." in name:
+            hint = "write it into the objective's expression"
+            raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), hint=hint)
+    if "debias" in search:
+        hint = "fix it: fixed={'debias': True}"
+        raise check.error("debias is no parameter to search, since validation data are measured by it", hint=hint)
+    known = {part: [*vars(node)] for part, node in spaces.parts(base)}
+    for name in ranges:
+        word, dot, inner = name.partition(".")
+        if dot and name not in layers and inner not in known.get(word, ()):
+            names = [f"{one}.{other}" for one, fields in known.items() for other in fields if other != "inner"]
+            hint = check.suggestion(name, names).rstrip("?") if names else "leave it out"
+            raise check.error(f"{base} has no such parameter", got=repr(name), hint=hint)
+    checked = Search(
+        train=train,
+        valid=valid,
+        objective=base,
+        ranker=ranker,
+        metric=find_metric(metric),
+        ranges={name: one for name, one in ranges.items() if name not in fixed},
+        fixed={name: value for name, value in settled.items() if name not in search} | dict(fixed),
+        seed=check.integer("seed", seed, least=0),
+        threads=threads,
+        bag=bag,
+        asked=frozenset(search),
+    )
+    if not checked.ranges:
+        raise check.error("there is nothing to search", hint="name a space, or give ranges: search={'leaves': …}")
+    tried = {
+        name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
+    }
+    checked.built(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
+    return checked
+
+
+def _objective_of(ranker: str, objective: ObjectiveLike) -> Objective | str | None:
+    """The objective that trials train with; a ranker of one's own may have none."""
+    if "objective" not in ranker_class(ranker).own_parameters():
+        if objective != DEFAULT:
+            hint = "leave objective out"
+            raise check.error(f"{ranker} has no parameter objective", got=str(objective), hint=hint)
+        return None
+    return str(objective) if native(objective) is not None else find_objective(objective)
+
+
+def _expression(objective: Objective | str | None) -> Objective | str | None:
+    """The expression of an objective, if that reads back as the same; else the objective itself."""
+    if objective is None or isinstance(objective, str):
+        return objective
+    with contextlib.suppress(ValueError):
+        if find_objective(repr(objective)) == objective:
+            return repr(objective)
+    return objective

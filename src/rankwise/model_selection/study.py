@@ -1,0 +1,182 @@
+"""The study: the file that keeps every trial of a search, and lets it be resumed after an interruption."""
+
+import contextlib
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from rankwise import check, files
+from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
+from rankwise.model_selection.search import Search
+from rankwise.rankers.table import built
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.storages import RDBStorage
+
+_NAME = "rankwise"
+_CIRCUMSTANCES = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+)
+# They say how a ranker trains, and not what it becomes.
+_LEFT_OUT = ("checkpoint", "checkpoint_every", "progress", "threads")
+
+
+@contextlib.contextmanager
+def opened(optuna: ModuleType, path: Path | None, search: Search, *, resume: bool) -> "Iterator[Study]":
+    """Open the study, in its file or in memory, quietly; an error of the file is one sentence."""
+    import sqlalchemy.exc
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = None
+    try:
+        if path is not None:
+            storage = _storage(optuna, path, resume=resume)
+        now = search.identity()
+        try:
+            study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True)
+            was = study.user_attrs.get("identity")
+            study.get_trials(deepcopy=False)  # what cannot be read is found now
+        except (ValueError, KeyError, RuntimeError) as broken:
+            raise _damaged(path, str(broken)) from None
+        if was is None:
+            study.set_user_attr("identity", now)
+        elif was != now:
+            raise _changed(path, was, now)
+        yield study
+    except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError) as failed:
+        raise _failure(path, failed) from None
+    finally:
+        if storage is not None:
+            storage.remove_session()
+            storage.engine.dispose()
+        optuna.logging.set_verbosity(before)
+
+
+def ready(path: Path, *, resume: bool) -> None:
+    """Check, before the work begins, that a study can be kept in the file ``path``."""
+    if path.exists() and not resume:
+        raise FileExistsError(
+            f"{path} exists already and is kept. Hint: resume the search in it with resume=True, or name another."
+        )
+    files.check_writable(path, force=True)
+
+
+def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
+    ready(path, resume=resume)
+    place = path.absolute()  # the pool may connect again after the user has changed folders
+
+    with contextlib.ExitStack() as left_open:  # a storage that could not be made does not close its connections
+
+        def connect() -> sqlite3.Connection:
+            one = sqlite3.connect(place, check_same_thread=False)  # the pool hands it to one thread at a time
+            left_open.callback(one.close)
+            return one
+
+        try:
+            # A URL would give %, ?, # and { in the path a meaning of their own; it says what kind of storage this is.
+            storage: RDBStorage = optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
+        except (ValueError, KeyError, RuntimeError) as broken:
+            raise _damaged(path, str(broken)) from None
+        left_open.pop_all()
+    return storage
+
+
+def _failure(path: Path | None, failed: BaseException) -> Exception:
+    """Tell what keeps SQLite from working, such as a full disk, from what is wrong in the file."""
+    reason: BaseException = failed
+    while not isinstance(reason, sqlite3.Error) and (inner := getattr(reason, "orig", None) or reason.__cause__):
+        reason = inner
+    if getattr(reason, "sqlite_errorcode", 0) & 0xFF in _CIRCUMSTANCES:
+        return OSError(f"the study {path} could not be read or written: {reason}; what it held before is kept")
+    return _damaged(path, str(reason))
+
+
+def _damaged(path: Path | None, reason: str) -> ValueError:
+    return check.error(
+        "cannot open the file of a search",
+        got=(reason.splitlines() or [""])[0],
+        where=str(path),
+        hint="name another file; the trials in this one can no longer be read",
+    )
+
+
+def _changed(path: Path | None, was: Mapping[str, object], now: Mapping[str, object]) -> ValueError:
+    what = next(name for name in now if was.get(name) != now[name])
+    old, new = was.get(what), now[what]
+    if isinstance(old, dict) and isinstance(new, dict):
+        key = next(key for key in (old | new) if old.get(key) != new.get(key))
+        what, old, new = f"{what}: {key}", old.get(key), new.get(key)
+    return check.error(
+        f"the file holds another search ({what} differs)",
+        got=f"{new!r}, and {old!r} in the file",
+        where=str(path),
+        hint="search with the same settings and data, or name another file",
+    )
+
+
+def ended_trials(optuna: ModuleType, study: "Study", search: Search) -> tuple[Trial, ...]:
+    """The trials that ended by themselves, as plain data; a failure without a reason is an interruption."""
+    states = optuna.trial.TrialState
+    names = {states.COMPLETE: COMPLETE, states.PRUNED: PRUNED, states.FAIL: FAILED}
+    found: list[Trial] = []
+    for trial in study.get_trials(deepcopy=False, states=tuple(names)):
+        reason = trial.user_attrs.get("reason", "")
+        if trial.state == states.FAIL and not reason:
+            continue
+        ranker = built(search.ranker, search.parameters(trial.params))
+        found.append(
+            Trial(
+                number=len(found),
+                state=names[trial.state],
+                value=trial.value,
+                values=dict(trial.params),
+                parameters={name: v for name, v in ranker.get_params().items() if name not in _LEFT_OUT},
+                best_round=trial.user_attrs.get("best_round"),
+                seconds=trial.duration.total_seconds() if trial.duration else 0.0,
+                reason=reason,
+            )
+        )
+    return tuple(found)
+
+
+def process() -> list[str | int]:
+    """Name this process, for others to see whether it lives."""
+    return [socket.gethostname(), os.getpid()]
+
+
+def mend(optuna: ModuleType, study: "Study") -> None:
+    """Give up trials whose process was killed in the middle; refuse to meddle with one that lives."""
+    states = optuna.trial.TrialState
+    for running in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
+        where = running.user_attrs.get("process")
+        if where and _alive(where):
+            raise check.error(
+                "another process is at work on this search", got=f"process {where[1]}", hint="wait for it"
+            )
+        study.tell(running.number, state=states.FAIL)
+
+
+def _alive(process: Sequence[str | int]) -> bool:
+    """Whether the process that runs a trial still lives, on this machine."""
+    if process[0] != socket.gethostname() or os.name == "nt":  # where signal 0 would interrupt it
+        return False
+    try:
+        os.kill(int(process[1]), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return int(process[1]) != os.getpid()

@@ -1,0 +1,178 @@
+"""The search itself: ask for parameters, train on the training data, measure on the validation data, tell."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rankwise import caches, check
+from rankwise.data import leakage
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import MetricLike
+from rankwise.model_selection import spaces
+from rankwise.model_selection.progress import Report, showing
+from rankwise.model_selection.result import COMPLETE, Tuning
+from rankwise.model_selection.search import DEFAULT, Search, checked_search
+from rankwise.model_selection.study import ended_trials, mend, opened, process
+from rankwise.model_selection.watch import Watch, clock
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import inputs
+from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from optuna import Study, Trial
+    from optuna.samplers import BaseSampler
+
+TRIALS = 50
+
+
+def tune(
+    train: RankingDataset,
+    valid: RankingDataset | None = None,
+    objective: ObjectiveLike = DEFAULT,
+    *,
+    ranker: str = "lightgbm",
+    bag: int | None = None,
+    metric: MetricLike = "ndcg@10",
+    trials: int | None = None,
+    minutes: float | None = None,
+    space: str = "default",
+    search: Mapping[str, spaces.DimensionLike] | None = None,
+    fixed: Mapping[str, object] | None = None,
+    study: str | Path | None = None,
+    resume: bool = False,
+    prune: bool = True,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Tuning:
+    """Search for the parameters of a ranker and its objective that rank the validation data best.
+
+    Every trial trains on ``train`` and is judged by its best round on ``valid``; test data have no place here. The
+    search ends after ``trials`` trials (50 by default) or ``minutes`` of training, whichever comes first,
+    counted over all runs of a study. Trials that fall behind the median are ended early unless ``prune=False``.
+
+    With ``bag=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
+    the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
+
+    ``ranker`` is the name of one of ours, or of one's own that is registered (:func:`rankwise.register`), whose
+    ``search_space`` is then the default. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or
+    ``"none"``; ``search`` adds ranges or
+    replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05, 1)"}``, and ``fixed`` sets parameters.
+    ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
+    as it would have ended (with ``minutes``, as far as the clock allows).
+
+    >>> import rankwise as rw
+    >>> train, valid = rw.split(rw.synthetic(n_queries=60, n_docs=20, seed=1), (0.7, 0.3), seed=1)
+    >>> tuning = rw.tune(
+    ...     train, valid, "xendcg", trials=3, space="none", search={"leaves": "whole(3, 15)"},
+    ...     fixed={"rounds": 10}, threads=1,
+    ... )
+    >>> ranker = tuning.ranker(threads=1).fit(train, valid)
+    >>> max(ranker.history_["ndcg@10"]) == tuning.value
+    True
+    """
+    optuna = check.extra("optuna", "tune")  # noqa: S610
+    checked = checked_search(
+        train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
+    )
+    if valid is not None:
+        leakage.compare_parts([train], inputs.aligned(valid, train), "validation")
+    limit = None if trials is None else check.integer("trials", trials, least=1)
+    if minutes is not None:
+        check.number("minutes", minutes, least=0.0, open_ends=True)
+    elif limit is None:
+        limit = TRIALS
+    path = None if study is None else Path(study)
+    with opened(optuna, path, checked, resume=resume) as kept:
+        kept.pruner = optuna.pruners.NopPruner()
+        if prune:
+            kept.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
+        with caches.announce_compiling(progress), showing(progress, checked.measured, limit, minutes) as report:
+            stopped = _search(optuna, kept, checked, limit, minutes, report)
+        found = ended_trials(optuna, kept, checked)
+    result = Tuning(
+        ranker_name=ranker,
+        metric=checked.measured,
+        space=checked.ranges,
+        trials=found,
+        seed=seed,
+        stopped=stopped,
+        study=path,
+        bag=bag,
+    )
+    if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in found):
+        raise KeyboardInterrupt
+    _ = result.best  # a search without a single complete trial is an error
+    return result
+
+
+def _search(
+    optuna: ModuleType, study: "Study", search: Search, limit: int | None, minutes: float | None, report: Report
+) -> str:
+    """Run trials until the limit or the time is reached; gives the reason to stop."""
+    states = optuna.trial.TrialState
+    mend(optuna, study)
+    ended_by = ""
+    while True:
+        ended = ended_trials(optuna, study, search)
+        spent = sum(trial.seconds for trial in ended)
+        report(ended, spent)
+        if limit is not None and len(ended) >= limit:
+            return "trials"
+        left = np.inf if minutes is None else 60.0 * minutes - spent
+        complete = any(trial.state == COMPLETE for trial in ended)
+        if ended_by or (left <= 0 and (complete or len(ended) >= TRIALS)):
+            return "minutes"
+        # Seeded by how many trials ended before: a search that is resumed asks for what it would have asked for.
+        study.sampler = _sampler(optuna, search.seed, len(ended))
+        if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
+            study.enqueue_trial(search.start())
+        # The first complete trial is never ended early: without it there would be no result.
+        deadline = clock() + left if complete else np.inf
+        trial = study.ask()
+        trial.set_user_attr("process", process())
+        try:
+            ended_by = _run(optuna, study, trial, search, deadline)
+        except KeyboardInterrupt:
+            ended_by = "interrupted"
+        if ended_by == "interrupted":
+            study.tell(trial, state=states.FAIL, skip_if_finished=True)
+            return ended_by
+
+
+def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> str:
+    """Train with the parameters of a trial and tell the study; return why the search ends, or nothing."""
+    parameters = search.parameters(spaces.suggest(search.ranges, trial))
+    ranker = search.built(parameters)
+    pace = getattr(ranker, "learning_rate", None) or 1.0  # None: a preset's, in every trial
+    rate = search.ranges.get("learning_rate")
+    middle = rate.middle() if isinstance(rate, spaces.Range) else pace
+    watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
+    ranker._configure(metrics=(search.metric,), threads=search.threads, progress=False)
+    try:
+        with warnings.catch_warnings(), leakage.checked():
+            warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+            ranker.fit(search.train, valid=search.valid, watch=watch)
+    except optuna.TrialPruned as why:
+        trial.set_user_attr("reason", str(why))
+        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        return "minutes" if watch.out_of_time else ""
+    except ValueError as why:  # these parameters cannot be trained; others may
+        trial.set_user_attr("reason", str(why))
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        return ""
+    if ranker.stopped_ == "interrupted":
+        return "interrupted"
+    trial.set_user_attr("best_round", ranker.best_round_)
+    study.tell(trial, ranker.history_[search.measured][ranker.best_round_ - 1])
+    return ""
+
+
+def _sampler(optuna: ModuleType, seed: int, ended: int) -> "BaseSampler":
+    key = int(Stream(seed, ended).key >> np.uint64(33))
+    sampler: BaseSampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
+    return sampler

@@ -1,1 +1,0 @@
-"""Boosted trees on a Dask cluster."""

@@ -1,0 +1,244 @@
+"""What recommenders share: scores by ids of users and items, and tables of what to recommend."""
+
+import warnings
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.arrays import Array, Column, Floats, Ids, Json
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions.lists import Interactions
+from rankwise.rankers import storage
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.schema import Schema
+from rankwise.rankers.verify.factors import Kinds
+from rankwise.recommend import content, vectors
+from rankwise.recommend.known import Known, Liked, best, in_order
+from rankwise.threads import checked, thread_count, use_threads
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Recommends(Ranker):
+    """A ranker of items for users, whose ``model_`` knows the ids of both."""
+
+    model_: Any
+    unknown: str
+    threads: int | None
+
+    def predict(self, data: object, **others: Never) -> Array:
+        """Give one score per item of every user's list, the higher the better; scores compare within a user."""
+        self._refuse("predict", others)
+        self._check_fitted()
+        lists = by_ids(data, type(self).__name__)
+        users = self.model_.warm(self.model_.user_numbers(np.asarray(lists.query_ids), self.unknown))
+        items = self.model_.item_numbers(np.asarray(lists.document_ids), self.unknown)
+        with use_threads(self._thread_count()):
+            scores: Array = self.model_.score(users, items, lists.offsets, self.unknown)
+        return scores
+
+    def matrix(self, users: ArrayLike, items: ArrayLike | None = None) -> Array:
+        """Scores of these users (rows) by these items (columns), by default the whole catalogue."""
+        self._check_fitted()
+        rows = self.model_.warm(self.model_.user_numbers(users, self.unknown))
+        columns = np.arange(self.model_.items.size)
+        if items is not None and items is not self.model_.items:
+            columns = self.model_.item_numbers(items, self.unknown)
+        with use_threads(self._thread_count()):
+            scores: Array = self.model_.matrix(rows, columns, self.unknown)
+        return scores
+
+    def recommend(
+        self,
+        users: ArrayLike | None = None,
+        k: int = 10,
+        *,
+        exclude_seen: bool = True,
+        history: "Interactions | ArrayLike | None" = None,
+    ) -> "pl.DataFrame":
+        """Give the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
+
+        ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
+        training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer,
+        and of those who know all a warning says that they are left out.
+
+        With ``history`` users need not have been there in training, and nothing is trained again: it has the ids of the
+        items that one user likes, whom ``users`` may name, or it is interactions of many users. What they have rated
+        there is what they have seen, and users who like nothing get what is popular.
+        """
+        import polars as pl
+
+        self._check_fitted()
+        k, model, unknown = check.integer("k", k, least=1), self.model_, self.unknown
+        if history is not None:
+            if not isinstance(history, Interactions):
+                history, users = _history_of(history, users), None
+            model, unknown = self._with_history(history), "popular"
+        ids = model.users if users is None else np.atleast_1d(np.asarray(users))
+        everything = np.arange(model.items.size)
+        found: list[tuple[Column, ...]] = []
+        with use_threads(self._thread_count()):
+            for block in model.blocks(model.user_numbers(ids, self.unknown)):
+                scores = model.matrix(model.warm(block), everything, unknown)
+                if exclude_seen:
+                    model.hide_seen(block, scores)
+                found.append(best(scores, k))
+        if not found:
+            raise check.error("there is no user to recommend to", hint="name the ids of some, or leave users out")
+        counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
+        if not counts.all():
+            lost = (
+                f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {ids[np.argmin(counts)].item()!r}"
+            )
+            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=2)
+        table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
+        return pl.DataFrame(table)
+
+    def _with_history(self, history: Interactions) -> Any:
+        """Return the model with users of this history in the place of those of training."""
+        model, rated = self.model_, in_order(history)
+        seen = Liked(*rated.seen(), np.ones(rated.n_ratings), rated.n_items)
+        numbers = np.full(rated.n_items, -1)
+        occurring = np.unique(seen.items)
+        numbers[occurring] = model.item_numbers(rated.catalogue[occurring], self.unknown)
+        lost = int((numbers[occurring] < 0).sum())
+        if lost:
+            of = f"{lost:,} of the {occurring.size:,} items of the history"
+            warnings.warn(f"{of} were not there in training and say nothing", stacklevel=3)
+        seen = seen.of_items(numbers, model.items.size)
+        offsets, items, ratings = rated.relevant_items()
+        liked = Liked(offsets, items, ratings if rated.counted else np.ones(items.size), rated.n_items)
+        with use_threads(self._thread_count()):
+            arrays = self._of_history(rated.users, liked.of_items(numbers, model.items.size))
+        return replace(model, users=rated.users, seen_offsets=seen.offsets, seen_items=seen.items, **arrays)
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        """Return the arrays of the model that users have, of users who like this."""
+        return {}
+
+    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
+        """Return the ``k`` items that are most like each of these, best first.
+
+        A table with the columns item, rank, similar, and what the likeness is: of models with vectors their ``cosine``,
+        of neighbours their ``similarity``, of EASE the ``weight`` by which the one item speaks for the other.
+        """
+        import polars as pl
+
+        self._check_fitted()
+        model = self.model_
+        if not model.similarity:
+            hint = "train EASE, ItemKNN, ALS or FactorizationRanker"
+            raise check.error(f"{type(self).__name__} does not compare items", hint=hint)
+        ids = np.atleast_1d(np.asarray(items))
+        with use_threads(self._thread_count()):
+            similar = model.similar_to(model.item_numbers(ids, "error"))
+        counts, ranks, numbers, values = best(similar, check.integer("k", k, least=1))
+        if not counts.all():
+            lost = f"{int((counts == 0).sum()):,} of {counts.size:,}; the first is {ids[np.argmin(counts)].item()!r}"
+            warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=2)
+        names = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[numbers]}
+        return pl.DataFrame({**names, model.similarity: values})
+
+    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
+        """Give the vectors of users and of items: two tables with the columns id and vector."""
+        raise check.error(
+            f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
+            hint="train ALS or FactorizationRanker for a nearest-neighbour index",
+        )
+
+    def save_vectors(self, path: str | Path, *, format: str = "npy", force: bool = False) -> Path:  # noqa: A002
+        """Write the vectors of users and items into a folder, for an index of nearest neighbours by inner product.
+
+        ``"npy"`` writes user_vectors.npy, user_ids.npy, item_vectors.npy and item_ids.npy, ``"parquet"`` users.parquet
+        and items.parquet with the columns id and vector. Files that exist are replaced only with ``force``.
+        """
+        tables = self.vectors()
+        return vectors.write(path, tables, format, force=force)
+
+    def _thread_count(self) -> int:
+        return thread_count() if self.threads is None else checked(self.threads)
+
+    def _score(self, features: Floats) -> Array:
+        raise check.error(f"{type(self).__name__} scores ids of users and items, and no features")
+
+
+class Recommender(Recommends):
+    """A recommender that learns from interactions at once, without rounds.
+
+    A subclass has the parameters ``unknown`` and ``threads`` and makes its ``model_kind`` in :meth:`_model`.
+    """
+
+    model_kind: ClassVar[type[Known]]
+    model_arrays: ClassVar[Kinds]
+    """The dtypes and shapes of its arrays."""
+    ways: ClassVar[tuple[str, ...]] = ("error", "popular")
+    """What may stand for unknown users."""
+    metrics: Any = ("ndcg@10",)
+
+    def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
+        """Learn from interactions: from what is relevant for each user."""
+        self._refuse("fit", others)
+        if not isinstance(train, Interactions):
+            hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
+            raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
+        check.choice("way to treat unknown users and items", self.unknown, self.ways)
+        with use_threads(self._thread_count()):
+            self.model_ = self._model(in_order(train))
+        self._schema = Schema(0)
+        return self
+
+    @abstractmethod
+    def _model(self, train: Interactions) -> Known:
+        """Check the parameters and learn; users are in the order of their ids."""
+
+    def _description(self) -> Json:
+        parameters = {name: storage.plain(value) for name, value in self.get_params().items()}
+        return {"ranker": self.name, "parameters": parameters}
+
+    @classmethod
+    def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
+        ranker = cls(**description["parameters"])
+        ranker._restore(description, files)
+        return ranker
+
+    def _files(self) -> dict[str, bytes]:
+        return {content.MODEL: content.packed(self.model_)}
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        self.model_ = content.unpacked(self.model_kind, files[content.MODEL], self.model_arrays)
+        self._schema = Schema(0)
+
+
+def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
+    """Return what one user likes as interactions; the user is called "new" where nobody says otherwise."""
+    import polars as pl
+
+    names = np.atleast_1d(np.asarray("new" if users is None else users))
+    liked = np.atleast_1d(np.asarray(items))
+    if names.size != 1 or liked.ndim != 1:
+        hint = "pass interactions as the history of several: rw.Interactions.from_frame(…)"
+        raise check.error("a list of items is the history of one user", got=f"{names.size} users", hint=hint)
+    if not liked.size:
+        raise check.error("a history needs an item", got="none", hint="leave history out, and set unknown='popular'")
+    frame = pl.DataFrame({"user": np.repeat(names, liked.size), "item": liked})
+    return Interactions.from_frame(frame, rating=None)
+
+
+def by_ids(data: object, who: str) -> RankingDataset:
+    """Check that data are lists of items by user; features are left behind."""
+    if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
+        got = type(data).__name__
+        hint = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
+        raise check.error(
+            f"{who} goes by the ids of users and items",
+            got=f"{got} without them" if isinstance(data, RankingDataset) else got,
+            hint=hint,
+        )
+    bare = np.empty((data.n_docs, 0), np.float32)
+    return data if data.n_features == 0 else data.with_(features=bare, feature_names=None, categorical=())

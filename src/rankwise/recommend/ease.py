@@ -1,0 +1,162 @@
+"""EASE: a linear model from items to items without self-similarity, in closed form (Steck 2019)."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Column, Floats, Ids, Json
+from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.parts import ratings_of
+from rankwise.rankers.verify import ForgedError, refusing
+from rankwise.rankers.verify.factors import Kinds
+from rankwise.recommend.base import Recommender
+from rankwise.recommend.cholesky import inverted, solved
+from rankwise.recommend.known import Known, Liked, known_of
+from rankwise.recommend.products import product
+from rankwise.sparse import Matrix
+
+_LARGEST = 30_000
+"""Users or items, whichever are fewer: their matrix is inverted."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ItemWeights(Known):
+    """The weights B from items to items, of which scores x·B are made, x being a user's relevant items.
+
+    With P = (XᵀX + λ)⁻¹ it is B = 1 − P / diag(P). Where there are fewer users than items that somebody liked, B is
+    kept as W = L⁻¹X with LLᵀ = XXᵀ + λ: then λP = 1 − WᵀW.
+    """
+
+    liked_offsets: NDArray[np.int64]
+    """(n_users + 1,) where the relevant items of each user start."""
+    liked_items: NDArray[np.int32]
+    own_items: NDArray[np.int32]
+    """(a,) numbers of the items that were relevant for somebody; all others score 0."""
+    weights: Floats
+    """(a, a) B, or (n_users, a) W."""
+    scale: Array
+    """(a,) 1 / (λ diag(P)) for W, empty for B."""
+
+    similarity: ClassVar[str] = "weight"
+
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) who liked nothing in training."""
+        return np.asarray(np.diff(self.liked_offsets) == 0)
+
+    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+        """Scores of users by items."""
+        rows, owners = ratings_of(np.maximum(users, 0), self.liked_offsets)
+        ones = np.zeros((users.size, self.items.size), np.float32)
+        ones[owners, self.liked_items[rows]] = 1.0
+        every = np.zeros((users.size, self.items.size + 1))  # the last column: items that are not known
+        every[:, self.own_items] = self._product(ones[:, self.own_items])
+        every[users < 0, :-1] = self.popularity
+        return every[:, items]
+
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """The weights from these items to all, where they are positive."""
+        ones = (self.own_items == items[:, None]).astype(np.float32)
+        weights = self._product(ones)
+        every = np.full((items.size, self.items.size), -np.inf)
+        every[:, self.own_items] = np.where((weights > 0.0) & (ones == 0.0), weights, -np.inf)
+        return every
+
+    def _product(self, ones: Floats) -> Array:
+        """What x·B is for rows x of items that somebody liked."""
+        if self.scale.size:
+            return np.asarray(ones - (ones - product(product(ones, self.weights.T), self.weights)) * self.scale)
+        return product(ones, self.weights).astype(np.float64)
+
+
+class EASE(Recommender):
+    """EASE (Steck 2019): the linear model from a user's items to all items that no item may use for itself.
+
+    Minimises ‖X − XB‖² + λ‖B‖² with diag(B) = 0, X being 1 where an item is relevant for a user, in closed form.
+    Inverts a matrix of items by items, or of users by users where those are fewer.
+
+    Args:
+        regularization: λ.
+        unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
+            they were relevant for.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Results do not depend on it.
+
+    >>> import polars as pl
+    >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
+    >>> model = EASE(regularization=1.0).fit(Interactions.from_frame(pl.DataFrame(rows), rating=None))
+    >>> model.matrix([3]).round(4)  # the ridge regression of b on a over three users: 2 / (3 + 1)
+    array([[0. , 0.5]])
+    """
+
+    name = "ease"
+    model_kind = ItemWeights
+    model_arrays: ClassVar[Kinds] = {
+        "liked_offsets": ("int64", (("n+1",),)),
+        "liked_items": ("int32", (("l",),)),
+        "own_items": ("int32", (("a",),)),
+        "scale": ("float64", (("0",), ("a",))),
+        "weights": ("float32", (("a", "a"), ("n", "a"))),
+    }
+    model_: ItemWeights
+
+    def __init__(
+        self,
+        *,
+        regularization: float = 200.0,
+        unknown: str = "error",
+        threads: int | None = None,
+        **unheard: Any,
+    ) -> None:
+        self.regularization = regularization
+        self.unknown = unknown
+        self.threads = threads
+        self.native = {}
+        self._check_native(unheard)
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        super()._restore(description, files)
+        model = self.model_
+        with refusing():
+            if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
+                raise ForgedError(f"weights of the shape {model.weights.shape} that do not go with scale")
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
+
+    def _model(self, train: Interactions) -> ItemWeights:
+        strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
+        liked = Liked.of(train)
+        own = np.unique(liked.items)
+        x = liked.sparse()[:, own]
+        if min(x.shape) > _LARGEST:
+            got = f"{x.shape[0]:,} users and {x.shape[1]:,} items"
+            hint = "use ALS, or leave out items that few users know"
+            raise check.error(f"EASE inverts a matrix of at most {_LARGEST:,} users or items", got=got, hint=hint)
+        weights, scale = _by_users(x, strength) if x.shape[0] < x.shape[1] else _by_items(x, strength)
+        return ItemWeights(
+            **known_of(train, liked),
+            liked_offsets=liked.offsets,
+            liked_items=liked.items,
+            own_items=own,
+            weights=weights,
+            scale=scale,
+        )
+
+
+def _by_items(x: Matrix, strength: float) -> tuple[Floats, Array]:
+    gram = (x.T @ x).toarray()
+    gram[np.diag_indices_from(gram)] += strength
+    inverse = inverted(gram)
+    weights = -inverse / np.diag(inverse)
+    weights[np.diag_indices_from(weights)] = 0.0
+    return weights.astype(np.float32), np.empty(0)
+
+
+def _by_users(x: Matrix, strength: float) -> tuple[Floats, Array]:
+    gram = (x @ x.T).toarray()
+    gram[np.diag_indices_from(gram)] += strength
+    w = solved(gram, x.toarray())
+    return w.astype(np.float32), 1.0 / (1.0 - np.einsum("ui,ui->i", w, w))

@@ -1,0 +1,144 @@
+"""What a factorization is trained on: lists of items by user, in numbers of both."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions.lists import Interactions
+from rankwise.objectives.base import Objective
+from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.recommend.base import by_ids
+from rankwise.recommend.factors import Factors
+from rankwise.recommend.known import in_order
+
+
+@dataclass
+class Source:
+    """Training lists; ``items`` and ``train`` may change from epoch to epoch, users do not."""
+
+    train: RankingDataset
+    user_ids: Ids
+    """(n_users,) ascending: all that the data have, with lists or without."""
+    item_ids: Ids
+    """(n_items,) the whole catalogue, ascending."""
+    users: NDArray[np.int64]
+    """(n_queries,) numbers among ``user_ids``."""
+    items: NDArray[np.int64]
+    """(n_docs,) numbers among ``item_ids``."""
+    seen_offsets: NDArray[np.int64]
+    seen_items: NDArray[np.int32]
+    redraw: Callable[[int], tuple[NDArray[np.int64], Array]] | None = None
+    """From an epoch to its items and labels."""
+    drawn: bool = True
+    """Whether lists were made of interactions, each with a relevant item; those of a data set may have none."""
+
+    def epoch(self, number: int) -> RankingDataset:
+        """Give the lists of an epoch."""
+        if self.redraw is not None:
+            self.items, labels = self.redraw(number)
+            self.train = self.train.with_(labels=labels, document_ids=self.item_ids[self.items])
+        return self.train
+
+    def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
+        """Give the model that these vectors make."""
+        return Factors(
+            users=self.user_ids,
+            items=self.item_ids,
+            popularity=self.popularity,
+            seen_offsets=self.seen_offsets,
+            seen_items=self.seen_items,
+            user_vectors=user_vectors,
+            item_vectors=item_vectors,
+            item_bias=item_bias,
+        )
+
+    @cached_property
+    def popularity(self) -> Array:
+        """For how many users each item is relevant."""
+        return np.bincount(self.items[self.train.labels > 0], minlength=self.item_ids.size).astype(np.float64)
+
+    def taught(self, objective: Objective, seed: int) -> NDArray[np.bool_]:
+        """(n_users,) who have a list that the objective learns from: there is nothing to know of the others."""
+        taught = np.bincount(self.users, minlength=self.user_ids.size) > 0
+        if self.drawn:
+            return taught
+        data = self.train
+        columns = {name: getattr(data, name) for name in objective.reads if getattr(data, name) is not None}
+        scores = np.arange(data.n_docs) % 7 / 7  # equal scores may have no gradient where others have
+        gradient = objective(scores, data.labels, data.offsets, data.stream(seed), **columns).gradient
+        taught[self.users] = np.logical_or.reduceat(gradient != 0, data.offsets[:-1])
+        return taught
+
+    def digest(self) -> str:
+        """Tell these data from others, as far as training sees them."""
+        digest = hashlib.blake2b(fingerprint(self.train).encode(), digest_size=16)
+        for part in (self.user_ids, self.item_ids, self.items):
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+
+def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+    """Make the training lists of interactions, or take those of a data set with ids."""
+    if isinstance(data, Interactions):
+        return _of_interactions(data, negatives, resample, graded, seed)
+    train = by_ids(data, "FactorizationRanker")
+    if resample:
+        hint = "train on Interactions, or leave resample out"
+        raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", hint=hint)
+    user_ids, users = np.unique(_ids(train.query_ids), return_inverse=True)
+    item_ids, items = np.unique(_ids(train.document_ids), return_inverse=True)
+    order = np.argsort(users)
+    known = train.take(order)
+    relevant = known.labels > 0
+    counts = np.add.reduceat(relevant, known.offsets[:-1])
+    rows, _ = rows_of(order, train.offsets)
+    return Source(
+        train,
+        user_ids,
+        item_ids,
+        users,
+        items,
+        offsets_of(counts),
+        items[rows][relevant].astype(np.int32),
+        drawn=False,
+    )
+
+
+def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+    def draw(epoch: int) -> Any:
+        return data.lists(negatives, seed=seed, round=epoch, graded=graded)
+
+    first = draw(0)
+    if not first.users.size:
+        hint = "lower the rating from which on items are relevant"
+        raise check.error("no user has a relevant item to learn from", got=repr(data), hint=hint)
+    train = data.dataset(negatives, seed=seed, graded=graded)
+    ordered = in_order(data)
+    offsets, items = ordered.seen()
+
+    def redraw(epoch: int) -> tuple[NDArray[np.int64], Array]:
+        lists = draw(epoch)
+        return lists.items.astype(np.int64), lists.labels
+
+    return Source(
+        train,
+        ordered.users,
+        data.catalogue,
+        np.searchsorted(ordered.users, data.users[first.users]),
+        first.items.astype(np.int64),
+        offsets,
+        items,
+        redraw if resample else None,
+    )
+
+
+def _ids(ids: Ids | None) -> Ids:
+    return np.empty(0, np.int64) if ids is None else ids

@@ -1,0 +1,411 @@
+"""Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never, Self
+
+import numpy as np
+
+from rankwise import check
+from rankwise.arrays import Array, Column, Floats, Ids, Json, Keywords
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.interactions.lists import Interactions
+from rankwise.metrics import MetricLike
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers.contributions import Contributions
+from rankwise.rankers.nets.base import MODEL, TorchRanker
+from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.training.loop import History, State
+from rankwise.recommend.base import Recommends, by_ids
+from rankwise.recommend.factorization import lists as sources
+from rankwise.recommend.factorization.catalogue import CatalogueLearner, catalogue_source
+from rankwise.recommend.factorization.folding import fold_in
+from rankwise.recommend.factorization.presets import FULL_CATALOGUE
+from rankwise.recommend.factors import Factors
+from rankwise.recommend.known import UNKNOWN, Liked
+from rankwise.stream import Stream
+from rankwise.threads import openmp
+
+if TYPE_CHECKING:
+    import polars as pl
+    import torch
+
+    from rankwise.rankers.nets.learner import NetLearner
+    from rankwise.rankers.nets.weights import Weights
+
+_OPTIMIZERS = ("adam", "sparse_adam", "sgd")
+
+
+class FactorizationRanker(Recommends, TorchRanker):
+    """A vector for every user and every item: the score of an item for a user is the product of their vectors.
+
+    Trained on :class:`rankwise.Interactions`, or on a RankingDataset whose query ids are users and whose document ids
+    are items (its features are not looked at). A user is a query: every objective works as it does elsewhere.
+
+    Args:
+        objective: An objective, its expression (``"bounded(approx_ndcg)"``), or anything that can be called like one.
+        factors: The length of the vectors.
+        item_bias: Give every item a number of its own beside its vector. (A user's own would change no ranking.)
+        initial: First vectors are uniform in (−initial, initial), drawn by the ids of users and items.
+        optimizer: ``"adam"`` steps all vectors in every batch, as torch does unless told otherwise: those of users and
+            items that are not in the batch move on by their momentum. ``"sparse_adam"`` steps those of the batch only,
+            which is another method, and faster where there are many more items than a batch holds. ``"sgd"`` steps down
+            the gradient itself, which is small while vectors are: it wants rates in the tens or hundreds.
+        learning_rate: Of the optimizer.
+        weight_decay: Of the optimizer: times the vectors, added to their gradient. Not for ``"sparse_adam"``.
+        regularization: λ: what is minimised is the sum of all users' losses plus λ (Σ‖u‖² + Σ‖v‖²), as in ALS. The same
+            as a ``weight_decay`` of 2λ over the number of users.
+        batch_users: How many users a batch holds.
+        negatives: On interactions: how many items that are not relevant are drawn for each one that is; or ``"all"``:
+            every other item of the catalogue is on every user's list, as in ALS and EASE. That is trained in NumPy, on
+            the CPU, a batch of users times all items at once.
+        resample: On interactions: draw them anew in every epoch.
+        graded: On interactions: the ratings of relevant items are their labels, instead of 1.
+        unknown: A user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands for it;
+            or ``"popular"``, items are ordered for a new user by how many users they were relevant for, and the mean
+            vector stands for a new item.
+        epochs: How many times training goes through the users at most.
+        seed: Of every draw: the first vectors, negatives, the order of users, the objective.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
+        patience: With validation data, training stops after so many epochs without a better first metric, and the best
+            vectors are kept; None trains all epochs (and still keeps the best).
+        smoothing: Compare epochs by the mean of the metric over so many of them in a row, each with those before it; 1
+            compares single epochs, which are noise where validation data are few.
+        stop_on: What epochs are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
+        metrics: What is measured on the validation data after every epoch: expressions, or functions of one's own (see
+            :class:`Metric`); larger is better.
+        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` resumes.
+        checkpoint_every: How many epochs lie between checkpoints.
+        progress: A bar with the time left and the metric: True, False, or None, on terminals only.
+        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
+
+    >>> import polars as pl, rankwise as rw
+    >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0]
+    >>> frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
+    >>> train, test = rw.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
+    >>> ranker = rw.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu").fit(train)
+    >>> ranker.recommend([3], k=2).columns
+    ['user', 'rank', 'item', 'score']
+    >>> set(ranker.recommend([3], k=2)["item"] % 2)  # users of odd numbers like items of odd numbers
+    {1}
+    """
+
+    name = "factorization"
+    debias = False
+    model_: Factors
+    """The vectors, and what is needed to recommend with them: ``model_.user_vectors``, ``model_.item_vectors``."""
+
+    def __init__(
+        self,
+        objective: ObjectiveLike = "softmax_ce",
+        *,
+        factors: int = 32,
+        item_bias: bool = False,
+        initial: float = 0.01,
+        optimizer: str = "adam",
+        learning_rate: float = 0.01,
+        weight_decay: float = 0.0,
+        regularization: float = 0.0,
+        batch_users: int = 32,
+        negatives: int | str = 1,
+        resample: bool = False,
+        graded: bool = False,
+        unknown: str = "error",
+        epochs: int = 100,
+        seed: int = 0,
+        threads: int | None = None,
+        patience: int | None = 20,
+        smoothing: int = 1,
+        stop_on: str = "first",
+        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
+        progress: bool | None = None,
+        device: str = "auto",
+        **unheard: Any,
+    ) -> None:
+        self.objective = objective
+        self.factors = factors
+        self.item_bias = item_bias
+        self.initial = initial
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.regularization = regularization
+        self.batch_users = batch_users
+        self.negatives = negatives
+        self.resample = resample
+        self.graded = graded
+        self.unknown = unknown
+        self.epochs = epochs
+        self.seed = seed
+        self.threads = threads
+        self.patience = patience
+        self.smoothing = smoothing
+        self.stop_on = stop_on
+        self.metrics = metrics
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.progress = progress
+        self.device = device
+        self.native = {}
+        self._check_native(unheard)
+
+    @classmethod
+    def full_catalogue(cls, **changes: Any) -> Self:
+        """Make a ranker with settings that find a few items among all: see ``presets.FULL_CATALOGUE``.
+
+        >>> FactorizationRanker.full_catalogue(factors=32).negatives
+        'all'
+        """
+        return cls(**FULL_CATALOGUE | changes)
+
+    def fit(  # type: ignore[override]
+        self,
+        train: object,
+        valid: object = None,
+        *,
+        init_model: "FactorizationRanker | str | Path | None" = None,
+        resume: bool = False,
+        measure: Mapping[str, Any] | None = None,
+        watch: Callable[[int, History], None] | None = None,
+        **others: Never,
+    ) -> Self:
+        """Train on interactions, or on a RankingDataset with ids of users and items.
+
+        ``valid`` is either, too; negatives for interactions are drawn as for training, once, with ``"all"`` every item
+        of the part's share. So ``history_`` is measured over these items, and is higher than what
+        :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
+        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
+        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
+        best model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the
+        validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
+        after every epoch with its number and the history so far.
+        """
+        self._refuse("fit", others)
+        if getattr(train, "document_weights", None) is not None:
+            hint = "drop them: data.with_(document_weights=None); weights of users are weights="
+            raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
+        drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
+        catalogue = isinstance(train, Interactions) and self.negatives == "all"
+        if catalogue:
+            source = catalogue_source(train, graded=self.graded, seed=self.seed)
+        else:
+            source = sources.source(train, resample=self.resample, **drawn)
+        make = self._catalogue_learner if catalogue else self._learner_of
+
+        def lists(data: object) -> RankingDataset:
+            drawn_lists = data.dataset(**drawn) if isinstance(data, Interactions) else data
+            return by_ids(drawn_lists, type(self).__name__)
+
+        held_out = None if valid is None else lists(valid)
+        also = self._measures(measure, lists)
+        older = None if init_model is None else self._older(init_model)
+        return self._train(
+            source.train,
+            held_out,
+            learner=lambda: make(source, held_out, older, [one.data for one in also.values()]),
+            older=older,
+            resume=resume,
+            measure=also,
+            watch=watch,
+            digest=source.digest(),
+        )
+
+    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
+        """Give the vectors of users and of items: two tables with the columns id and vector.
+
+        The score of an item for a user is the product of their vectors: biases of items are a last number in them.
+        """
+        self._check_fitted()
+        return self.model_.tables()
+
+    def contributions(self, data: object) -> Contributions:
+        """Refuse: single factors mean nothing, since any rotation of all vectors gives the same scores."""
+        raise check.error(
+            "a factorization has no features to explain scores by, and its factors mean nothing one by one",
+            hint="look at similar_items, or at model_.item_vectors as a whole",
+        )
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        """Train the vectors of the users alone, on the whole catalogue: items keep theirs."""
+        objective = self._objective()
+        if objective.reads:
+            got = f"{objective!r}, which reads {', '.join(objective.reads)}"
+            raise check.error("a history has labels alone to learn from", got=got, hint="train with the new users")
+        # What weighed against long vectors in training; else that the new ones are as long as those.
+        strength = self.regularization + 0.5 * self.weight_decay * self.model_.users.size
+        strength = strength or 0.5 / max(float(np.square(self.model_.user_vectors).mean()), 1e-12)
+        return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
+
+    def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
+        """Find the users and items of lists; gives what scores them with these or with later vectors."""
+        users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
+        items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
+        return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
+
+    def _learner(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None,
+        older: "FactorizationRanker | None",
+        others: Sequence[RankingDataset] = (),
+    ) -> "NetLearner":
+        source = sources.source(train, negatives=0, resample=False, graded=False, seed=self.seed)
+        return self._learner_of(source, valid, older, others)
+
+    def _learner_of(
+        self,
+        source: sources.Source,
+        valid: RankingDataset | None,
+        older: "FactorizationRanker | None",
+        others: Sequence[RankingDataset],
+    ) -> "NetLearner":
+        check.extra("torch", "torch")  # noqa: S610
+        check.extra("safetensors", "torch")  # noqa: S610
+        from rankwise.device import to_device
+        from rankwise.rankers.nets.learner import NetLearner, one_thread
+        from rankwise.recommend.factorization.net import FactorNet, factor_arrays, factor_weights
+
+        openmp(one_thread)
+        device, seed = self._device(), check.integer("seed", self.seed, least=0)
+        check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
+        vectors = self._first(source, seed)
+        if older is not None:
+            vectors = self._continued(vectors, source, older.model_)
+        net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
+        net.to(device)
+        decay = self._decay(source)
+        model = source.factors(*net.vectors())
+        scorers = [self._scorer(model, data) for data in (valid, *others) if data is not None]
+
+        def now(score: Callable[[Factors], Array]) -> Array:
+            return score(source.factors(*net.vectors()))
+
+        def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
+            numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
+            return tuple(to_device(number, device) for number in numbers)
+
+        def unpack(content: bytes) -> "Weights":
+            model = Factors.read(content)
+            return factor_weights(model.user_vectors, model.item_vectors, model.item_bias)
+
+        objective = self._objective()
+        columns = {name: getattr(source.train, name) for name in objective.reads}
+        learner = NetLearner(
+            objective=objective,
+            train=source.train,
+            documents={name: column for name, column in columns.items() if column is not None},
+            seed=seed,
+            module=net,
+            inputs=inputs,
+            held_out=[functools.partial(now, score) for score in scorers],
+            optimizer=self._stepper(decay),
+            batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
+            made=lambda: source.factors(*net.vectors()),
+            pack=lambda weights: source.factors(*factor_arrays(weights)).content(),
+            unpack=unpack,
+            device=device,
+            data=None if source.redraw is None else source.epoch,
+        )
+        if self.optimizer == "sparse_adam" and not learner.processes.alone:
+            raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
+        return learner
+
+    def _catalogue_learner(
+        self,
+        source: sources.Source,
+        valid: RankingDataset | None,
+        older: "FactorizationRanker | None",
+        others: Sequence[RankingDataset],
+    ) -> CatalogueLearner:
+        check.extra("safetensors", "torch")  # noqa: S610
+        check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
+        for what, value, possible in (
+            ("optimizer", self.optimizer, ("adam",)),
+            ("device", self.device, ("auto", "cpu")),
+            ("resample", self.resample, (False,)),
+        ):
+            if value not in possible:
+                hint = f"set {what}={possible[-1]!r}, or draw some: negatives=20"
+                raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
+        names = ("users", "items", "bias")
+        arrays = self._first(source, check.integer("seed", self.seed, least=0))
+        if older is not None:
+            arrays = self._continued(arrays, source, older.model_)
+        model = source.factors(*arrays)
+        return CatalogueLearner(
+            objective=self._objective(),
+            source=source,
+            vectors={name: one for name, one in zip(names, arrays, strict=True) if one.size},
+            batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
+            learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
+            weight_decay=self._decay(source),
+            held_out=[self._scorer(model, data) for data in (valid, *others) if data is not None],
+        )
+
+    def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:
+        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases.
+
+        Users whom no list says anything about have zeros, which no step changes: they get what is popular.
+        """
+        factors = check.integer("factors", self.factors, least=1)
+        initial = check.number("initial", self.initial, least=0.0, open_ends=True)
+        vectors = []
+        for kind, ids in enumerate((source.user_ids, source.item_ids)):
+            draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
+            vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
+        vectors[0][~source.taught(self._objective(), seed)] = 0.0
+        bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
+        return vectors[0], vectors[1], bias
+
+    def _decay(self, source: sources.Source) -> float:
+        """What is added to gradients of the mean loss, times the vectors."""
+        weights = source.train.weights
+        users = source.train.n_queries if weights is None else float(weights.sum())
+        strength = check.number("regularization", self.regularization, least=0.0)
+        return check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
+
+    def _stepper(self, decay: float) -> Any:
+        import torch
+
+        rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
+        if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "sgd":
+            return lambda parameters: torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
+        if self.optimizer == "adam":
+            return lambda parameters: torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
+        if decay:
+            raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
+        return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
+
+    def _continued(
+        self, arrays: tuple[Floats, Floats, Floats], source: sources.Source, older: Factors
+    ) -> tuple[Floats, Floats, Floats]:
+        """Take the vectors of an older model, where it knows the user or item."""
+        if older.user_vectors.shape[1] != self.factors or bool(older.item_bias.size) != self.item_bias:
+            got = f"{older.user_vectors.shape[1]} factors {'with' if older.item_bias.size else 'without'} item_bias"
+            raise check.error("init_model must have the same factors and biases", got=got)
+        users, items = (source.user_ids, older.users), (source.item_ids, older.items)
+        old = (older.user_vectors, older.item_vectors, older.item_bias)
+        for ours, before, (ids, known) in zip(arrays, old, (users, items, items), strict=True):
+            if ours.size:
+                _, here, there = np.intersect1d(ids, known, assume_unique=True, return_indices=True)
+                ours[here] = before[there]
+        return arrays
+
+    def _keep(self, model: Factors, state: State) -> None:
+        self.model_ = model
+        self.epochs_ = state.before + state.best
+
+    def _made_of(self, rounds: int) -> Json:
+        versions = {name: sys.modules[name].__version__ for name in ("torch",) if name in sys.modules}
+        return {"epochs": rounds, "versions": versions}
+
+    def _files(self) -> dict[str, bytes]:
+        return {MODEL: self.model_.content()}
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        self.model_ = Factors.read(files[MODEL])
+        self.epochs_ = int(description["epochs"])

@@ -1,0 +1,168 @@
+"""Neighbours of items: an item is as good for a user as it is like what the user liked."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Column, Floats, Ids, offsets_of, row_blocks
+from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.parts import ratings_of
+from rankwise.rankers.verify.factors import Kinds
+from rankwise.recommend.base import Recommender
+from rankwise.recommend.known import Known, Liked, known_of, top
+from rankwise.sparse import Matrix
+
+_SIMILARITIES = ("cosine", "adjusted")
+_BLOCK = 1 << 22  # how many similarities lie in memory at once
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Neighbours(Known):
+    """The nearest neighbours of every item; a score is the sum of similarities to what the user liked."""
+
+    liked_offsets: NDArray[np.int64]
+    """(n_users + 1,) where the relevant items of each user start."""
+    liked_items: NDArray[np.int32]
+    neighbour_offsets: NDArray[np.int64]
+    """(n_items + 1,) where the neighbours of each item start."""
+    neighbour_items: NDArray[np.int32]
+    similarities: Floats
+
+    similarity: ClassVar[str] = "similarity"
+
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) who liked nothing in training."""
+        return np.asarray(np.diff(self.liked_offsets) == 0)
+
+    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+        """Scores of users by items."""
+        from scipy import sparse
+
+        rows, _ = ratings_of(np.maximum(users, 0), self.liked_offsets)
+        starts = offsets_of(np.diff(self.liked_offsets)[np.maximum(users, 0)])
+        n = self.items.size
+        ones = sparse.csr_array((np.ones(rows.size), self.liked_items[rows], starts), shape=(users.size, n))
+        every = np.zeros((users.size, n + 1))  # the last column: items that are not known
+        every[:, :-1] = (ones @ self._near().T).toarray()
+        every[users < 0, :-1] = self.popularity
+        return every[:, items]
+
+    def similar_to(self, items: NDArray[np.int64]) -> Array:
+        """The similarities of these items to their neighbours."""
+        similar = self._near()[items].toarray()
+        return np.where(similar > 0.0, similar, -np.inf)
+
+    def _near(self) -> Matrix:
+        """Similarities of items (rows) to their neighbours."""
+        from scipy import sparse
+
+        n, values = self.items.size, self.similarities.astype(np.float64)
+        return sparse.csr_array((values, self.neighbour_items, self.neighbour_offsets), shape=(n, n))
+
+
+class ItemKNN(Recommender):
+    """Item-based neighbours (Sarwar et al. 2001): an item's score is the sum of its similarities to a user's items.
+
+    Each item is compared with its ``neighbours`` most similar items alone. ``"cosine"`` compares the sets of users for
+    whom items were relevant: how many they share over √(n · m) + shrinkage. ``"adjusted"`` is the cosine of their
+    ratings, each less the mean of its user's, and needs ratings.
+
+    Args:
+        neighbours: How many similar items each item keeps (k).
+        similarity: ``"cosine"`` or ``"adjusted"``.
+        shrinkage: Added to the product of the lengths, so that items with few users are similar to none.
+        unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
+            they were relevant for.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Results do not depend on it.
+
+    >>> import polars as pl
+    >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
+    >>> model = ItemKNN(shrinkage=0.0).fit(Interactions.from_frame(pl.DataFrame(rows), rating=None))
+    >>> model.matrix([3]).round(4)  # two users share a and b: 2 / √(3 · 2)
+    array([[0.    , 0.8165]])
+    """
+
+    name = "knn"
+    model_kind = Neighbours
+    model_arrays: ClassVar[Kinds] = {
+        "liked_offsets": ("int64", (("n+1",),)),
+        "liked_items": ("int32", (("l",),)),
+        "neighbour_offsets": ("int64", (("m+1",),)),
+        "neighbour_items": ("int32", (("k",),)),
+        "similarities": ("float32", (("k",),)),
+    }
+    model_: Neighbours
+
+    def __init__(
+        self,
+        *,
+        neighbours: int = 100,
+        similarity: str = "cosine",
+        shrinkage: float = 10.0,
+        unknown: str = "error",
+        threads: int | None = None,
+        **unheard: Any,
+    ) -> None:
+        self.neighbours = neighbours
+        self.similarity = similarity
+        self.shrinkage = shrinkage
+        self.unknown = unknown
+        self.threads = threads
+        self.native = {}
+        self._check_native(unheard)
+
+    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
+        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
+
+    def _model(self, train: Interactions) -> Neighbours:
+        k = check.integer("neighbours", self.neighbours, least=1)
+        shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
+        adjusted = check.choice("similarity", self.similarity, _SIMILARITIES) == "adjusted"
+        liked = Liked.of(train)
+        columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
+        counts, found, values = _nearest(columns, k, shrinkage)
+        return Neighbours(
+            **known_of(train, liked),
+            liked_offsets=liked.offsets,
+            liked_items=liked.items,
+            neighbour_offsets=offsets_of(counts),
+            neighbour_items=found,
+            similarities=values,
+        )
+
+
+def _centred(train: Interactions) -> Matrix:
+    """Ratings of users by items, each less the mean of its user's."""
+    from scipy import sparse
+
+    if train.counted:
+        hint = "set similarity='cosine'"
+        raise check.error("adjusted similarities need ratings", got="events without ratings", hint=hint)
+    offsets, items = train.seen()
+    ratings = train.to_frame()["rating"].to_numpy()
+    owners = np.repeat(np.arange(train.n_users), np.diff(offsets))
+    means = np.bincount(owners, ratings, train.n_users) / np.maximum(np.diff(offsets), 1)
+    return sparse.csr_array((ratings - means[owners], items, offsets), shape=(train.n_users, train.n_items))
+
+
+def _nearest(columns: Matrix, k: int, shrinkage: float) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+    """Give how many similar items each item has, and flat: their numbers, best first, and similarities above 0."""
+    n = columns.shape[0]
+    lengths = np.sqrt((columns * columns).sum(axis=1))
+    rows = columns.T.tocsr()
+    counts, found, values = [], [], []
+    for block in row_blocks(n, n, _BLOCK):
+        shared = (columns[block] @ rows).toarray()
+        divisor = lengths[block, None] * lengths + shrinkage
+        similar = np.divide(shared, divisor, out=np.full(shared.shape, -np.inf), where=(shared > 0.0) & (divisor > 0.0))
+        similar[np.arange(len(similar)), np.arange(n)[block]] = -np.inf
+        best, _ = top(similar, k)
+        owners, places = np.nonzero(best >= 0)
+        counts.append((best >= 0).sum(axis=1))
+        found.append(best[owners, places])
+        values.append(similar[owners, best[owners, places]])
+    return np.concatenate(counts), np.concatenate(found).astype(np.int32), np.concatenate(values).astype(np.float32)

@@ -1,0 +1,292 @@
+"""The result of a comparison: means with significance marks, every paired test, and how they are shown."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Ids, Json
+from rankwise.metrics.base import weighted_mean
+from rankwise.statistics import significance, tables
+from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
+from rankwise.statistics.figures.comparisons import plot_differences, plot_means
+from rankwise.statistics.titles import Titles, titles_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TESTS = {
+    "fisher": "Fisher's randomization test",
+    "t": "Student's paired t-test",
+    "wilcoxon": "Wilcoxon's signed-rank test",
+    "corrected_t": "Student's paired t-test with the correction of Nadeau and Bengio",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """Two systems under one metric. A positive difference says that ``system`` is better than ``against``."""
+
+    metric: str
+    system: str
+    against: str
+    difference: float
+    low: float
+    high: float
+    p_t: float
+    p_fisher: float
+    p_wilcoxon: float
+    p_corrected_t: float | None
+    """The t-test with the correction of Nadeau and Bengio, for trials whose split is known."""
+    p_adjusted: float
+    """The p-value of the test that decides, after the correction for many comparisons."""
+    significant: bool
+    effect_size: float
+    """Cohen's d of the paired differences: their mean over their standard deviation."""
+    wins: int
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Paired:
+    """Values of each metric as (n_systems, n_units): a unit is a query or a trial that every system saw."""
+
+    unit: str
+    """"query" or "trial"."""
+    values: Mapping[str, NDArray[np.float64]]
+    """Metric -> (n_systems, n_units); NaN where the metric skips the query."""
+    ids: Ids
+    """(n_units,) query ids, or numbers of trials."""
+    weights: NDArray[np.float64] | None
+    """(n_units,) query weights; None: all the same."""
+    evaluations: Mapping[str, Evaluation]
+    """System -> its evaluation, where units are queries."""
+
+    @property
+    def candidates(self) -> dict[str, str]:
+        """System -> which documents it ranked, where that is known."""
+        return {name: one.candidates for name, one in self.evaluations.items() if one.candidates}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Comparison:
+    """Means of several systems and paired tests between them; made by :func:`compare`."""
+
+    systems: tuple[str, ...]
+    paired: Paired
+    pairs: tuple[Pair, ...]
+    baseline: str | None
+    test: str
+    correction: str
+    alpha: float
+    overlap: float | None
+    """test/train of the trials' split, for the correction of Nadeau and Bengio."""
+    letters: tuple[str, ...] = ()
+    """The short name of each system where other tables have given it one; by default a, b, c …"""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The expressions of the metrics."""
+        return tuple(self.paired.values)
+
+    @cached_property
+    def mean(self) -> dict[str, dict[str, float]]:
+        """Metric -> system -> mean."""
+        return {
+            metric: {
+                system: weighted_mean(row, self.paired.weights) for system, row in zip(self.systems, rows, strict=True)
+            }
+            for metric, rows in self.paired.values.items()
+        }
+
+    @cached_property
+    def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Metric -> system -> interval of the mean: by bootstrap over queries, or Student's over trials.
+
+        Of fewer than three trials there is none: its ends are NaN.
+        """
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        for metric, rows in self.paired.values.items():
+            found[metric] = {}
+            for system, row in zip(self.systems, rows, strict=True):
+                evaluation = self.paired.evaluations.get(system)
+                if evaluation is not None:
+                    found[metric][system] = evaluation.interval[metric]
+                elif np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
+                    found[metric][system] = (np.nan, np.nan)
+                else:
+                    found[metric][system] = significance.t_test(row).interval(1.0 - self.alpha)
+        return found
+
+    def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
+        """``system`` minus ``against`` on each query (or trial) that both are scored on."""
+        rows = self.paired.values[self.metrics[0] if metric is None else metric]
+        names = [check.choice("system", name, self.systems) for name in (system, against)]
+        values = rows[self.systems.index(names[0])] - rows[self.systems.index(names[1])]
+        both: NDArray[np.bool_] = ~np.isnan(values)
+        return np.asarray(values[both])
+
+    def legend(self, *, hint: bool = True) -> str:
+        """Say what the marks mean: the test, the level, the correction, and with ``hint`` what to ask for instead."""
+        counts = {pair.wins + pair.ties + pair.losses for pair in self.pairs}
+        fewest = "" if len(counts) == 1 else "at least "
+        units = fewest + tables.count(min(counts), self.paired.unit, {"query": "queries"}.get(self.paired.unit))
+        per_metric = len(self.pairs) // len(self.metrics)
+        ratio = f" (test/train = {self.overlap:.3g})" if self.test == "corrected_t" else ""
+        family = {
+            "holm": f"Holm's correction over the {tables.count(per_metric, 'pair')} of each metric",
+            "none": "no correction for many comparisons",
+        }[self.correction]
+        marks = "A raised letter" if self.labels[0].isalpha() else "A raised number"
+        text = f"{marks}: significantly better than that system. {TESTS[self.test]}{ratio}, two-sided, paired by "
+        text += f"{self.paired.unit} ({units}), α = {self.alpha:g}, {family}."
+        if self.baseline is not None:
+            text += f" Only pairs with the baseline, {self.baseline}, were tested."
+        if self.paired.unit == "trial" and self.test != "corrected_t":
+            text += " Trials that share data make this test too sure"
+            if self.overlap is not None:
+                text += "; intervals of differences allow for them"
+            elif hint:
+                text += ": split=(train, …, test) adds the correction for it"
+            text += "."
+        return text
+
+    def notes(self) -> tuple[str, ...]:
+        """What stands below the table of means."""
+        weighted = (WEIGHTED,) if varies(self.paired.weights) else ()
+        tested = () if any(pair.significant for pair in self.pairs) else ("No difference is significant.",)
+        return (*weighted, *tested, self.legend())
+
+    @property
+    def labels(self) -> list[str]:
+        """The short name of each system, which marks refer to."""
+        return list(self.letters) or tables.labels(len(self.systems))
+
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Means with marks: one row per system, one column per metric; ``titles`` name the columns."""
+        short = dict(zip(self.systems, self.labels, strict=True))
+        beaten: dict[tuple[str, str], list[str]] = {}
+        for pair in self.pairs:
+            if pair.significant:
+                better, worse = (pair.system, pair.against) if pair.difference > 0 else (pair.against, pair.system)
+                beaten.setdefault((pair.metric, better), []).append(worse)
+        rows = []
+        for system in self.systems:
+            cells: list[tables.Cell | str] = [short[system], system]
+            for metric in self.metrics:
+                text = tables.number(self.mean[metric][system])
+                best = text == tables.number(max(self.mean[metric].values()))
+                marks = tables.joined(
+                    [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
+                )
+                cells.append(tables.Cell(text, marks, best))
+            rows.append(tuple(cells))
+        return tables.Table(
+            header=("", "system", *titles_of(self.metrics, titles).values()),
+            rows=tuple(rows),
+            align="ll" + "r" * len(self.metrics),
+            notes=(*self.notes(), *self._candidates()),
+        )
+
+    def _candidates(self) -> list[str]:
+        """Which documents were ranked: a sentence for all systems, or for each where they differ."""
+        by_system = self.paired.candidates
+        if len(set(by_system.values())) == 1:
+            return [f"Candidates: {next(iter(by_system.values()))}."]
+        return [f"Candidates of {name}: {candidates}." for name, candidates in by_system.items()]
+
+    def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
+        """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
+        corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
+        header = ["metric", "system", "against", "difference", f"{100 * (1 - self.alpha):g}% interval", "p t"]
+        header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
+        shown = titles_of(self.metrics, titles)
+        rows = []
+        for one in self.pairs:
+            row = [shown[one.metric], one.system, one.against, tables.number(one.difference, signed=True)]
+            row += [tables.interval(one.low, one.high, signed=True), tables.probability(one.p_t)]
+            row += [tables.probability(np.nan if one.p_corrected_t is None else one.p_corrected_t)] * corrected
+            row += [tables.probability(p) for p in (one.p_fisher, one.p_wilcoxon, one.p_adjusted)]
+            row += [tables.number(one.effect_size, 2, signed=True), f"{one.wins}/{one.ties}/{one.losses}"]
+            rows.append(tuple(row))
+        return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
+
+    def to_text(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
+        """Give the table as aligned text with its legend; with ``pairs`` also every test."""
+        return "\n\n".join(table.text() for table in self.tables(pairs=pairs, titles=titles))
+
+    def to_markdown(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
+        """Give the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
+        return "\n\n".join(table.markdown() for table in self.tables(pairs=pairs, titles=titles))
+
+    def to_latex(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
+        """Give the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test.
+
+        ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
+        """
+        return "\n\n".join(table.latex() for table in self.tables(pairs=pairs, titles=titles))
+
+    def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
+        """Give the table of means, and with ``pairs`` that of every test."""
+        return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per pair and metric, with the fields of :class:`Pair`."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(pair) for pair in self.pairs], schema_overrides={"p_corrected_t": pl.Float64})
+
+    def to_dict(self) -> Json:
+        """Everything as plain data that JSON can hold."""
+        ends = {m: {s: _ends(self.interval[m][s]) for s in self.systems} for m in self.metrics}
+        settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
+        units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
+        tests = [_finite(asdict(pair)) for pair in self.pairs]
+        if self.paired.candidates:
+            units["candidates"] = self.paired.candidates
+        return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
+
+    def plot(
+        self, path: str | Path, *, metric: str | None = None, system: str | None = None, against: str | None = None,
+        force: bool = False,
+    ) -> Path:  # fmt: skip
+        """Draw the sorted differences per query; see ``evaluation/figures/comparisons.py``."""
+        return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
+
+    def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
+        """Draw the means with their intervals; see :func:`rankwise.statistics.figures.comparisons.plot_means`."""
+        return plot_means(self, path, force=force)
+
+    def to_report(
+        self,
+        path: str | Path,
+        *,
+        titles: Titles | None = None,
+        about: "Mapping[str, str] | None" = None,
+        force: bool = False,
+    ) -> Path:
+        """Write it as one HTML page for a browser; see :func:`rankwise.report.comparison.write_comparison`."""
+        from rankwise.report.comparison import write_comparison  # reports stand above: the one import upwards
+
+        return write_comparison(self, path, titles=titles, about=about, force=force)
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def _ends(interval: tuple[float, float]) -> list[float] | None:
+    return None if np.isnan(interval[0]) else list(interval)
+
+
+def _finite(row: Json) -> Json:
+    """JSON has no infinity, which an effect size is when all differences are the same."""
+    return {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}

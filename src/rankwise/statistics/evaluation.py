@@ -1,0 +1,261 @@
+"""The values of metrics on every query, their means, and how sure the means are."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankwise import check, threads
+from rankwise.arrays import Ids, Json, read_only_view
+from rankwise.compiling import kernel
+from rankwise.metrics import Metric, MetricLike, metric
+from rankwise.metrics.base import require_scored, weighted_mean
+from rankwise.statistics import significance, tables
+from rankwise.statistics.titles import Titles, canonical, find, titles_of
+from rankwise.stream import Stream, uniform_pair
+
+if TYPE_CHECKING:
+    import polars as pl
+
+# The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
+_POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
+
+WEIGHTED = "Means are weighted by the weights of queries."
+
+
+class Ranked(NamedTuple):
+    """The documents that were evaluated, query after query, with their scores: for reports."""
+
+    scores: NDArray[np.float64]
+    """−inf where a document was not retrieved."""
+    labels: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    document_ids: Ids | None
+    judged: NDArray[np.int8] | None
+    """1 where a document was judged; None: all were."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
+
+    >>> evaluation = Evaluation({"ndcg@10": [0.5, 1.0, float("nan")]}, ["a", "b", "c"])
+    >>> evaluation.mean, evaluation.scored
+    ({'ndcg@10': 0.75}, {'ndcg@10': 2})
+    """
+
+    values: Mapping[str, NDArray[np.float64]]
+    """Metric -> (n_queries,) values; NaN where the metric skips the query."""
+    query_ids: Ids
+    """(n_queries,) integers or strings; pairing and resampling go by them."""
+    weights: NDArray[np.float64] | None = None
+    """(n_queries,) how much each query counts; None: all the same."""
+    _: KW_ONLY
+    seed: int = 0
+    confidence: float = 0.95
+    resamples: int = 2000
+    candidates: str = ""
+    """Which documents were ranked, where that is not just the lists of the data; said under the table."""
+    ranked: Ranked | None = None
+    """The documents, where they are known, which a report shows."""
+
+    if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
+
+        def __init__(
+            self,
+            values: Mapping[str, ArrayLike],
+            query_ids: ArrayLike,
+            weights: ArrayLike | None = None,
+            *,
+            seed: int = 0,
+            confidence: float = 0.95,
+            resamples: int = 2000,
+            candidates: str = "",
+            ranked: Ranked | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        ids = np.asarray(self.query_ids)
+        ids = check.query_ids(ids, ids.size)
+        values = {name: check.query_values(f"values of {name}", column, ids) for name, column in self.values.items()}
+        if not values:
+            raise check.error("an evaluation needs at least one metric", hint="for example metrics='ndcg@10'")
+        weights = None if self.weights is None else check.query_weights(self.weights, ids.size)
+        for name, column in values.items():
+            require_scored(name, column, weights)
+        check.integer("seed", self.seed, least=0)
+        check.number("confidence", self.confidence, least=0.0, most=1.0, open_ends=True)
+        check.integer("resamples", self.resamples, least=1)
+        object.__setattr__(self, "values", {name: read_only_view(column) for name, column in values.items()})
+        object.__setattr__(self, "query_ids", ids)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The expressions of the metrics, in the order asked for."""
+        return tuple(self.values)
+
+    def __getitem__(self, name: MetricLike) -> NDArray[np.float64]:
+        """One value per query; the metric may be spelled in any way that means the same."""
+        found = find(name, self.values)
+        if found is not None:
+            return self.values[found]
+        hint = check.suggestion(str(name), self.values).rstrip("?")
+        raise KeyError(f"this evaluation has no metric {str(name)!r}: {hint}")
+
+    @cached_property
+    def mean(self) -> dict[str, float]:
+        """Metric -> Σwv / Σw over the queries that it scores."""
+        return {name: weighted_mean(column, self.weights) for name, column in self.values.items()}
+
+    @cached_property
+    def total(self) -> dict[str, float]:
+        """Metric -> Σwv, of those that count: num_q, num_ret, num_rel and num_rel_ret."""
+        counts = [name for name in self.values if any(metric(text).counts for text in canonical(name))]
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        return {name: math.fsum(weights * self.values[name]) for name in counts}
+
+    @cached_property
+    def scored(self) -> dict[str, int]:
+        """Metric -> how many queries it scores; the others have no relevant document and are skipped."""
+        return {name: int((~np.isnan(column)).sum()) for name, column in self.values.items()}
+
+    @cached_property
+    def interval(self) -> dict[str, tuple[float, float]]:
+        """Metric -> confidence interval of its mean, by bootstrap over queries (computed on first use).
+
+        Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
+        on the values and the seed, and not on threads or on the order of queries. Of fewer than ten queries that would
+        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN.
+        """
+        tail = (1.0 - self.confidence) / 2.0
+        low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
+        found = dict(zip(self.values, zip(low, high, strict=True), strict=True))
+        return found | {name: self._of_few(name) for name in self._few}
+
+    @property
+    def _few(self) -> dict[str, int]:
+        """How many queries count, of the metrics of which they are too few to resample."""
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        counts = {name: int((~np.isnan(column) & (weights > 0)).sum()) for name, column in self.values.items()}
+        return {name: count for name, count in counts.items() if count < significance.RESAMPLED}
+
+    def _of_few(self, name: str) -> tuple[float, float]:
+        """Student's interval of the mean of few queries, within what the metric can be."""
+        if self._few[name] < significance.FEWEST:
+            return math.nan, math.nan
+        scored = ~np.isnan(self.values[name])
+        weights = None if self.weights is None else self.weights[scored]
+        low, high = significance.t_test(self.values[name][scored], weights).interval(self.confidence)
+        lowest, highest = next((metric(text).bounds for text in canonical(name)), Metric.bounds)
+        return max(low, lowest), min(high, highest)
+
+    def resampled(self) -> NDArray[np.float64]:
+        """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
+        stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
+        words = stream.queries(self.query_ids.size)
+        order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
+        columns = np.column_stack(list(self.values.values()))[order]
+        weights = np.ones(order.size) if self.weights is None else self.weights[order]
+        shares = np.where(np.isnan(columns), 0.0, weights[:, None])
+        products = shares * np.nan_to_num(columns)
+        blocks = -(-self.resamples // 2)
+        out = np.empty((2 * blocks, columns.shape[1]))
+        work = np.full(blocks, (15.0 + 2.0 * columns.shape[1]) * order.size)
+        ranges = np.arange(blocks + 1, dtype=np.int64)
+        threads.over_queries(_resample, ranges, stream.key, words[order], products, shares, _POISSON, out, work=work)
+        return np.where(np.isnan(out), list(self.mean.values()), out)[: self.resamples]
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
+        import polars as pl
+
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        frame = pl.DataFrame({"query": self.query_ids, "weight": weights, **self.values})
+        return frame.with_columns(pl.col(self.metrics).fill_nan(None))
+
+    def summary(self) -> "pl.DataFrame":
+        """One row per metric: mean, ends of the interval, if there is one, how many queries are scored and skipped."""
+        import polars as pl
+
+        rows = [{"metric": name, **row} for name, row in self._rows().items()]
+        return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
+
+    def to_dict(self) -> Json:
+        """Give what :meth:`summary` says, as plain data that JSON can hold."""
+        about: Json = {"candidates": self.candidates} if self.candidates else {}
+        about |= {"total": self.total} if self.total else {}
+        about |= {"weighted": True} if varies(self.weights) else {}
+        return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": self._rows()}
+
+    def _rows(self) -> dict[str, Json]:
+        """Metric -> its row of the summary."""
+        rows: dict[str, Json] = {}
+        for name, scored in self.scored.items():
+            low, high = (None if math.isnan(end) else end for end in self.interval[name])
+            skipped = self.query_ids.size - scored
+            rows[name] = {"mean": self.mean[name], "low": low, "high": high, "scored": scored, "skipped": skipped}
+        return rows
+
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
+        n = self.query_ids.size
+        shown = titles_of(self.metrics, titles)
+        rows = tuple(
+            (shown[name], tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
+            for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
+        )
+        title = "weighted mean" if varies(self.weights) else "mean"
+        header = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        notes = [f"Candidates: {self.candidates}."] if self.candidates else []
+        if self._few:
+            least, few = significance.FEWEST, significance.RESAMPLED
+            student = f"Fewer than {few} queries: the interval is Student's, as resampling so few is too narrow."
+            none = f"Fewer than {least} queries: no interval."
+            notes += [student if max(self._few.values()) >= least else none]
+        if self.total:
+            notes.append(
+                "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
+            )
+        return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
+
+    def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
+        """Give all that there is to show: the summary, and what a policy adds to it."""
+        return [self.table(titles=titles)]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self.tables())
+
+
+def varies(weights: NDArray[np.float64] | None) -> bool:
+    """Whether some queries count more than others, so that a mean is a weighted one."""
+    return weights is not None and bool(np.ptp(weights) > 0.0)
+
+
+@kernel
+def _resample(first, last, offsets, key, words, products, shares, cumulative, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Resamples 2·first to 2·last: each query counts as often as Poisson(1) says, for all metrics alike."""
+    n_metrics = products.shape[1]
+    for block in range(first, last):
+        top = np.zeros((2, n_metrics))
+        bottom = np.zeros((2, n_metrics))
+        for q in range(words.size):
+            pair = uniform_pair(key, words[q], 0, block)
+            for half in range(2):
+                times = 0
+                while times < cumulative.size and pair[half] > cumulative[times]:
+                    times += 1
+                if times:
+                    for m in range(n_metrics):
+                        top[half, m] += times * products[q, m]
+                        bottom[half, m] += times * shares[q, m]
+        for half in range(2):
+            for m in range(n_metrics):
+                out[2 * block + half, m] = top[half, m] / bottom[half, m] if bottom[half, m] > 0 else np.nan

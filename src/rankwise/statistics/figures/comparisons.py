@@ -1,0 +1,308 @@
+"""Pictures of a comparison: sorted differences per query, and means with their intervals.
+
+Colours are from Okabe and Ito's palette, which colour-blind readers can tell apart, with darker ones for more systems
+than it has, and nothing is said by colour alone. Figures are drawn without a display and without touching
+matplotlib's global state.
+"""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Keywords
+from rankwise.files import replacing
+from rankwise.statistics import tables
+from rankwise.statistics.significance import RESAMPLED, wins_ties_losses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from rankwise.statistics.comparison import Comparison, Pair
+
+BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+# For lines: the palette's colours that stand out on white, with a dash pattern each.
+COLOURS = (
+    VERMILLION, BLUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#882255", "#8A8A2B", "#332288", "#8C510A", "#000000",
+)  # fmt: skip
+DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+_FORMATS: dict[str, Keywords] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+_MOST_PANELS = 12
+_MEANS_BESIDE = 3  # panels of means in a row
+_LONGEST = 40  # letters of a system's name beside a panel
+_MOST_BARS = 60  # more than that touch each other
+_SHORT = {"fisher": "Fisher", "t": "t-test", "wilcoxon": "Wilcoxon", "corrected_t": "corrected t-test"}
+_STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#444444",
+    "axes.unicode_minus": True,
+    "legend.frameon": False,
+    "svg.hashsalt": "rankwise",  # the same picture is the same file
+    "savefig.dpi": 200,
+}
+
+
+@contextlib.contextmanager
+def figure(
+    path: str | Path, width: float, height: float, *, also: "Iterable[str | Path]" = (), force: bool = False
+) -> "Iterator[Figure]":
+    """Give a figure in the house style that is saved to ``path`` (.png, .svg or .pdf) when the block ends.
+
+    The same drawing goes to the files in ``also``, each in the format that its name asks for.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    files = {Path(one): Path(one).suffix.lower() for one in (path, *also)}
+    for one, suffix in files.items():
+        if suffix not in _FORMATS:
+            raise check.error("a plot is written as .png, .svg or .pdf", got=repr(one.name))
+    with mpl.rc_context(_STYLE), contextlib.ExitStack() as stack:  # type: ignore[arg-type]
+        news = {stack.enter_context(replacing(one, force=force)): suffix for one, suffix in files.items()}
+        drawing = Figure(figsize=(width, height), layout="constrained")
+        yield drawing
+        engine = drawing.get_layout_engine()
+        if engine is not None:
+            engine.execute(drawing)  # laid out once, for all formats
+            drawing.set_layout_engine(None)
+        for new, suffix in news.items():
+            content = io.BytesIO()  # on a full disk, matplotlib's PDF fails while it fails
+            drawing.savefig(content, format=suffix[1:], metadata=_FORMATS[suffix])
+            new.write_bytes(content.getvalue())
+
+
+def plot_differences(
+    comparison: "Comparison",
+    path: str | Path,
+    *,
+    metric: str | None = None,
+    system: str | None = None,
+    against: str | None = None,
+    force: bool = False,
+) -> Path:
+    """Draw, for pairs of systems, the difference on every query, sorted: who wins where, by how much, and the mean.
+
+    Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no baseline
+    and there are more than two systems, it is the one with the best mean minus each other (at most 12 panels).
+    """
+    name = comparison.metrics[0] if metric is None else check.choice("metric", metric, comparison.metrics)
+    shown = chosen_pairs(comparison, name, system, against)
+    with figure(path, *differences_size(len(shown)), force=force) as drawing:
+        draw_differences(drawing, comparison, name, shown)
+    return Path(path)
+
+
+def differences_size(pairs: int) -> tuple[float, float]:
+    """Width and height, in inches, of a picture of so many pairs."""
+    return (7.2, 3.6) if pairs == 1 else (10.0, 3.6 if pairs == 2 else 3.0 * -(-pairs // 2))
+
+
+def draw_differences(
+    drawing: "Figure",
+    comparison: "Comparison",
+    metric: str,
+    shown: list[tuple[str, str]],
+    colours: "Mapping[str, str] | None" = None,
+    title: str | None = None,
+) -> None:
+    """Draw one panel of sorted differences for each pair (system, against), each in the colour of who is better."""
+    colours = colours_of(comparison.systems) if colours is None else colours
+    columns = 1 if len(shown) == 1 else 2
+    rows = -(-len(shown) // columns)
+    panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    limit = max(_reach(comparison, metric, one, other) for one, other in shown) or 1.0
+    for panel, (one, other) in zip(panels, shown, strict=False):
+        _draw_differences(panel, comparison, metric, one, other, (colours[one], colours[other]))
+        panel.set_ylim(-1.08 * limit, 1.08 * limit)
+    for panel in panels[len(shown) :]:
+        panel.remove()
+    for row in range(rows):
+        panels[row * columns].set_ylabel(f"difference in {title or metric}")
+    panels[0].legend(loc="lower left", fontsize=8)
+
+
+def chosen_pairs(
+    comparison: "Comparison", metric: str, system: str | None = None, against: str | None = None
+) -> list[tuple[str, str]]:
+    """The pairs that are worth a panel each, as :func:`plot_differences` says."""
+    means = comparison.mean[metric]
+    ranked = sorted(comparison.systems, key=lambda name: -means[name])
+    for name in (system, against):
+        if name is not None:
+            check.choice("system", name, comparison.systems)
+    if system is None and against is None and comparison.baseline is None and len(ranked) > 2:
+        system = ranked[0]
+    if system is not None:
+        others = [name for name in ranked if name != system] if against is None else [against]
+        return [(system, name) for name in others[:_MOST_PANELS]]
+    against = against or comparison.baseline or comparison.systems[0]
+    return [(name, against) for name in [name for name in ranked if name != against][:_MOST_PANELS]]
+
+
+def _reach(comparison: "Comparison", metric: str, system: str, against: str) -> float:
+    """How far from 0 a panel has something to show: a difference, or an end of the interval."""
+    tested, _ = _pair(comparison, metric, system, against)
+    ends = [] if tested is None else [tested.low, tested.high]
+    return float(np.abs([*comparison.differences(system, against, metric), *ends]).max())
+
+
+def _draw_differences(
+    panel: "Axes", comparison: "Comparison", metric: str, system: str, against: str, colours: tuple[str, str]
+) -> None:
+    values = np.sort(comparison.differences(system, against, metric))[::-1]
+    n = values.size
+    for sign, colour in zip((values > 0, values < 0), colours, strict=True):
+        heights = np.where(sign, values, 0.0)
+        if n <= _MOST_BARS:
+            panel.bar(np.arange(n) + 1, heights, 0.8, color=colour, linewidth=0)
+        else:
+            panel.stairs(heights, np.arange(n + 1) + 0.5, fill=True, color=colour, linewidth=0)
+    panel.axhline(0.0, color="#444444", linewidth=0.8)
+    tested, turned = _pair(comparison, metric, system, against)
+    unit = comparison.paired.unit
+    units = {"query": "queries"}.get(unit, unit + "s")
+    if tested is None:
+        mean = comparison.mean[metric][system] - comparison.mean[metric][against]
+        panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
+        details = f"mean {tables.number(mean, signed=True)} (not tested)"
+    else:
+        mean, low, high = tested.difference, tested.low, tested.high
+        if turned:
+            mean, low, high = -mean, -high, -low
+        sure = f"{100 * (1 - comparison.alpha):g}% interval"
+        panel.axhspan(low, high, color="black", alpha=0.18, linewidth=0, label=sure)
+        panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
+        p = tables.probability(tested.p_adjusted)
+        adjusted = ", Holm" if comparison.correction == "holm" and len(comparison.systems) > 2 else ""
+        details = f"mean {tables.number(mean, signed=True)} {tables.interval(low, high, signed=True)}, "
+        details += f"p {p if p.startswith('<') else '= ' + p} ({_SHORT[comparison.test]}{adjusted})"
+    panel.set_title(f"{system} − {against}", loc="left", fontweight="bold", pad=17)
+    panel.annotate(details, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5)
+    _annotate_counts(panel, values, units, colours)
+    panel.set_xlim(0.5, n + 0.5)
+    panel.locator_params(axis="x", integer=True)
+    panel.set_xlabel(f"{units}, sorted by difference (n = {n:,})")
+    panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
+def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str, colours: tuple[str, str]) -> None:
+    wins, ties, losses = wins_ties_losses(values)
+    n = values.size
+    lines = [("better", wins, colours[0]), ("worse", losses, colours[1])] + [("equal", ties, "#555555")] * bool(ties)
+    for i, (word, amount, colour) in enumerate(lines):
+        text = f"{word} on {amount:,} {units} ({100 * amount / n:.0f}%)"
+        blank = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        place = (0.985, 0.97 - 0.09 * i)
+        panel.text(
+            *place, text, transform=panel.transAxes, ha="right", va="top", color=colour, fontsize=8.5, bbox=blank
+        )
+
+
+def _pair(comparison: "Comparison", metric: str, system: str, against: str) -> "tuple[Pair | None, bool]":
+    for pair in comparison.pairs:
+        if pair.metric == metric and {pair.system, pair.against} == {system, against}:
+            return pair, pair.system == against
+    return None, False
+
+
+def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = False) -> Path:
+    """Draw the mean of each system with its interval, one panel per metric, the best system of the first metric on top.
+
+    The raised letters are those of the table: the systems that this one is significantly better than.
+    """
+    with figure(path, *means_size(comparison), force=force) as drawing:
+        draw_means(drawing, comparison)
+    return Path(path)
+
+
+def means_size(comparison: "Comparison") -> tuple[float, float]:
+    """Width and height, in inches, of the picture of a comparison's means."""
+    rows, columns = _grid(comparison)
+    return 2.0 + 3.0 * columns, rows * (1.3 + 0.3 * len(comparison.systems))
+
+
+def _grid(comparison: "Comparison") -> tuple[int, int]:
+    """Rows and columns of panels, one for each metric."""
+    columns = min(len(comparison.metrics), _MEANS_BESIDE)
+    return -(-len(comparison.metrics) // columns), columns
+
+
+def draw_means(
+    drawing: "Figure",
+    comparison: "Comparison",
+    colours: "Mapping[str, str] | None" = None,
+    titles: "Mapping[str, str] | None" = None,
+) -> None:
+    """Draw what :func:`plot_means` says; ``titles`` name the metrics."""
+    metrics, systems = comparison.metrics, comparison.systems
+    colours = colours_of(systems) if colours is None else colours
+    ranked = sorted(systems, key=lambda name: comparison.mean[metrics[0]][name])
+    cells = {row[1]: row[2:] for row in comparison.table().rows}
+    short = dict(zip(systems, comparison.labels, strict=True))
+    panels = drawing.subplots(*_grid(comparison), sharey=True, squeeze=False, gridspec_kw={"hspace": 0.08}).ravel()
+    for panel in panels[len(metrics) :]:
+        panel.remove()
+    for j, (panel, metric) in enumerate(zip(panels, metrics, strict=False)):
+        means = comparison.mean[metric]
+        best = max(means.values())
+        for y, name in enumerate(ranked):
+            low, high = comparison.interval[metric][name]
+            top = means[name] == best
+            colour = colours[name]
+            panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
+            panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
+            cell = cells[name][j]
+            marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.Cell) and cell.marks else ""
+            place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
+            panel.annotate(
+                tables.number(means[name]) + marks,
+                (1, y),
+                **place,
+                va="center",
+                fontsize=8,
+                fontweight="bold" if top else "normal",
+                annotation_clip=False,
+            )
+        panel.axvline(best, color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+        panel.set_title((titles or {}).get(metric, metric), loc="left", fontweight="bold")
+        panel.set_xlabel(_of_means(comparison), fontsize=8)
+        panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.margins(x=0.05)
+        panel.tick_params(axis="y", length=0)
+    panels[0].set_yticks(
+        range(len(ranked)), [f"{tables.shortened(name, _LONGEST)}  ({short[name]})" for name in ranked]
+    )
+    panels[0].set_ylim(-0.6, len(ranked) - 0.4)
+
+
+def colours_of(systems: "Sequence[str]") -> dict[str, str]:
+    """A colour for each system by its place; they repeat where there are more systems than colours."""
+    return {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(systems)}
+
+
+def _of_means(comparison: "Comparison") -> str:
+    """Say what is drawn of each system."""
+    ends = [end for one in comparison.interval.values() for both in one.values() for end in both]
+    if np.isnan(ends).all():
+        return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
+    unit = "resampled queries" if comparison.paired.ids.size >= RESAMPLED else "queries"
+    unit = unit if comparison.paired.unit == "query" else "trials"
+    return f"mean, {100 * _confidence(comparison):g}% interval over {unit}"
+
+
+def _confidence(comparison: "Comparison") -> float:
+    evaluations = comparison.paired.evaluations
+    return next(iter(evaluations.values())).confidence if evaluations else 1.0 - comparison.alpha

@@ -1,0 +1,515 @@
+"""A ranker that is chosen within a time: what is trained for how long, what is taken, and what is left after Ctrl-C."""
+
+import itertools
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import rankwise as rw
+from rankwise import files
+from rankwise.model_selection.auto import budget, portfolio
+from rankwise.model_selection.auto.choice import MIXED, NETS, TREES, Candidate, choose
+from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
+from rankwise.rankers.ensembles.learner import BagLearner
+
+ROUNDS = 12
+SMALL: dict[str, Any] = {"rounds": ROUNDS, "leaves": 4, "min_documents": 3, "learning_rate": 0.2, "patience": None}
+LOSSES = ("xendcg", "lambdarank", "ranknet")
+
+
+def recipes(count: int = 3, **changes: Any) -> list[Any]:
+    return [rw.LightGBMRanker(loss, **SMALL | changes) for loss in LOSSES[:count]]
+
+
+def auto(**settings: Any) -> rw.AutoRanker:
+    usual: dict[str, Any] = {"minutes": None, "recipes": recipes(), "folds": 3, "threads": 1, "progress": False}
+    return rw.AutoRanker(**usual | settings)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rw.synthetic(n_queries=36, n_docs=8, n_features=6, seed=3)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return auto().fit(data)
+
+
+class Trainings:
+    """Counts the rounds of bags by objective; each takes seconds of the search's clock, and one may be interrupted."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now, self.stop_at = 0.0, math.inf
+        self.seconds: Any = lambda calls: 1.0
+        self.calls: list[int] = []
+        train = BagLearner.round
+
+        def count(learner: BagLearner, stream: Any) -> float | None:
+            if len(self.calls) + 1 >= self.stop_at:
+                raise KeyboardInterrupt
+            found = train(learner, stream)
+            self.now += self.seconds(len(self.calls))
+            self.calls.append(stream.round)
+            return found
+
+        patch.setattr(BagLearner, "round", count)
+        patch.setattr(budget, "clock", lambda: self.now)
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    return Trainings(monkeypatch)
+
+
+def plain(model: Any) -> list[dict[str, Any]]:
+    """All that does not depend on the clock."""
+    timed = ("seconds", "microseconds")
+    return [{k: v for k, v in row.items() if k not in timed} for row in model.leaderboard_.to_dict()["recipes"]]
+
+
+def test_every_recipe_is_the_bag_that_it_would_be_alone(data, fitted):
+    entries = {entry.recipe: entry for entry in fitted.leaderboard_.entries}
+    for loss in LOSSES:
+        entry = entries[f"lightgbm({loss})"]
+        alone = rw.bagged(rw.LightGBMRanker(loss, **SMALL, threads=1), 3).fit(data)
+        assert entry.state == "complete"
+        assert entry.mean == alone.out_of_fold_.mean["ndcg@10"]
+        if entry.chosen:
+            assert np.array_equal(fitted.predict(data), alone.predict(data))
+    assert not {entry.recipe for entry in fitted.leaderboard_.entries} - {*entries, "lightgbm blend of 3 bags"}
+    assert fitted.stopped_ == "recipes"
+
+
+def test_better_half_goes_on(data, trainings):
+    model = auto().fit(data)
+    # All of the first; a quarter, then half of the others' better half, and what is left of it; then the rest.
+    segments = [list(range(ROUNDS)), [0, 1, 2], [0, 1, 2], [3, 4, 5], list(range(6, 12)), list(range(3, 12))]
+    assert trainings.calls == [number for segment in segments for number in segment]
+    assert {entry.state for entry in model.leaderboard_.entries} == {"complete"}
+
+
+@pytest.mark.parametrize("seconds", [5, 12, 14, 20, 26])
+def test_time_is_kept(seconds, data, trainings):
+    model = auto(minutes=seconds / 60).fit(data)
+    assert trainings.now <= seconds
+    assert trainings.now >= seconds - 1 - (seconds - ROUNDS) % 2
+    assert model.stopped_ == "minutes"
+    assert model.leaderboard_.seconds == trainings.now
+    assert np.isfinite(model.predict(data)).all()
+    states = [entry.state for entry in model.leaderboard_.entries]
+    assert states.count("not tried") == {5: 2, 12: 2, 14: 1, 20: 0, 26: 0}[seconds]
+    if seconds == 5:  # the last is for what comes after the rounds
+        assert len(model.history_["ndcg@10"]) == 4
+        assert model.leaderboard_.chosen.state == "minutes"
+
+
+@pytest.mark.parametrize("seconds", [15, 20, 30, 45])
+def test_time_is_kept_for_the_end(seconds, data, trainings, monkeypatch):
+    ready, blend = rw.bagged.scorer, rw.blended.of_fitted
+
+    def slow(bag: rw.bagged) -> Any:
+        trainings.now += 1.5
+        return ready(bag)
+
+    def slower(*given: Any, **named: Any) -> Any:
+        trainings.now += 1.5
+        return blend(*given, **named)
+
+    monkeypatch.setattr(rw.bagged, "scorer", slow)
+    monkeypatch.setattr(rw.blended, "of_fitted", slower)
+    model = auto(minutes=seconds / 60).fit(data)
+    assert trainings.now <= seconds
+    assert seconds - 6 < trainings.now or model.stopped_ == "recipes"
+    assert all(entry.microseconds > 0.0 for entry in model.leaderboard_.entries if entry.rounds)
+
+
+def test_long_rounds_after_short_ones_keep_the_time(data, trainings):
+    trainings.seconds = lambda calls: 1.0 if calls < ROUNDS else 5.0
+    model = auto(minutes=20 / 60).fit(data)
+    assert trainings.now == 17.0  # another round would end at 22
+    assert model.stopped_ == "minutes"
+
+
+@pytest.mark.parametrize("seconds", [30, 45, 60])
+def test_the_end_of_a_training_takes_longer_the_more_trees_there_are(seconds, data, trainings, monkeypatch):
+    ready = rw.bagged.scorer
+
+    def slow(bag: Any) -> Any:
+        trainings.now += 0.004 * bag.model_.booster.feature_importance().sum()  # for each split
+        return ready(bag)
+
+    monkeypatch.setattr(rw.bagged, "scorer", slow)
+    trainings.seconds = lambda calls: 0.2
+    both = [*recipes(1, rounds=20), *recipes(2, rounds=2000)[1:]]
+    assert auto(minutes=seconds / 60, recipes=both).fit(data).stopped_ == "minutes"
+    assert 0.8 * seconds < trainings.now <= 1.05 * seconds
+
+
+def test_the_longest_of_the_latest_rounds_says_how_long_the_next_may_take(data, trainings):
+    trainings.seconds = lambda calls: 4.0 if calls % 4 == 3 else 1.0
+    model = auto(minutes=26 / 60, recipes=recipes(1, rounds=40)).fit(data)
+    assert model.stopped_ == "minutes"
+    assert 21.0 <= trainings.now <= 26.0  # 28 if only the last one counted
+
+
+def test_a_recipe_whose_first_round_would_be_too_late_is_passed_over(data, trainings):
+    """An epoch sees all lists: what the first round of trees took says how long it may take."""
+    pytest.importorskip("torch")
+    net = rw.NeuralRanker("softmax_ce", hidden=(4,), epochs=12, device="cpu")
+    model = auto(minutes=20 / 60, recipes=[recipes(1)[0], net, recipes(2)[1]]).fit(data)
+    states = {entry.recipe: entry.state for entry in model.leaderboard_.entries}
+    assert states["neural(softmax_ce)"] == "not tried"  # eight seconds are left, and ten are expected
+    assert states["lightgbm(lambdarank)"] != "not tried"
+    assert model.stopped_ == "minutes"
+    assert trainings.now <= 20.0
+
+
+def test_there_is_a_ranker_after_one_round_however_late(data, trainings):
+    late = auto(minutes=0.5 / 60).fit(data)
+    assert trainings.calls == [0]
+    assert late.leaderboard_.chosen.state == "minutes"
+    assert np.isfinite(late.predict(data)).all()
+    (note,) = late.leaderboard_.notes
+    assert note.startswith("The limit of 0.5 s was exceeded by 0.5 s: there is no ranker before 1 s with these data")
+    assert note in str(late.leaderboard_.table().notes)
+
+
+def test_a_limit_that_was_kept_is_not_spoken_of(data, trainings):
+    assert not any("exceeded" in note for note in auto(minutes=20 / 60).fit(data).leaderboard_.notes)
+
+
+def test_nets_that_look_at_whole_lists_are_measured_list_by_list(data):
+    pytest.importorskip("torch")
+    net = rw.NeuralRanker("softmax_ce", hidden=(8,), attention=2, epochs=1)
+    model = auto(recipes=[net]).fit(data)
+    assert model.needs_lists
+    assert model.leaderboard_.chosen.microseconds > 0.0
+
+
+def test_a_repeated_search_is_the_same(data, fitted):
+    again = auto().fit(data)
+    assert plain(again) == plain(fitted)
+    assert np.array_equal(again.predict(data), fitted.predict(data))
+    fewer = auto(max_recipes=2).fit(data)
+    assert fewer.leaderboard_.tried == 2
+
+
+@pytest.mark.parametrize("stop_at", [6, 14, 19, 22])
+def test_interrupted_search_keeps_the_best_and_resumes(stop_at, data, fitted, trainings, tmp_path):
+    trainings.stop_at = stop_at
+    with pytest.warns(RuntimeWarning, match="interrupted: the best so far"):
+        partial = auto(study=tmp_path / "search").fit(data)
+    assert partial.stopped_ == "interrupted"
+    assert np.isfinite(partial.predict(data)).all()
+    before, trainings.stop_at = len(trainings.calls), math.inf
+    whole = auto(study=tmp_path / "search").fit(data)
+    assert plain(whole) == plain(fitted)
+    assert np.array_equal(whole.predict(data), fitted.predict(data))
+    assert before + len(trainings.calls) - before <= 3 * ROUNDS + ROUNDS  # finished recipes are not trained again
+    done, again = len(trainings.calls), auto(study=tmp_path / "search").fit(data)
+    assert len(trainings.calls) == done
+    assert plain(again) == plain(fitted)
+    assert np.array_equal(again.predict(data), fitted.predict(data))
+
+
+class Killed(BaseException):
+    """Ends a search without leaving it time for anything."""
+
+
+def test_search_that_was_killed_in_its_first_recipe_resumes(data, fitted, tmp_path, monkeypatch):
+    train = BagLearner.round
+    done: list[int] = []
+
+    def until(learner: BagLearner, stream: Any) -> float | None:
+        if len(done) == 5:
+            raise Killed
+        done.append(stream.round)
+        return train(learner, stream)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BagLearner, "round", until)
+        with pytest.raises(Killed):
+            auto(study=tmp_path / "search").fit(data)
+    model = auto(study=tmp_path / "search").fit(data)
+    assert plain(model) == plain(fitted)
+    assert np.array_equal(model.predict(data), fitted.predict(data))
+    (tmp_path / "other").mkdir()
+    files.part_in(tmp_path / "other").write_text("{", encoding="utf-8")  # killed while the first file was written
+    assert auto(study=tmp_path / "other", max_recipes=1).fit(data).stopped_ == "recipes"
+
+
+def test_interruption_before_the_first_round_is_raised(data, trainings):
+    trainings.stop_at = 1
+    with pytest.raises(KeyboardInterrupt):
+        auto().fit(data)
+
+
+def test_time_of_runs_before_counts(data, trainings, tmp_path):
+    first = auto(minutes=13 / 60, study=tmp_path).fit(data)
+    assert first.stopped_ == "minutes"
+    spent = trainings.now
+    again = auto(minutes=13 / 60, study=tmp_path).fit(data)
+    assert trainings.now == spent
+    assert plain(again) == plain(first)
+    more = auto(minutes=3.0, study=tmp_path).fit(data)
+    assert more.stopped_ == "recipes"
+    assert more.leaderboard_.seconds == trainings.now
+
+
+def candidate(name: str, kind: int, values: list[float]) -> Candidate:
+    evaluation = rw.Evaluation({"ap": values}, range(len(values)))
+    return Candidate(name=name, ranker=None, kind=kind, evaluation=evaluation, metric="ap")
+
+
+def test_simpler_is_taken_within_one_standard_error():
+    trees = candidate("trees", TREES, [0.5, 0.5, 0.5, 0.5])
+    noisy = candidate("nets", NETS, [0.7, 0.4, 0.6, 0.4])  # ahead by .025 ± .075
+    better = candidate("blend", MIXED, [0.6, 0.6, 0.7, 0.6])  # ahead of trees by .125 ± .025, of nets by .1 ± .04
+    assert [one.name for one in choose([noisy, trees])] == ["nets", "trees"]
+    assert [one.name for one in choose([trees, noisy, better])] == ["blend", "blend"]
+    close = candidate("blend", MIXED, [0.75, 0.4, 0.65, 0.4])  # ahead of nets by .025 ± .014, of trees by .05 ± .09
+    assert [one.name for one in choose([trees, noisy, close])] == ["blend", "trees"]
+    worse = candidate("trees", TREES, [0.3, 0.0, 0.2, 0.0])
+    assert [one.name for one in choose([worse, noisy, close])] == ["blend", "blend"]
+
+
+def test_a_blend_of_the_same_kind_is_taken_within_one_standard_error():
+    lucky = candidate("trees", TREES, [0.7, 0.4, 0.6, 0.4])
+    blend = replace(candidate("blend", TREES, [0.5, 0.5, 0.5, 0.5]), blend=True)  # behind by .025 ± .075
+    assert [one.name for one in choose([lucky, blend])] == ["trees", "blend"]
+    worse = replace(candidate("blend", TREES, [0.6, 0.3, 0.5, 0.2]), blend=True)  # behind by .125 ± .025
+    assert [one.name for one in choose([lucky, worse])] == ["trees", "trees"]
+    mixed = replace(
+        candidate("mixed", MIXED, [0.7, 0.4, 0.6, 0.4]), blend=True
+    )  # no better than trees, and less simple
+    assert [one.name for one in choose([mixed, lucky, worse])] == ["mixed", "trees"]
+
+
+def test_a_recipe_that_comes_again_has_another_seed_and_the_same_folds(data, tmp_path):
+    twice = recipes(1, bagging_fraction=0.5, bagging_freq=1) * 2
+    model = auto(recipes=twice).fit(data)
+    values = {entry.recipe: entry.mean for entry in model.leaderboard_.entries}
+    for seed, name in enumerate(("lightgbm(xendcg)", "lightgbm(xendcg) again")):
+        # What LightGBM draws depends on how many rounds lie between checkpoints: a search has one at each quarter.
+        kept: dict[str, Any] = {"checkpoint": tmp_path / name, "checkpoint_every": ROUNDS // 4}
+        alone = clone(twice[0]).set_params(seed=seed, threads=1, **kept)
+        assert values[name] == rw.bagged(alone, 3, fold_seed=0).fit(data).out_of_fold_.mean["ndcg@10"]
+    assert len(set(values.values())) == len(values)
+    assert portfolio.names(recipes(1) * 3)[1:] == ["lightgbm(xendcg) again", "lightgbm(xendcg) again, 2"]
+
+
+def test_blends_are_of_one_library_and_of_all(data):
+    own = [rw.XGBoostRanker("xendcg", **SMALL), *recipes(2)]
+    model = auto(recipes=own).fit(data)
+    made = {entry.recipe for entry in model.leaderboard_.entries if "blend" in entry.recipe}
+    assert "lightgbm blend of 2 bags" in made
+    assert made - {"lightgbm blend of 2 bags"} <= {"mixed blend of 2 bags", "mixed blend of 3 bags"}
+    assert "xgboost blend" not in str(made)
+
+
+def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        "rankwise.model_selection.auto.ranker.choose", lambda candidates: (candidates[0], candidates[-1])
+    )
+    model = auto(max_recipes=2).fit(data)
+    assert model.ranker_.name == "blended"
+    bags = [rw.bagged(one.set_params(threads=1), 3).fit(data) for one in recipes(2)]
+    bags = sorted(bags, key=lambda bag: -bag.out_of_fold_.mean["ndcg@10"])
+    np.testing.assert_array_equal(model.predict(data), rw.blended.of_fitted(bags, data).predict(data))
+    model.save(tmp_path / "model")
+    assert np.array_equal(rw.load(tmp_path / "model").predict(data), model.predict(data))
+    assert model.leaderboard_.chosen.recipe == "lightgbm blend of 2 bags"
+    assert model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
+    assert np.array_equal(model.scorer()(data.features), model.predict(data))
+
+
+def test_no_blend_without_time(data, monkeypatch):
+    monkeypatch.setattr("rankwise.model_selection.auto.blending._seconds", lambda *_: 1e9)
+    board = auto(minutes=5.0).fit(data).leaderboard_
+    assert any(note.startswith("No lightgbm blend: it may take") for note in board.notes)
+
+
+def test_it_is_a_ranker(data, fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    loaded = rw.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(data), fitted.predict(data))
+    assert np.array_equal(fitted.scorer()(data.features), fitted.predict(data))
+    np.testing.assert_allclose(fitted.explain(data).sum(axis=1), fitted.predict(data), atol=1e-9)
+    assert rw.export(fitted, tmp_path / "model.txt", "ranklib").is_file()
+    assert rw.evaluate(fitted, data, "ndcg@10").mean["ndcg@10"] == fitted.score(data)
+    assert fitted.out_of_fold_.mean["ndcg@10"] == fitted.leaderboard_.chosen.mean
+    assert fitted.rank(data, cutoff=1)["rank"].max() == 1
+    untrained = clone(fitted)
+    assert repr(untrained) == repr(fitted)
+    with pytest.raises(ValueError, match="not trained yet"):
+        untrained.predict(data)
+    assert clone(rw.AutoRanker(3, "ap")).get_params()["metric"] == "ap"
+
+
+def test_scikit_learns_style(data, fitted):
+    model = auto(max_recipes=1).fit(data.features, data.labels, qid=data.qids())
+    assert model.leaderboard_.chosen.recipe == "lightgbm(xendcg)"
+
+
+def test_leaderboard_is_complete(fitted):
+    board = fitted.leaderboard_
+    frame = board.to_frame()
+    assert frame["recipe"].to_list() == [entry.recipe for entry in board.entries]
+    assert frame["ndcg@10"].is_sorted(descending=True)
+    assert frame["difference"][0] == 0.0
+    assert frame["p"].null_count() == 1
+    assert frame.select("wins", "ties", "losses").sum_horizontal().to_list() == [0] + [board.queries] * (len(frame) - 1)
+    assert (frame["microseconds"] > 0).all()
+    text = repr(board)
+    assert f"Taken: {board.chosen.recipe}" in text
+    assert "3 recipes tried in" in text
+    assert json.loads(json.dumps(board.to_dict()))["chosen"] == board.chosen.recipe
+    assert "<table>" in board._repr_html_()
+
+
+def test_queries_better_equal_and_worse_than_the_leaders_are_counted():
+    values = {"leader": [0.5, 0.5, 0.9, math.nan, 0.7], "other": [0.6, 0.5, 0.1, math.nan, 0.2]}
+    other, leader = (
+        Candidate(
+            name=name, ranker=None, kind=TREES, metric="ap", evaluation=rw.Evaluation({"ap": values[name]}, range(5))
+        )
+        for name in ("other", "leader")
+    )
+    numbers = measured(other, leader)
+    assert (numbers["wins"], numbers["ties"], numbers["losses"]) == (1, 1, 2)
+    entry = Entry(recipe="other", state="complete", chosen=True, **numbers)
+    board = Leaderboard(metric="ap", entries=(entry,), stopped="recipes", seconds=1.0, queries=4)
+    assert "1/1/2" in repr(board)
+    assert board.to_dict()["recipes"][0]["losses"] == 2
+
+
+@pytest.mark.parametrize(("blend", "why"), [(True, "the best of several by luck too"), (False, "less simple")])
+def test_why_the_leader_was_not_taken_is_said(blend, why):
+    one: dict[str, Any] = {"state": "complete", "low": 0.4, "high": 0.6}
+    taken = Entry(recipe="a", mean=0.50, difference=-0.01, error=0.02, blend=blend, chosen=True, **one)
+    leader = Entry(recipe="b", mean=0.51, **one)
+    board = Leaderboard(metric="ap", entries=(leader, taken), stopped="recipes", seconds=1.0, queries=9)
+    assert f"b is ahead by 0.0100, within noise (standard error 0.0200), and {why}" in board.verdict()
+
+
+def test_recipe_that_fails_is_said(data):
+    model = auto(recipes=[*recipes(1, min_documents=10**6), *recipes(1)]).fit(data)
+    good, failed = model.leaderboard_.entries  # nothing to blend
+    assert (good.state, failed.state) == ("complete", "failed")
+    printed = repr(model.leaderboard_)
+    assert "failed: the model learned nothing" in printed
+    assert printed.splitlines()[0].endswith("  state")  # a column only where not all are complete
+    with pytest.raises(ValueError, match=r"no recipe could be trained.*learned nothing"):
+        auto(recipes=recipes(2, min_documents=10**6)).fit(data)
+
+
+def test_refusals(data, tmp_path):
+    trained = rw.LightGBMRanker(rounds=1, threads=1).fit(data)
+    for wrong, said in (
+        ({"recipes": []}, "must be a list of rankers"),
+        ({"recipes": [trained]}, "recipe 1: .*trained already"),
+        ({"recipes": ["xendcg"]}, "recipe 1: a bag is made of rankers"),
+        ({"recipes": recipes(1, checkpoint=tmp_path / "c")}, "keeps checkpoints itself"),
+        ({"max_recipes": 0}, "max_recipes"),
+        ({"minutes": 0}, "minutes"),
+        ({"metric": "ndgc"}, "ndcg"),
+        ({"folds": 1}, "folds"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            auto(**wrong).fit(data)
+    with pytest.raises(TypeError, match="init_model"):
+        auto().fit(data, init_model="x")  # type: ignore[arg-type]
+
+
+def regret(scores, labels, offsets):
+    pairs = itertools.pairwise(offsets)
+    return [labels[a:b][np.argmax(scores[a:b])] - labels[a:b].max() for a, b in pairs]
+
+
+def test_a_metric_of_ones_own_is_searched_by_and_resumed_with(data, tmp_path):
+    first = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
+    assert {entry.state for entry in first.leaderboard_.entries} == {"complete"}
+    names = [entry.recipe for entry in first.leaderboard_.entries]
+    assert "lightgbm blend of 2 bags" in names
+    again = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
+    assert plain(again) == plain(first)
+    expected = np.mean(regret(again.predict(data), data.labels, data.offsets))
+    for model in (first, again, *again.ranker_.members_):
+        assert str(model._metrics()[0]) == "regret"  # also of bags that were read from the folder
+    assert again.score(data) == expected
+
+
+def test_folder_of_another_search_is_refused(data, tmp_path):
+    folder = tmp_path / "search"
+    auto(study=folder, max_recipes=1).fit(data)
+    kept = (folder / "auto.json").read_bytes()
+    for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differ"), ({"metric": "ap"}, "metric")):
+        with pytest.raises(ValueError, match=f"another search.*{said}"):
+            auto(study=folder, **changes).fit(data)
+    with pytest.raises(ValueError, match=r"another search \(recipes differ\)"):
+        auto(study=folder, recipes=recipes(leaves=5)).fit(data)
+    with pytest.raises(ValueError, match=r"another search \(data differs\)"):
+        auto(study=folder).fit(data.take(slice(0, 30)))
+    assert (folder / "auto.json").read_bytes() == kept
+    (folder / "auto.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="folder of a search is damaged"):
+        auto(study=folder).fit(data)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
+    with pytest.raises(FileExistsError, match="not the folder of a search"):
+        auto(study=tmp_path / "mine").fit(data)
+    with pytest.raises(NotADirectoryError, match="name a folder"):
+        auto(study=tmp_path / "mine" / "letter.txt").fit(data)
+
+
+def test_libraries_that_are_missing_are_left_out_and_said(monkeypatch):
+    for name in ("xgboost", "catboost", "torch"):
+        monkeypatch.setitem(sys.modules, name, None)
+    found, notes = portfolio.portfolio(1000)
+    assert {one.name for one in found} == {"lightgbm"}
+    (note,) = notes
+    assert note.startswith("Left out: recipes of ")
+    assert "pip install 'rankwise[catboost,torch,xgboost]'" in note
+    assert len(set(portfolio.names(found))) == len(found)
+    large, _ = portfolio.portfolio(portfolio.LARGE)
+    assert large[0].get_params()["leaves"] > found[0].get_params()["leaves"]
+    middle, _ = portfolio.portfolio(portfolio.MIDDLE)
+    assert {one.get_params()["leaves"] for one in middle} == {31, 63}
+    assert [one.get_params() for one in portfolio.portfolio(portfolio.MIDDLE - 1)[0]] == [
+        one.get_params() for one in found
+    ]
+
+
+def test_progress_is_lines_or_silence(data, fitted, capsys):
+    auto(progress=None, max_recipes=2).fit(data)
+    lines = capsys.readouterr().err.strip().split("\n")
+    assert re.fullmatch(
+        r"ndcg@10 0\.\d{4}, the best; 1 of 2 recipes complete; lightgbm\(xendcg\): complete, round \d+", lines[0]
+    )
+    auto(progress=False, max_recipes=1).fit(data)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_processes_train_the_same(data, fitted):
+    model = auto(processes=2).fit(data)
+    assert plain(model) == plain(fitted)
+    assert auto(processes=2, max_recipes=1).fit(data).ranker_.processes == 2  # one bag, and nothing to blend
+
+
+def test_a_cluster_trains_the_same(data, fitted):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0", memory_limit=0
+    ) as cluster:
+        model = auto(dask=cluster.scheduler_address).fit(data)
+    assert plain(model) == plain(fitted)
+    assert np.array_equal(model.predict(data), fitted.predict(data))
