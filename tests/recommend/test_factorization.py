@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tests import shared
-from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
 import rankwise as rw
 from rankwise.rankers.nets.weights import snapshot
+from tests import shared
+from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 6, "threads": 1, "device": "cpu", "batch_users": 8}
 
