@@ -29,7 +29,7 @@ NORMED: dict[str, Any] = {
 _WORK = """
 import json, os, sys
 import rankwise as rw
-from tests.rankers.test_distributed import MEAN, NORMED, OBJECTIVE, SETTINGS, SUM, parts
+from tests.rankers.nets.test_processes import MEAN, NORMED, OBJECTIVE, SETTINGS, SUM, parts
 
 folder, told = sys.argv[1], []
 for number, changes in enumerate((MEAN, SUM, NORMED)):
