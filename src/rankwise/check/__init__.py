@@ -52,11 +52,11 @@ from rankwise.check.settings import MissingExtraError as MissingExtraError
 from rankwise.check.settings import affordable as affordable
 from rankwise.check.settings import choice as choice
 from rankwise.check.settings import distribution as distribution
-from rankwise.check.settings import extra as extra
 from rankwise.check.settings import fractions as fractions
 from rankwise.check.settings import free_path as free_path
 from rankwise.check.settings import installed as installed
 from rankwise.check.settings import integer as integer
 from rankwise.check.settings import number as number
+from rankwise.check.settings import optional as optional
 from rankwise.check.settings import probabilities as probabilities
 from rankwise.check.settings import readable as readable

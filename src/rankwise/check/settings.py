@@ -81,7 +81,7 @@ class MissingExtraError(ImportError):
     """An optional dependency is not installed; the message names the extra that contains it."""
 
 
-def extra(module: str, extra_name: str) -> ModuleType:
+def optional(module: str, extra_name: str) -> ModuleType:
     """Import an optional dependency, or raise an error with the command that installs it."""
     try:
         return importlib.import_module(module)

@@ -48,7 +48,7 @@ class ModelCard:
         if self.evaluations:
             results = [_result(name, evaluation) for name, evaluation in self.evaluations.items()]
             metadata["model-index"] = [{"name": self.name, "results": results}]
-        yaml: Any = check.extra("yaml", "rerank")  # noqa: S610 (not a query of Django)
+        yaml: Any = check.optional("yaml", "rerank")
         return f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)}---"
 
     def _about(self) -> str:

@@ -43,7 +43,7 @@ _BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
 
 def open_model(reranker: "Reranker") -> CrossEncoder:
     """Open the model that training begins from, on its device."""
-    check.extra("sentence_transformers", "rerank")  # noqa: S610 (not a query of Django)
+    check.optional("sentence_transformers", "rerank")
     device = str(usable_device(reranker.device))
     if not isinstance(reranker.model, str | Path):
         encoder = reranker.model

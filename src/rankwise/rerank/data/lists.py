@@ -177,7 +177,7 @@ class Lists(RankingDataset):
         The columns are ``query``, ``documents``, then ``teacher_scores``, ``document_weights``, ``propensities`` and
         ``weight`` where there are such, and last ``labels``; needs the package ``datasets``.
         """
-        datasets = check.extra("datasets", "rerank")  # noqa: S610 (not the extra of Django)
+        datasets = check.optional("datasets", "rerank")
         columns: Keywords = {"query": list(self.queries), "documents": self.nested(self.documents)}
         columns |= {name: self.nested(values) for name, values in self.columns.items()}
         if self.weights is not None:
