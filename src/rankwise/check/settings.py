@@ -103,8 +103,7 @@ def installed(module: str, extra_name: str) -> None:
 
 
 def _not_installed(module: str, extra_name: str) -> MissingExtraError:
-    text = f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'"
-    return MissingExtraError(text)
+    return MissingExtraError(f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'")
 
 
 def free_path(path: str | Path, *, force: bool = False) -> Path:

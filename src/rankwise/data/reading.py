@@ -114,9 +114,7 @@ def format_of_data(path: Path) -> str:
         if file.read(4) == b"PAR1":
             return "parquet"
     with compressed.open_bytes(path) as (plain, _):
-        space = bytearray(_HEAD)
-        head = bytes(space[: plain.readinto(space)])  # type: ignore[attr-defined]  # of binary files, which these are
-    first, _, _ = head.partition(b"\n")
+        first, _, _ = plain.read(_HEAD).partition(b"\n")
     has_separator = any(mark in first for mark in (b",", b"\t", b";"))
     return "csv" if has_separator and not re.search(rb"(?:\d|qid):", first) else "letor"
 

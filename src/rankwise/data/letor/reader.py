@@ -6,8 +6,9 @@ Absent indexes are zero, as the format says. Numbers are rounded to the nearest 
 
 import warnings
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -151,7 +152,7 @@ class Reader:
         self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
         self.hard_spans = np.empty_like(self.hard_cells)
 
-    def line_blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    def line_blocks(self, source: BufferedIOBase, size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
         """Iterate over the text in blocks of whole lines, each to be fed before the next one is read."""
         return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
 
@@ -324,9 +325,8 @@ class Reader:
 
     def check_contiguous(self, ids: Column) -> None:
         """Raise if the documents of a query do not lie together."""
-        unique, first = np.unique(ids, return_index=True)
-        if unique.size < ids.size:
-            again = int(np.setdiff1d(np.arange(ids.size), first)[0])
+        again = check.first_repeated(ids)
+        if again is not None:
             raise check.error(
                 "the documents of a query must lie together",
                 got=f"query {ids[again].item()!r} again after another query",
