@@ -19,7 +19,7 @@ from rankwise.data.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_on
 from rankwise.data.letor.growing import GrowingMatrix
 from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader
-from rankwise.data.letor.text import Sizes, files_of
+from rankwise.data.letor.text import files_of
 from rankwise.data.reading import format_of_data
 from rankwise.data.tables.features import category_lists, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
@@ -91,17 +91,7 @@ def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> Ran
     return data.with_(**changes | dict.fromkeys(absent))
 
 
-def copy_letor(
-    path: Path,
-    target: Path,
-    *,
-    block: int,
-    errors: str = "raise",
-    n_features: int | None = None,
-    first_index: object = "auto",
-    sizes: Sizes | None = None,
-    **limits: int,
-) -> RankingDataset:
+def copy_letor(path: Path, target: Path, *, block: int, **options: Any) -> RankingDataset:
     """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
 
     ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
@@ -111,14 +101,7 @@ def copy_letor(
     width = 0
     while True:
         with target.open("w+b") as file, compressed.open_bytes(path) as (source, _):
-            out = _Matrix(file)
-            options: Keywords = {
-                "errors": errors,
-                "n_features": n_features,
-                "first_index": first_index,
-                "sizes": sizes,
-            }
-            reader = _Spilling(path, out, block, **options, **limits)
+            reader = _Spilling(path, _Matrix(file), block, **options)
             reader.features.width = max(reader.features.width, width)
             reader.resize_to_width()
             lines = reader.line_blocks(source, block)
@@ -128,7 +111,7 @@ def copy_letor(
                 return reader.dataset()
             except _OtherWidth as found:
                 width, base = found.args
-                first_index = "auto" if base < 0 else base
+                options["first_index"] = "auto" if base < 0 else base
                 with contextlib.suppress(ValueError):  # what is wrong with the text is said when it is read
                     for text, last in lines:
                         width = max(width, int(highest_index(text, 0, last, reader.most)) + (base == 0))

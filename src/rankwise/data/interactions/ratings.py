@@ -16,7 +16,7 @@ from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.interactions.times import times_of
 from rankwise.data.tables import Table
 from rankwise.data.tables.csv import TextTable, header_of, parse
-from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls
 
 SPELLINGS = {
     "user": ("user", "userid", "uid"),
@@ -84,9 +84,8 @@ def file_of_ratings(path: str | Path) -> Path:
     file = next((path / name for name in _FILES if (path / name).is_file()), None)
     if file is None:
         got = "a folder without them" if any(path.iterdir()) else "an empty folder"
-        raise check.error(
-            "there are no ratings", got=got, where=str(path), hint=f"name the file, or call it {_FILES[0]}"
-        )
+        hint = f"name the file, or call it {_FILES[0]}"
+        raise check.error("there are no ratings", got=got, where=str(path), hint=hint)
     return file
 
 
@@ -189,19 +188,12 @@ def numbered(
 
 
 def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    role = series.name
-    if series.null_count():
-        row = int(series.is_null().arg_max() or 0)
-        raise check.error(
-            f"the {role} must be known in every row", got="null", where=place(row), hint="fill or drop it"
-        )
+    role = without_nulls(series, f"the {series.name} must be known in every row", place).name
     if role == "time":
         return times_of(series, place)
-    return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
-
-
-def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    ids = checked_ids(series, series.name, place)
+    if role == "rating":
+        return _numbers(series, place)
+    ids = checked_ids(series, role, place)
     return ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
 
 
