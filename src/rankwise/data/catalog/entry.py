@@ -76,9 +76,7 @@ def describe(path: Path) -> Entry:
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
-    texts: dict[str, str] = {
-        key: _value(file, key, str) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys
-    }
+    texts = {key: _value(file, key, str) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())
     if numbered != ("folds" in keys):

@@ -3,7 +3,7 @@
 import itertools
 import json
 from pathlib import Path
-from typing import IO, Unpack
+from typing import IO, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from rankwise.arrays import Keywords
 from rankwise.data import compressed
 from rankwise.data.compressed import TABLES, ending
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
+from rankwise.rerank.data.rows import NUMBERS, TextRoles, gather
 from rankwise.rerank.data.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -24,7 +24,7 @@ def read(
     *,
     format: str | None = None,  # noqa: A002 (as users call it)
     separator: str | None = None,
-    **columns: Unpack[TextColumns],
+    **columns: Any,
 ) -> Lists:
     r"""Read lists of texts: JSON lines, CSV, or Parquet, a file or a folder of them.
 
@@ -136,7 +136,7 @@ def _format(path: Path) -> str:
     raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
 
 
-def _read_jsonl(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
+def _read_jsonl(path: str | Path, _: str | None, columns: Keywords) -> Lists:
     rows = read_objects(path)
     first = next(rows, None)
     if first is None:
@@ -148,7 +148,7 @@ def _read_jsonl(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
         )
 
 
-def _read_csv(path: str | Path, separator: str | None, columns: TextColumns) -> Lists:
+def _read_csv(path: str | Path, separator: str | None, columns: Keywords) -> Lists:
     from rankwise.data.tables.csv import read_table  # brings polars, which takes long to load
 
     table = read_table(Path(path), separator=separator, words=None)
@@ -158,7 +158,7 @@ def _read_csv(path: str | Path, separator: str | None, columns: TextColumns) -> 
         return gather(Lists, rows, roles, lambda row: f"{table.place(row)} of {compressed.shown(path)}")
 
 
-def _read_parquet(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
+def _read_parquet(path: str | Path, _: str | None, columns: Keywords) -> Lists:
     from rankwise.data.tables import parquet  # brings polars, which takes long to load
 
     paths = parquet.parquet_files(path)
