@@ -55,6 +55,11 @@ def is_known(path: Path) -> bool:
     return ending(path) in TEXT or ending(path) in TABLES
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a name is that of a Parquet file."""
+    return TABLES.get(path.suffix.lower()) == "parquet"
+
+
 @contextlib.contextmanager
 def open_bytes(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, IO[bytes]]]:
     """Open a file that may be gzip or Zstandard, by its first bytes: (plain bytes, the file itself).

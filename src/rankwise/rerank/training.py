@@ -1,7 +1,7 @@
 """Training and scoring of a reranker: its learner, schedule and checkpoint, run by the training frame of rankers."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,7 +133,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
         reranker.checkpoint_every,
         resume=resume,
         identity=lambda: _identity(reranker, train, valid, learner.encoder),
-        describe=_versions,
+        describe=lambda _: {"versions": versions()},
         unit=UNIT,
     )
     loop = Loop(
@@ -187,10 +187,6 @@ def _identity(reranker: "Reranker", train: Lists, valid: Lists | None, encoder: 
     if code := user_code.digests(find_objective(reranker.objective), find_metrics(reranker.metrics)):
         identity["code"] = code
     return identity
-
-
-def _versions(_: State) -> Mapping[str, object]:
-    return {"versions": versions()}
 
 
 def versions() -> dict[str, str]:

@@ -73,7 +73,15 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     if begun and _digest(part) != archive.sha256:  # what was there was no beginning of it
         part.unlink()
         _transfer(archive, part)
-    _verify(archive, part)
+    digest = _digest(part)
+    if digest != archive.sha256:
+        part.unlink()
+        raise check.error(
+            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
+            got=f"sha256 {digest} instead of {archive.sha256}",
+            hint="try again; if it stays so, the distributor has changed the archive: "
+            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
+        )
     try:
         with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
             _unpack(part, unpacked)
@@ -147,18 +155,6 @@ def _digest(part: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _verify(archive: Archive, part: Path) -> None:
-    digest = _digest(part)
-    if digest != archive.sha256:
-        part.unlink()
-        raise check.error(
-            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
-            got=f"sha256 {digest} instead of {archive.sha256}",
-            hint="try again; if it stays so, the distributor has changed the archive: "
-            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
-        )
-
-
 def _unpack(path: Path, into: Path) -> None:
     """Unpack files and folders, and nothing else, below ``into``."""
     into.mkdir()
@@ -181,14 +177,8 @@ def _created(target: Path, name: str) -> IO[bytes]:
         target.parent.mkdir(parents=True, exist_ok=True)
         return target.open("xb")
     except OSError as failed:
-        if failed.errno not in (
-            errno.EEXIST,
-            errno.ENOTDIR,
-            errno.EISDIR,
-            errno.ENAMETOOLONG,
-            errno.EINVAL,
-            errno.EILSEQ,
-        ):
+        names = ("EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EINVAL", "EILSEQ")
+        if errno.errorcode.get(failed.errno or 0) not in names:
             raise
         what = "the archive holds a member that cannot be written beside the others; nothing was kept"
         raise check.error(what, got=repr(name), where=str(failed.strerror), hint=_BY_HAND) from None

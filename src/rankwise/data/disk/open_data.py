@@ -132,7 +132,6 @@ class _Spilling(Reader):
         self.out, self.block = out, block
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
-        """Read lines, and write their features."""
         super().feed(text, last)
         self.spill()
 
@@ -143,7 +142,6 @@ class _Spilling(Reader):
             self.spill()
 
     def spill(self) -> None:
-        """Write the rows that are in memory."""
         self.out.add(self.features.matrix()[: self.features.rows])
         self.features.clear()
 
@@ -154,7 +152,6 @@ class _Spilling(Reader):
         super().widen(width, shift)
 
     def matrix(self, width: int) -> NDArray[np.float32]:
-        """Map the features."""
         if width < self.out.width:  # the widest line was one that could not be read
             self.out.narrow(width, rows_at_once(self.out.width, self.block))
         return self.out.finish()
@@ -167,7 +164,6 @@ class _Matrix:
         self.file, self.rows, self.width = file, 0, width
 
     def add(self, rows: NDArray[np.float32]) -> None:
-        """Write more rows."""
         if not self.rows:
             self.width = rows.shape[1]
             self._head()

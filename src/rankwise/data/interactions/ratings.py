@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
-from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
+from rankwise.data.compressed import BYTE_ORDER_MARK, is_parquet, read_bytes
 from rankwise.data.interactions.times import times_of
 from rankwise.data.tables import Table
 from rankwise.data.tables.csv import TextTable, header_of, parse
@@ -40,12 +40,17 @@ def read_ratings(
     ``ids``, are integers where all of a column print as they are written, else text.
     """
     path = file_of_ratings(path)
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
-        text = _read_text(path, lambda name: name in ids or _plain(name) in spellings)
-        return replace(text, frame=_named(text.frame, named))
+    if is_parquet(path):
+        return _named(read_parquet(path), named)
+    spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
+    text = _read_text(path, lambda name: name in ids or plain(name) in spellings)
+    return replace(text, frame=_named(text.frame, named))
+
+
+def read_parquet(path: Path) -> pl.DataFrame:
+    """Read a Parquet file of any columns."""
     with check.library("Parquet", path):
-        return _named(pl.read_parquet(check.readable(path)), named)
+        return pl.read_parquet(check.readable(path))
 
 
 def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
@@ -91,12 +96,13 @@ def file_of_ratings(path: str | Path) -> Path:
 
 def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
     """Rename columns to the names of their roles."""
-    plain = {_plain(name): name for name in table.columns if name not in named}
-    by_role = {role: next((plain[word] for word in words if word in plain), None) for role, words in SPELLINGS.items()}
+    names = {plain(name): name for name in table.columns if name not in named}
+    by_role = {role: next((names[word] for word in words if word in names), None) for role, words in SPELLINGS.items()}
     return table.rename({name: role for role, name in by_role.items() if name and role not in table.columns})
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a name in lower case, without other characters than letters."""
     return re.sub(r"[^a-z]", "", name.lower())
 
 
@@ -199,9 +205,9 @@ def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
 
 def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     """Return ratings, which must be finite numbers."""
-    plain = series.str.strip_chars() if series.dtype == pl.String else series
+    words = series.str.strip_chars() if series.dtype == pl.String else series
     numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
-    numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
+    numbers = words.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
         raise check.error(

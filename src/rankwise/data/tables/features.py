@@ -42,8 +42,13 @@ def category_lists(
         kind = schema[name]
         if name in requested:
             categories[name] = values(requested[name], f"column {name!r}")
-            if name not in empty:
-                _check_kind(name, kind, categories[name])
+            if name not in empty and categories[name] and not _fits(kind, categories[name]):
+                what = "numbers" if is_numeric(categories[name]) else "text"
+                raise check.error(
+                    f"a column whose categories are {what} must hold {what}",
+                    got=f"{kind} in column {name!r}, whose first category is {categories[name][0]!r}",
+                    hint="cast it, so that it holds the categories themselves",
+                )
         elif name in listed:
             categories[name] = listed[name]
         elif isinstance(kind, pl.Enum):
@@ -119,18 +124,6 @@ def _fits(kind: pl.DataType, listed: Sequence[object] | None) -> bool:
     if not listed:
         return _is_number(kind) or isinstance(kind, pl.Categorical | pl.Enum)
     return _is_number(kind) if is_numeric(listed) else isinstance(kind, pl.Categorical | pl.Enum | pl.String)
-
-
-def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
-    """Raise unless a column of text has categories of text, and one of numbers has numbers."""
-    if not listed or _fits(kind, listed):
-        return
-    what = "numbers" if is_numeric(listed) else "text"
-    raise check.error(
-        f"a column whose categories are {what} must hold {what}",
-        got=f"{kind} in column {name!r}, whose first category is {listed[0]!r}",
-        hint="cast it, so that it holds the categories themselves",
-    )
 
 
 def _codes(series: pl.Series, listed: Values) -> NDArray[np.float32]:
