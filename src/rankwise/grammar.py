@@ -48,9 +48,12 @@ def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, othe
     return _Builder(text, table, kind, otherwise).whole()
 
 
+@dataclasses.dataclass(frozen=True)
 class _Builder:
-    def __init__(self, text: str, table: Mapping[str, Callable[..., Any]], kind: str, otherwise: str) -> None:
-        self.text, self.table, self.kind, self.otherwise = text, table, kind, otherwise
+    text: str
+    table: Mapping[str, Callable[..., Any]]
+    kind: str
+    otherwise: str
 
     def whole(self) -> Any:
         node = syntax.read(self.text, self.kind)

@@ -190,8 +190,8 @@ def query_numbers(values: ArrayLike | slice, n_queries: int) -> NDArray[np.int64
 def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
     """Check that every document has a different row of the source."""
     array = np.asarray(values)
-    whole = array.shape == (n_docs,) and array.dtype.kind in "iu"
-    if not whole or (array < 0).any() or np.unique(array).size < n_docs:
+    is_column = array.shape == (n_docs,) and array.dtype.kind in "iu"
+    if not is_column or (array < 0).any() or np.unique(array).size < n_docs:
         raise error(
             "rows must be the number of a row for each document, from 0 and all different",
             got=f"shape {array.shape} of {array.dtype} for {n_docs} documents",

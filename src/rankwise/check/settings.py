@@ -55,10 +55,7 @@ def affordable(what: str, numbers: float, *, hint: str) -> None:
 
 def fractions(values: Sequence[float]) -> tuple[float, ...]:
     """Check proportions of a split: not negative, with a sum of one."""
-    parts = tuple(number("a proportion of a split", value, least=0.0, most=1.0) for value in values)
-    if not parts or abs(sum(parts) - 1.0) > 1e-9:
-        raise error("the proportions of a split must add up to 1", got=f"{parts} with a sum of {sum(parts):g}")
-    return parts
+    return tuple(distribution("proportions of a split", values).tolist())
 
 
 def probabilities(what: str, values: Sequence[float]) -> NDArray[np.float64]:

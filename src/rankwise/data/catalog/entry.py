@@ -112,9 +112,9 @@ def describe(path: Path) -> Entry:
     )
 
 
-def _value(file: Settings, key: str, kind: type) -> Any:
+def _value(file: Settings, key: str, kind: Any) -> Any:
     """Return the value of a key, which must be of a kind; the items of a list must be text."""
-    value: Any = file.keys[key]
+    value = file.keys[key]
     if not isinstance(value, kind) or (kind is list and not all(isinstance(name, str) for name in value)):
         what = f"{key} must be {_KINDS[kind]} in the description of a data set"
         hint = f'write {key} = ["…"]' if kind is list else ""

@@ -58,8 +58,8 @@ def _text(path: Path) -> pl.DataFrame:
     if mark == "::":
         text, mark = text.replace("::", "\t"), "\t"
     lines = io.StringIO(text, newline="")
-    quoting = csv.QUOTE_MINIMAL if mark == "," else csv.QUOTE_NONE  # where quotes are letters
-    reader = csv.reader(lines, delimiter=mark, quoting=quoting)
+    # Elsewhere than in CSV quotes are letters.
+    reader = csv.reader(lines) if mark == "," else csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE)
     rows = [row for row in reader if row]
     if not rows or len(rows[0]) < 2:
         hint = "write an id and a title in every line"

@@ -190,18 +190,19 @@ class Lists(RankingDataset):
 
     def compare_with(self, seen: "Lists", part: str) -> None:
         """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
-        leakage.warn_shared([seen._queries()], self._queries(), part, "text")
-
-    def _queries(self) -> leakage.Queries:
-        """Return the queries by id and by text; a text of several queries identifies none of them."""
-        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.queries]
-        texts = np.frombuffer(b"".join(digests), np.uint64)
-        _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
-        alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
-        return leakage.Queries(leakage.unless_numbers(self.query_ids), alone)
+        leakage.warn_shared([_queries(seen)], _queries(self), part, "text")
 
     def __repr__(self) -> str:
         return super().__repr__().replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
+
+
+def _queries(lists: Lists) -> leakage.Queries:
+    """Return the queries by id and by text; a text of several queries identifies none of them."""
+    digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in lists.queries]
+    texts = np.frombuffer(b"".join(digests), np.uint64)
+    _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
+    return leakage.Queries(leakage.unless_numbers(lists.query_ids), alone)
 
 
 def with_texts(data: object) -> Lists | None:
