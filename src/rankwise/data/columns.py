@@ -51,8 +51,8 @@ class DataColumn:
     @property
     def default(self) -> str:
         """Default of the option in ``--help``: a name for what every table has, else that there is none."""
-        words = self.name.split("_")
-        return self.spelling or self.role if self.name in ("query_ids", "labels") else f"no {words[-1]}"
+        required = self.name in ("query_ids", "labels")
+        return self.spelling or self.role if required else f"no {self.name.rpartition('_')[2]}"
 
 
 def texts(what: str, values: ArrayLike, count: int) -> Column:

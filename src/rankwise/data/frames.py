@@ -5,7 +5,6 @@ Some columns of a table have a role of :mod:`rankwise.data.columns`; the others 
 
 import contextlib
 import difflib
-import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -18,7 +17,15 @@ from rankwise.arrays import Column, Ids, Keywords, Offsets, together
 from rankwise.data import columns, leakage
 from rankwise.data.columns import DataColumn, Names
 from rankwise.data.tables import Table
-from rankwise.data.tables.features import CategoryLists, category_lists, matrix, of_values
+from rankwise.data.tables.features import (
+    CategoryLists,
+    category_lists,
+    column_names,
+    feature_columns,
+    matrix,
+    of_values,
+    require_column,
+)
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy, without_nulls
 
 if TYPE_CHECKING:
@@ -26,7 +33,6 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data", bound="RankingDataset")
 
-_SHOWN = 20  # columns that an error lists
 _LETTERS = 40  # of a value in an error
 
 
@@ -95,7 +101,7 @@ def from_frame(
         arguments["label"] = None
     roles = {role: name for role, name in arguments.items() if name is not None}
     for role, name in roles.items():
-        _require(f"the {role}", name, present)
+        require_column(f"the {role}", name, present)
     chosen = feature_columns(table, {**arguments, "features": features})
     coded, categories = set(column_names(categorical)), categories or {}
     unknown = next((name for name in (*coded, *categories) if name not in chosen), None)
@@ -166,7 +172,7 @@ def _by_document(data: "RankingDataset", column: DataColumn) -> Column | None:
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:
     """Return the query id of every row."""
-    _require("the query", query, table.collect_schema().names())
+    require_column("the query", query, table.collect_schema().names())
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
@@ -225,66 +231,6 @@ def coded_columns(features: Sequence[str], categorical: Collection[str], lists: 
         "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
         "categories": {n: lists[name] for n, name in enumerate(features) if name in lists},
     }
-
-
-def feature_columns(table: pl.LazyFrame, arguments: Keywords) -> list[str]:
-    """Return the columns that are features: those that ``arguments`` name, or all that play no other role."""
-    present = table.collect_schema().names()
-    roles = columns.roles()
-    with_role = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
-    without_role = [name for name in present if name not in with_role]
-    features = arguments.get("features")
-    return without_role if features is None else matching(column_names(features), present, without_role)
-
-
-def column_names(several: Iterable[str] | str) -> list[str]:
-    """Return names of columns as a list; a single str is one name.
-
-    >>> column_names("shop"), column_names(("shop", "colour"))
-    (['shop'], ['shop', 'colour'])
-    """
-    return [several] if isinstance(several, str) else list(several)
-
-
-def matching(features: Sequence[str], names: Sequence[str], without_role: Sequence[str]) -> list[str]:
-    """Return the columns that match names and patterns; patterns match columns ``without_role``.
-
-    >>> matching(["f_*", "!f_2", "qid"], ["qid", "f_1", "f_2", "f_3"], ["f_1", "f_2", "f_3"])
-    ['f_1', 'f_3', 'qid']
-    """
-    columns_chosen: dict[str, None] = {}
-    if features and all(_leaves_out(name, names) for name in features):
-        columns_chosen = dict.fromkeys(without_role)
-    for name in features:
-        if name in names:
-            columns_chosen[name] = None
-            continue
-        pattern = name.removeprefix("!")
-        fitting = [pattern] if pattern in names else fnmatch.filter(without_role, pattern)
-        if not fitting:
-            _require("a feature", pattern, names)
-        if _leaves_out(name, names):
-            columns_chosen = {column: None for column in columns_chosen if column not in fitting}
-        else:
-            columns_chosen |= dict.fromkeys(fitting)
-    return list(columns_chosen)
-
-
-def _leaves_out(name: str, names: Sequence[str]) -> bool:
-    return name.startswith("!") and name not in names
-
-
-def _require(what: str, name: str | None, names: Sequence[str]) -> None:
-    """Raise if there is no column of this name for a role or feature, ``what``."""
-    if name in names:
-        return
-    similar = difflib.get_close_matches(str(name), names, n=1)
-    shown = ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
-    hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
-    if what != "a feature":
-        argument = what.removeprefix("the ")
-        hint = f"{hint}; set {argument}=…" if similar else f"set {argument}=…, one of {shown}"
-    raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
 def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:

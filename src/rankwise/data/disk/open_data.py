@@ -21,7 +21,7 @@ from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader
 from rankwise.data.letor.text import files_of
 from rankwise.data.reading import format_of_data
-from rankwise.data.tables.features import category_lists, matrix
+from rankwise.data.tables.features import category_lists, column_names, feature_columns, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
 
 
@@ -70,10 +70,10 @@ def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> Ran
     """
     paths = intact(parquet_files(path))
     arguments_of_frame, absent = described(paths, columns)
-    categorical = frames.column_names(arguments_of_frame.get("categorical", ()))
+    categorical = column_names(arguments_of_frame.get("categorical", ()))
     with reading(paths):
         table = scan(paths)
-        names = frames.feature_columns(table, arguments_of_frame)
+        names = feature_columns(table, arguments_of_frame)
         frames.warn_of_leakage(names, arguments_of_frame.get("features"))
         bare: Keywords = {"features": (), "categorical": (), "categories": {}}
         data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})

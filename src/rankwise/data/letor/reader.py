@@ -274,7 +274,14 @@ class Reader:
         else:
             columns["query_ids"] = self.query_ids.finish()
             starts = self.starts.finish()[:, 0]
-            self.check_contiguous(columns["query_ids"])
+            again = check.first_repeated(columns["query_ids"])
+            if again is not None:
+                raise check.error(
+                    "the documents of a query must lie together",
+                    got=f"query {columns['query_ids'][again].item()!r} again after another query",
+                    where=f"{self.path}, line {self.lines.flat[again]}",
+                    hint="sort the lines by query id (a stable sort keeps the order of documents)",
+                )
             offsets = np.append(starts, rows)
         if self.document_ids is not None:
             columns["document_ids"] = self.document_ids.finish()
@@ -294,14 +301,3 @@ class Reader:
         if width < self.features.width:
             self.features.narrow(width)
         return self.features.finish()
-
-    def check_contiguous(self, ids: Column) -> None:
-        """Raise if the documents of a query do not lie together."""
-        again = check.first_repeated(ids)
-        if again is not None:
-            raise check.error(
-                "the documents of a query must lie together",
-                got=f"query {ids[again].item()!r} again after another query",
-                where=f"{self.path}, line {self.lines.flat[again]}",
-                hint="sort the lines by query id (a stable sort keeps the order of documents)",
-            )

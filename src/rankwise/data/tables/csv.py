@@ -17,7 +17,7 @@ from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.frames import column_names
+from rankwise.data.tables.features import column_names
 from rankwise.data.tables.polars import MISSING, ids_from_text
 
 _MARKS = (",", "\t", ";", "|")

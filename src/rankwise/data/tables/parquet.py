@@ -16,6 +16,7 @@ from rankwise.data.columns import Roles
 from rankwise.data.compressed import is_known, is_parquet
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import checksum
+from rankwise.data.tables.features import feature_columns
 from rankwise.files import replacing
 
 _METADATA = "rankwise"
@@ -127,7 +128,7 @@ def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tup
     features = {*description["features"]} - {arguments.get(role) for role in columns.roles()}
     if arguments.get("features"):
         with reading(paths):
-            features &= {*frames.feature_columns(scan(paths), roles)}
+            features &= {*feature_columns(scan(paths), roles)}
     about_features: Keywords = {
         "categorical": [name for name in description["categorical"] if name in features],
         "categories": {name: listed for name, listed in categories.items() if name in features},
