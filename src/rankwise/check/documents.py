@@ -55,7 +55,7 @@ def _reject(
     """Raise an error about the first document that is bad, if any is; ``unit`` is a word before its number."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise error(what, got=f"{unit}{values[row]:g}", where=query_of_row(row, query_offsets, ids), hint=hint)
+        raise error(what, got=f"{unit}{values[row]:.12g}", where=query_of_row(row, query_offsets, ids), hint=hint)
 
 
 def _extremes_allow(array: NDArray[np.float64], least: float | None, above: float | None, missing_scores: bool) -> bool:

@@ -125,7 +125,7 @@ def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
     if file.seekable():
         file.seek(-len(head), io.SEEK_CUR)
         return file
-    rest = iter(lambda: file.read1(io.DEFAULT_BUFFER_SIZE), b"")  # type: ignore[attr-defined]  # of binary files
+    rest = iter(lambda: file.read1(1 << 16), b"")  # type: ignore[attr-defined]  # of binary files
     return io.BufferedReader(_Pieces(itertools.chain([head], rest)))
 
 
