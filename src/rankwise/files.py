@@ -79,13 +79,8 @@ def resolve_link(path: Path) -> Path:
 def replacing(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """Yield the path of a new file that replaces ``path`` once it has been written in full."""
     path = check_writable(path, force=force)
-    with rename_errors(path):
-        if is_device(path):
-            with _copied_to(path) as new:
-                yield new
-        else:
-            with _renamed_to(path, force=force) as new:
-                yield new
+    with rename_errors(path), _copied_to(path) if is_device(path) else _renamed_to(path, force=force) as new:
+        yield new
 
 
 @contextlib.contextmanager
@@ -95,7 +90,8 @@ def _renamed_to(path: Path, *, force: bool) -> Iterator[Path]:
     new = part_in(path.parent)
     try:
         yield new
-        _sync_file(new)
+        with new.open("rb") as file:
+            os.fsync(file.fileno())  # some systems report only then that there is no space
         if path.exists():
             with contextlib.suppress(OSError):
                 shutil.copymode(path, new)
@@ -180,12 +176,6 @@ def _try_writing(folder: Path, name: str) -> None:
         raise type(failed)(
             f"{name} cannot be written into the folder {folder}: {why}. Hint: choose another folder."
         ) from None
-
-
-def _sync_file(path: Path) -> None:
-    """Write a file to the disk: some systems report only then that there is no space."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

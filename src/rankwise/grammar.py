@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check, syntax
-from rankwise.arrays import Keywords
-from rankwise.syntax import Call, Chain, Constant, Items, Name, Node
+from rankwise.syntax import Node
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -49,9 +48,12 @@ def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, othe
     return _Builder(text, table, kind, otherwise).whole()
 
 
+@dataclasses.dataclass(frozen=True)
 class _Builder:
-    def __init__(self, text: str, table: Mapping[str, Callable[..., Any]], kind: str, otherwise: str) -> None:
-        self.text, self.table, self.kind, self.otherwise = text, table, kind, otherwise
+    text: str
+    table: Mapping[str, Callable[..., Any]]
+    kind: str
+    otherwise: str
 
     def whole(self) -> Any:
         node = syntax.read(self.text, self.kind)
@@ -65,30 +67,21 @@ class _Builder:
         return self.build(node)
 
     def build(self, node: Node) -> Any:
-        match node:
-            case Name(name=name):
-                return self.make(node, name, [], {})
-            case Call(name=name, arguments=arguments, named=named):
-                values = {word: self.value(argument) for word, argument in named.items()}
-                return self.make(node, name, [self.build(argument) for argument in arguments], values)
-            case Chain(first=first, rest=rest):
-                return self.join(node, first, rest)
-            case _:
-                return self.value(node)
+        if node.kind == "chain":
+            return self.join(node)
+        return self.make(node) if node.kind in ("name", "call") else self.value(node)
 
     def value(self, node: Node) -> Any:
         """Return a value after ``=`` or in a list: a bare word is a string, everything else is built."""
-        match node:
-            case Name(name=name):
-                return name
-            case Constant(value=value):
-                return value
-            case Items(items=items):
-                return tuple(self.value(item) for item in items)
-            case _:
-                return self.build(node)
+        if node.kind == "list":
+            return tuple(self.value(item) for item in node.parts)
+        return self.build(node) if node.kind in ("call", "chain") else node.value
 
-    def make(self, node: Node, name: str, args: list[Any], named: Keywords) -> Any:
+    def make(self, node: Node) -> Any:
+        """Build the object of a name or a call."""
+        name = node.value
+        named = {word: self.value(argument) for word, argument in node.named.items()}
+        args = [self.build(argument) for argument in node.parts]
         if name not in self.table:
             hint = check.suggestion(name, self.table, most=3).rstrip("?")
             hint += f"; {self.otherwise}" if self.otherwise and not hint.startswith("did you mean") else ""
@@ -109,10 +102,10 @@ class _Builder:
         except ValueError as wrong:
             raise ValueError(f"{self.place(node.start)}: {wrong}") from None
 
-    def join(self, node: Node, left: Node, rest: list[tuple[str, int, Node]]) -> Any:
-        """Apply operators from left to right."""
-        result, before = self.build(left), _sort(left)
-        for mark, at, right in rest:
+    def join(self, node: Node) -> Any:
+        """Apply the operators of a chain from left to right."""
+        result, before = self.build(node.parts[0]), _sort(node.parts[0])
+        for mark, at, right in node.value:
             after = self.build(right)
             try:
                 if (before, mark, _sort(right)) not in _JOINED:
@@ -140,9 +133,7 @@ def _a(kind: str) -> str:
 
 def _sort(node: Node) -> str:
     """Return the kind of an operand: "object" (from the table), "number", "constant" or "list"."""
-    if isinstance(node, Constant):
-        return "number" if isinstance(node.value, int | float) and not isinstance(node.value, bool) else "constant"
-    return "list" if isinstance(node, Items) else "object"
+    return "object" if node.kind in ("name", "call", "chain") else node.kind
 
 
 def keywords_of(maker: Callable[..., Any]) -> list[str] | None:

@@ -81,6 +81,6 @@ def _begin(registered: list[bytes]) -> None:
 @contextlib.contextmanager
 def cluster(address: str) -> Iterator[Executor]:
     """Yield the workers of a Dask cluster as an executor."""
-    distributed: Any = check.extra("distributed", "dask")  # noqa: S610
+    distributed: Any = check.optional("distributed", "dask")
     with distributed.Client(address) as client, client.get_executor(pure=False) as pool:
         yield pool

@@ -35,8 +35,10 @@ def add(name: str, kind: str, thing: Any) -> None:
         hint = "write letters, digits and underscores, the first of them no digit"
         raise check.error("a name must be a word that an expression can hold", got=repr(name), hint=hint)
     older = _entries.get(name)
-    if older is not None and (older.kind != kind or not _is_same(older.thing, thing)):
-        raise taken(name, f"the {older.kind} {_place(older.thing)}")
+    if older is not None and (older.kind != kind or older.thing is not thing):
+        place = _place(older.thing)
+        if older.kind != kind or place != _place(thing) or "<lambda>" in place:
+            raise taken(name, f"the {older.kind} {place}")
     _entries[name] = Entry(kind, thing)
 
 
@@ -78,10 +80,6 @@ def _pickler() -> Any:
         return importlib.import_module("cloudpickle")
     except ImportError:
         return pickle
-
-
-def _is_same(older: Any, newer: Any) -> bool:
-    return older is newer or (_place(older) == _place(newer) and "<lambda>" not in _place(older))
 
 
 def _place(thing: Any) -> str:

@@ -7,11 +7,10 @@ Not Python's ``ast``: it has no positions of operators, which errors point at; i
 words, turns ``ｘendcg`` into ``xendcg``, fails on a sum of 1,400 terms, and raises errors of five kinds.
 """
 
-import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from rankwise import check
 
@@ -45,57 +44,25 @@ _HINTS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Node:
+class Node(NamedTuple):
     """A part of an expression: the characters from ``start`` to before ``end``."""
 
+    kind: Literal["number", "constant", "list", "name", "call", "chain"]
+    """A constant is a quoted word, True, False or None; a chain is operators of one precedence, from left to right."""
     start: int
     end: int
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Constant(Node):
-    """A number, a quoted word, True, False or None."""
-
-    value: Any
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Items(Node):
-    """A list, in either kind of brackets."""
-
-    items: list[Node]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Name(Node):
-    """A bare name."""
-
-    name: str
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Call(Node):
-    """A name with arguments."""
-
-    name: str
-    arguments: list[Node]
-    named: dict[str, Node]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Chain(Node):
-    """Operators of one precedence from left to right: a list, so that a long sum is not a deep tree."""
-
-    first: Node
-    rest: list[tuple[str, int, Node]]
-    """Operator, its position, and its right-hand side."""
+    value: Any = None
+    """Number, constant, or name of an object; of a chain, each operator, its position and its right-hand side."""
+    parts: Sequence["Node"] = ()
+    """Items of a list, positional arguments of a call, or the first operand of a chain."""
+    named: Mapping[str, "Node"] = {}
+    """Named arguments of a call."""
 
 
 def read(text: str, kind: str) -> Node:
     """Read an expression; ``kind`` names in errors what it describes.
 
-    >>> read("0.5*ndcg(gain=linear)", "metric").first.value
+    >>> read("0.5*ndcg(gain=linear)", "metric").parts[0].value
     0.5
     >>> read("ndcg / 2", "metric")
     Traceback (most recent call last):
@@ -188,20 +155,20 @@ class _Reader:
         while self.token.kind == "mark" and self.token.text in marks:
             mark = self.step()
             rest.append((mark.text, mark.start, operand()))
-        return Chain(start, self.end, first, rest) if rest else first
+        return Node("chain", start, self.end, rest, [first]) if rest else first
 
     def part(self) -> Node:
         token = self.step()
         if token.kind == "mark" and token.text == "-" and self.token.kind == "number":
-            return Constant(token.start, self.token.end, -self.number(self.step()))
+            return Node("number", token.start, self.token.end, -self.number(self.step()))
         if token.kind == "number":
-            return Constant(token.start, token.end, self.number(token))
+            return Node("number", token.start, token.end, self.number(token))
         if token.kind == "native":
-            return Constant(token.start, token.end, token.text)
+            return Node("constant", token.start, token.end, token.text)
         if token.kind == "quoted":
-            return Constant(token.start, token.end, self.quoted(token))
+            return Node("constant", token.start, token.end, self.quoted(token))
         if token.text in _CONSTANTS:
-            return Constant(token.start, token.end, _CONSTANTS[token.text])
+            return Node("constant", token.start, token.end, _CONSTANTS[token.text])
         if token.text in _CLOSING or (token.kind == "name" and self.token.text == "("):
             self.depth += 1
             if self.depth > MOST_NESTED:
@@ -210,7 +177,7 @@ class _Reader:
             self.depth -= 1
             return node
         if token.kind == "name":
-            return Name(token.start, token.end, token.text)
+            return Node("name", token.start, token.end, token.text)
         raise self.unexpected(token)
 
     def call(self, name: _Token) -> Node:
@@ -218,17 +185,17 @@ class _Reader:
         named: dict[str, Node] = {}
         self.step()
         while not self.passed(")"):
-            here, value = self.token, self.sum()
-            if isinstance(value, Name) and self.passed("="):
-                if value.name in named:
-                    raise self.unexpected(here, "name every argument once")
-                named[value.name] = self.sum()
+            first, value = self.token, self.sum()
+            if value.kind == "name" and self.passed("="):
+                if value.value in named:
+                    raise self.unexpected(first, "name every argument once")
+                named[value.value] = self.sum()
             elif named:
-                raise self.unexpected(here, "arguments without a name come first")
+                raise self.unexpected(first, "arguments without a name come first")
             else:
                 arguments.append(value)
             self.comma(")")
-        return Call(name.start, self.end, name.text, arguments, named)
+        return Node("call", name.start, self.end, name.text, arguments, named)
 
     def brackets(self, opening: _Token) -> Node:
         """Read a list; parentheses around one part, without a comma, only group it."""
@@ -238,7 +205,7 @@ class _Reader:
             comma = self.comma(closing) or comma
         if opening.text == "(" and len(items) == 1 and not comma:
             return items[0]
-        return Items(opening.start, self.end, items)
+        return Node("list", opening.start, self.end, parts=items)
 
     def comma(self, closing: str) -> bool:
         """Advance over the comma before the next item; without one, the list must end here."""

@@ -18,7 +18,7 @@ import pytest
 import typer
 
 import rankwise as rw
-from rankwise.check import extra
+from rankwise.check import optional
 from rankwise.cli.app import app
 from rankwise.data.reading import read_parts
 from tests import shared
@@ -715,7 +715,7 @@ def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypat
 
 
 def test_a_missing_extra_is_no_defect(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankwise.data.reading.read", lambda *_, **__: extra("no_such_library", "torch"))
+    monkeypatch.setattr("rankwise.data.reading.read", lambda *_, **__: optional("no_such_library", "torch"))
     assert "pip install 'rankwise[torch]'" in refused("data", "info", "data.txt")
 
 

@@ -140,7 +140,7 @@ def test_folds_turn_the_parts_as_letor_does(n):
         ),
         (
             lambda data: rw.split(data, (1.5, -0.5)),
-            "a proportion of a split must be a number in [0, 1]: got 1.5.",
+            "each of the proportions of a split must be a number in [0, 1]: got 1.5.",
         ),
         (
             lambda data: rw.folds(data, 2),

@@ -3,60 +3,9 @@
 Checks return the value in the form that the rest of the package works with: ``labels = check.labels(labels, offsets)``.
 """
 
-from rankwise.check.documents import LARGEST_SCORE as LARGEST_SCORE
-from rankwise.check.documents import diverged as diverged
-from rankwise.check.documents import document_values as document_values
-from rankwise.check.documents import document_weights as document_weights
-from rankwise.check.documents import grades as grades
-from rankwise.check.documents import judged as judged
-from rankwise.check.documents import labels as labels
-from rankwise.check.documents import loss_scores as loss_scores
-from rankwise.check.documents import positions as positions
-from rankwise.check.documents import propensities as propensities
-from rankwise.check.documents import scores as scores
-from rankwise.check.documents import teacher_scores as teacher_scores
-from rankwise.check.errors import error as error
-from rankwise.check.errors import hints as hints
-from rankwise.check.errors import library as library
-from rankwise.check.errors import named_once as named_once
-from rankwise.check.errors import naming as naming
-from rankwise.check.errors import not_utf8 as not_utf8
-from rankwise.check.errors import placing as placing
-from rankwise.check.errors import printable as printable
-from rankwise.check.errors import suggestion as suggestion
-from rankwise.check.errors import translated as translated
-from rankwise.check.errors import twice as twice
-from rankwise.check.errors import unexpected as unexpected
-from rankwise.check.matrix import categories as categories
-from rankwise.check.matrix import columns as columns
-from rankwise.check.matrix import dense_features as dense_features
-from rankwise.check.matrix import explainable as explainable
-from rankwise.check.matrix import feature_names as feature_names
-from rankwise.check.matrix import features as features
-from rankwise.check.queries import different_as_text as different_as_text
-from rankwise.check.queries import document_ids as document_ids
-from rankwise.check.queries import groups as groups
-from rankwise.check.queries import identifiers as identifiers
-from rankwise.check.queries import member as member
-from rankwise.check.queries import metric_values as metric_values
-from rankwise.check.queries import offsets as offsets
-from rankwise.check.queries import query_ids as query_ids
-from rankwise.check.queries import query_numbers as query_numbers
-from rankwise.check.queries import query_of_row as query_of_row
-from rankwise.check.queries import query_values as query_values
-from rankwise.check.queries import query_weights as query_weights
-from rankwise.check.queries import rows as rows
-from rankwise.check.queries import runs as runs
-from rankwise.check.queries import sizes as sizes
-from rankwise.check.settings import MissingExtraError as MissingExtraError
-from rankwise.check.settings import affordable as affordable
-from rankwise.check.settings import choice as choice
-from rankwise.check.settings import distribution as distribution
-from rankwise.check.settings import extra as extra
-from rankwise.check.settings import fractions as fractions
-from rankwise.check.settings import free_path as free_path
-from rankwise.check.settings import installed as installed
-from rankwise.check.settings import integer as integer
-from rankwise.check.settings import number as number
-from rankwise.check.settings import probabilities as probabilities
-from rankwise.check.settings import readable as readable
+# ruff: noqa: F403 (the names of this package are those of its modules)
+from rankwise.check.documents import *
+from rankwise.check.errors import *
+from rankwise.check.matrix import *
+from rankwise.check.queries import *
+from rankwise.check.settings import *

@@ -35,22 +35,27 @@ def document_values(
     bad = ~np.isfinite(array)
     if missing_scores:
         bad &= array != -np.inf
+    _reject(bad, f"{what} must be finite", array, query_offsets, query_ids, hint)
+    if least is not None:
+        _reject(array < least, f"{what} must be at least {least:g}", array, query_offsets, query_ids, hint)
+    if above is not None:
+        _reject(array <= above, f"{what} must be greater than {above:g}", array, query_offsets, query_ids, hint)
+    return array
+
+
+def _reject(
+    bad: NDArray[np.bool_],
+    what: str,
+    values: NDArray[np.float64],
+    query_offsets: NDArray[np.int64],
+    ids: Ids | None,
+    hint: str,
+    unit: str = "",
+) -> None:
+    """Raise an error about the first document that is bad, if any is; ``unit`` is a word before its number."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise error(
-            f"{what} must be finite", got=array[row], where=query_of_row(row, query_offsets, query_ids), hint=hint
-        )
-    low = np.zeros(array.size, bool)
-    if least is not None:
-        low |= array < least
-    if above is not None:
-        low |= array <= above
-    if low.any():
-        row = int(np.argmax(low))
-        limit = f"at least {least:g}" if least is not None else f"greater than {above:g}"
-        where = query_of_row(row, query_offsets, query_ids)
-        raise error(f"{what} must be {limit}", got=f"{array[row]:g}", where=where, hint=hint)
-    return array
+        raise error(what, got=f"{unit}{values[row]:.12g}", where=query_of_row(row, query_offsets, ids), hint=hint)
 
 
 def _extremes_allow(array: NDArray[np.float64], least: float | None, above: float | None, missing_scores: bool) -> bool:
@@ -125,12 +130,7 @@ def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | No
     checked = document_values("positions", array, query_offsets, ids, least=1.0, hint=hint)
     if array.dtype == np.int64:
         return array
-    broken = checked != np.floor(checked)
-    if broken.any():
-        row = int(np.argmax(broken))
-        raise error(
-            "positions must be whole numbers", got=checked[row], where=query_of_row(row, query_offsets, ids), hint=hint
-        )
+    _reject(checked != np.floor(checked), "positions must be whole numbers", checked, query_offsets, ids, hint)
     return checked.astype(np.int64)
 
 
@@ -141,17 +141,9 @@ def judged(
     hint = "1 is judged, 0 not judged, -1 pooled for judging, yet not judged"
     flags = np.asarray(values)
     array = document_values("judged", flags, query_offsets, ids, hint=hint)
-    invalid = ~np.isin(array, (-1.0, 0.0, 1.0))
-    if invalid.any():
-        row = int(np.argmax(invalid))
-        where = query_of_row(row, query_offsets, ids)
-        raise error("judged must be 1, 0 or -1", got=f"{array[row]:g}", where=where, hint=hint)
-    contrary = (array < 1.0) & (labels > 0.0)
-    if contrary.any():
-        row = int(np.argmax(contrary))
-        where = query_of_row(row, query_offsets, ids)
-        what = "a document that was not judged must have label 0"
-        raise error(what, got=f"label {labels[row]:g}", where=where, hint="set its judged to 1, or its label to 0")
+    _reject(~np.isin(array, (-1.0, 0.0, 1.0)), "judged must be 1, 0 or -1", array, query_offsets, ids, hint)
+    what, hint = "a document that was not judged must have label 0", "set its judged to 1, or its label to 0"
+    _reject((array < 1.0) & (labels > 0.0), what, labels, query_offsets, ids, hint, "label ")
     return flags if flags.dtype == np.int8 else array.astype(np.int8)
 
 
@@ -163,14 +155,8 @@ def grades(
     chances: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Return labels as integer grades, each of which must have one of the ``chances``."""
-    whole = values.astype(np.int64)
-    bad = (whole != values) | (whole >= chances.size)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise error(
-            f"labels must be the grades 0 to {chances.size - 1}, as there are {chances.size} {what}",
-            got=f"{values[row]:g}",
-            where=query_of_row(row, query_offsets, ids),
-            hint="give one probability for each grade; make real-valued labels grades first, or use binarize",
-        )
-    return whole
+    grade = values.astype(np.int64)
+    requirement = f"labels must be the grades 0 to {chances.size - 1}, as there are {chances.size} {what}"
+    hint = "give one probability for each grade; make real-valued labels grades first, or use binarize"
+    _reject((grade != values) | (grade >= chances.size), requirement, values, query_offsets, ids, hint)
+    return grade

@@ -18,18 +18,23 @@ def features(values: object) -> NDArray[np.float32]:
 
     A sparse matrix of scipy is returned as a ``csr_array``.
     """
-    if sparse.is_sparse(values):
-        return _sparse_features(values)
-    array = np.asarray(values)
-    if array.dtype.kind == "O":
+    is_sparse = sparse.is_sparse(values)
+    array: Any = values if is_sparse else np.asarray(values)
+    if not is_sparse and array.dtype.kind == "O":
         array = _without_none(array)
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
+    if len(array.shape) != 2 or array.dtype.kind not in "fiub":
         raise error(
             "features must be a matrix of numbers, one row per document",
-            got=f"shape {array.shape} of {array.dtype}",
+            got=f"{'a sparse matrix of ' if is_sparse else ''}shape {array.shape} of {array.dtype}",
             hint="reshape one feature to a column with [:, None]; encode text as category codes",
         )
-    return np.ascontiguousarray(array, dtype=np.float32)
+    if not is_sparse:
+        return np.ascontiguousarray(array, dtype=np.float32)
+    try:
+        matrix: NDArray[np.float32] = sparse.compressed(array)
+    except ValueError as broken:
+        raise error("the sparse matrix of features is broken", got=str(broken).rstrip(".")) from None
+    return matrix
 
 
 def _without_none(array: NDArray[np.object_]) -> NDArray[Any]:
@@ -38,19 +43,6 @@ def _without_none(array: NDArray[np.object_]) -> NDArray[Any]:
     if not all(is_missing(value) or isinstance(value, int | float | np.number | np.bool_) for value in flat):
         return array
     return np.array([np.nan if is_missing(value) else value for value in flat], np.float64).reshape(array.shape)
-
-
-def _sparse_features(values: sparse.Matrix) -> NDArray[np.float32]:
-    if len(values.shape) != 2 or values.dtype.kind not in "fiub":
-        raise error(
-            "features must be a matrix of numbers, one row per document",
-            got=f"a sparse matrix of shape {values.shape} of {values.dtype}",
-        )
-    try:
-        matrix: NDArray[np.float32] = sparse.compressed(values)
-    except ValueError as broken:
-        raise error("the sparse matrix of features is broken", got=str(broken).rstrip(".")) from None
-    return matrix
 
 
 def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:

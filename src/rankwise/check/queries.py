@@ -14,9 +14,8 @@ from rankwise.check.errors import error, is_missing
 def query_ids(values: ArrayLike, n_queries: int) -> Ids:
     """Check that there is one id per query, integers or strings, all different."""
     array = identifiers("query ids", values, n_queries, "query")
-    unique, first = np.unique(array, return_index=True)
-    if unique.size < array.size:
-        again = int(np.setdiff1d(np.arange(array.size), first)[0])
+    again = first_repeated(array)
+    if again is not None:
         raise error(
             "query ids must all be different",
             got=f"{_plain(array[again])!r} again",
@@ -24,6 +23,12 @@ def query_ids(values: ArrayLike, n_queries: int) -> Ids:
             hint="join the documents of a query, or give the second one another id",
         )
     return array
+
+
+def first_repeated(ids: Ids) -> int | None:
+    """Return the index of the first id that occurs earlier, too; None if all are different."""
+    unique, first = np.unique(ids, return_index=True)
+    return None if unique.size == ids.size else int(np.setdiff1d(np.arange(ids.size), first)[0])
 
 
 def document_ids(values: ArrayLike, n_docs: int) -> Ids:
@@ -154,9 +159,8 @@ def runs(
         return np.zeros(1, np.int64)
     starts = np.concatenate(([0], np.flatnonzero(column[1:] != column[:-1]) + 1))
     heads = column[starts]
-    unique, first = np.unique(heads, return_index=True)
-    if unique.size < heads.size:
-        again = int(np.setdiff1d(np.arange(heads.size), first)[0])
+    again = first_repeated(heads)
+    if again is not None:
         raise error(
             "the rows of a query must lie together",
             got=f"query {_plain(heads[again])!r} again after another query",
@@ -186,8 +190,8 @@ def query_numbers(values: ArrayLike | slice, n_queries: int) -> NDArray[np.int64
 def rows(values: ArrayLike, n_docs: int) -> NDArray[np.int64]:
     """Check that every document has a different row of the source."""
     array = np.asarray(values)
-    whole = array.shape == (n_docs,) and array.dtype.kind in "iu"
-    if not whole or (array < 0).any() or np.unique(array).size < n_docs:
+    is_column = array.shape == (n_docs,) and array.dtype.kind in "iu"
+    if not is_column or (array < 0).any() or np.unique(array).size < n_docs:
         raise error(
             "rows must be the number of a row for each document, from 0 and all different",
             got=f"shape {array.shape} of {array.dtype} for {n_docs} documents",
@@ -234,12 +238,7 @@ def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.shape != ids.shape or array.dtype.kind not in "fiub":
         raise error(f"{what} must be one number per query", got=f"shape {array.shape} of {array.dtype} for {ids.size}")
-    array = array.astype(np.float64, copy=False)
-    if np.isinf(array).any():
-        query = int(np.argmax(np.isinf(array)))
-        hint = "NaN is allowed and means that the query is skipped"
-        raise error(f"{what} must be finite", got=array[query], where=f"query {_plain(ids[query])!r}", hint=hint)
-    return array
+    return _not_infinite(what, array, ids)
 
 
 def metric_values(name: str, values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
@@ -254,12 +253,17 @@ def metric_values(name: str, values: ArrayLike, n_queries: int) -> NDArray[np.fl
             got=f"shape {array.shape} of {array.dtype} for {n_queries} queries",
             hint="return an array with a value of each query, NaN for one that is skipped, and not their mean",
         )
-    array = array.astype(np.float64)
-    if np.isinf(array).any():
-        query = int(np.argmax(np.isinf(array)))
+    return _not_infinite(f"the metric {name}", array)
+
+
+def _not_infinite(what: str, array: NDArray[Any], ids: Ids | None = None) -> NDArray[np.float64]:
+    infinite = np.isinf(array)
+    if infinite.any():
+        query = int(np.argmax(infinite))
+        where = f"query number {query}" if ids is None else f"query {_plain(ids[query])!r}"
         hint = "NaN is allowed and means that the query is skipped"
-        raise error(f"the metric {name} must be finite", got=array[query], where=f"query number {query}", hint=hint)
-    return array
+        raise error(f"{what} must be finite", got=array[query], where=where, hint=hint)
+    return array.astype(np.float64, copy=False)
 
 
 def _plain(value: object) -> Any:

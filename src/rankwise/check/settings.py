@@ -55,10 +55,7 @@ def affordable(what: str, numbers: float, *, hint: str) -> None:
 
 def fractions(values: Sequence[float]) -> tuple[float, ...]:
     """Check proportions of a split: not negative, with a sum of one."""
-    parts = tuple(number("a proportion of a split", value, least=0.0, most=1.0) for value in values)
-    if not parts or abs(sum(parts) - 1.0) > 1e-9:
-        raise error("the proportions of a split must add up to 1", got=f"{parts} with a sum of {sum(parts):g}")
-    return parts
+    return tuple(distribution("proportions of a split", values).tolist())
 
 
 def probabilities(what: str, values: Sequence[float]) -> NDArray[np.float64]:
@@ -81,7 +78,7 @@ class MissingExtraError(ImportError):
     """An optional dependency is not installed; the message names the extra that contains it."""
 
 
-def extra(module: str, extra_name: str) -> ModuleType:
+def optional(module: str, extra_name: str) -> ModuleType:
     """Import an optional dependency, or raise an error with the command that installs it."""
     try:
         return importlib.import_module(module)
@@ -103,8 +100,7 @@ def installed(module: str, extra_name: str) -> None:
 
 
 def _not_installed(module: str, extra_name: str) -> MissingExtraError:
-    text = f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'"
-    return MissingExtraError(text)
+    return MissingExtraError(f"{module} is not installed. Install it with: pip install 'rankwise[{extra_name}]'")
 
 
 def free_path(path: str | Path, *, force: bool = False) -> Path:

@@ -371,7 +371,7 @@ def _fit_on_cluster(
 ) -> None:
     import rankwise as rw
 
-    distributed: Any = check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
+    distributed: Any = check.optional("distributed", "dask")
     with distributed.Client(address, timeout=30, set_as_default=False) as client:
         columns = {name: value for name, value in reading.options.items() if name != "format"}
         rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)

@@ -50,7 +50,7 @@ def on_cluster(
     threads: int | None,
 ) -> list[OnCluster]:
     """Deal members out to the workers of a cluster; member i goes to worker i modulo their number."""
-    distributed: Any = check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
+    distributed: Any = check.optional("distributed", "dask")
     client = stack.enter_context(distributed.Client(address, timeout=30, set_as_default=False))
     workers = sorted(client.nthreads().items())[: len(plans)]
     if not workers:

@@ -64,7 +64,7 @@ def fit(
 
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
     """
-    check.extra("distributed", "dask")  # noqa: S610 (not a query of Django)
+    check.optional("distributed", "dask")
     supported(ranker.name)
     check.number("timeout", timeout, least=0.0, open_ends=True)
     workers = Workers(_client(client), timeout=timeout)

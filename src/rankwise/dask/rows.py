@@ -13,7 +13,7 @@ from rankwise.data import frames
 from rankwise.data.categories import Values
 from rankwise.data.columns import taken_by_objectives
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.features import category_lists
+from rankwise.data.tables.features import category_lists, feature_columns
 from rankwise.data.tables.polars import as_polars
 from rankwise.stream import hashed_ids
 
@@ -83,7 +83,7 @@ def _features(table: pl.LazyFrame, columns: Keywords) -> list[str]:
     asked = columns.get("features")
     if asked and not any(mark in name for name in asked for mark in "*?[!"):
         return list(asked)
-    return frames.feature_columns(table, columns)
+    return feature_columns(table, columns)
 
 
 def _paired(piece: object) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Ids, offsets_of
+from rankwise.arrays import Array, offsets_of
 from rankwise.compiling import kernel
 from rankwise.data import columns
 from rankwise.data.columns import NamedColumns
@@ -124,13 +124,20 @@ def simulate_clicks(
     query = np.repeat(np.arange(data.n_queries), impressions)[clicked]
     number = np.tile(np.arange(1, impressions + 1), data.n_queries)[clicked]
     positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)
-    features = data.features[rows] if data.is_sparse else _gathered(data, rows, offsets)
+    if data.is_sparse:
+        features = data.features[rows]
+    else:
+        features = np.empty((rows.size, data.n_features), np.float32)
+        work = sizes * np.float64(2.0 + data.n_features)
+        threads.over_queries(_gather, offsets, rows, data.features, features, work=work)
+    names = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
+    shown = zip(names[query].tolist(), number.tolist(), strict=True)
     made_here = ("labels", "query_ids", "propensities", "positions", "judged", "rows")
     return ClickLog(
         features,
         labels,
         offsets,
-        query_ids=_impression_ids(data, query, number),
+        query_ids=np.array([f"{name}#{count}" for name, count in shown]),
         feature_names=data.feature_names,
         categorical=data.categorical,
         categories=data.categories,
@@ -139,14 +146,6 @@ def simulate_clicks(
         dropped=int(lengths.size - clicked.sum()),
         **columns.take(data, rows, query, leave_out=made_here),
     )
-
-
-def _gathered(data: RankingDataset, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Copy rows of a dense matrix, on all threads."""
-    features = np.empty((rows.size, data.n_features), np.float32)
-    work = np.diff(offsets) * np.float64(2.0 + data.n_features)
-    threads.over_queries(_gather, offsets, rows, data.features, features, work=work)
-    return features
 
 
 def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArray[np.float64]:
@@ -164,11 +163,6 @@ def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArr
             hint="leave the query out",
         )
     return scores
-
-
-def _impression_ids(data: RankingDataset, query: NDArray[np.int64], number: NDArray[np.int64]) -> Ids:
-    ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    return np.array([f"{name}#{count}" for name, count in zip(ids[query].tolist(), number.tolist(), strict=True)])
 
 
 @kernel

@@ -27,9 +27,9 @@ class DataColumn:
 
     name: str
     """Attribute and keyword argument of :class:`rankwise.RankingDataset`."""
-    per: Literal["document", "query"]
+    per: Literal["document", "query"] = "document"
     """What has one value each."""
-    kind: Literal["number", "id", "text"]
+    kind: Literal["number", "id", "text"] = "number"
     """Type in tables: numbers, integers and strings, or text."""
     check: Callable[[ArrayLike, "RankingDataset"], Column]
     """Return the checked values; the rows above are checked already in the data set."""
@@ -51,8 +51,8 @@ class DataColumn:
     @property
     def default(self) -> str:
         """Default of the option in ``--help``: a name for what every table has, else that there is none."""
-        words = self.name.split("_")
-        return self.spelling or self.role if self.name in ("query_ids", "labels") else f"no {words[-1]}"
+        required = self.name in ("query_ids", "labels")
+        return self.spelling or self.role if required else f"no {self.name.rpartition('_')[2]}"
 
 
 def texts(what: str, values: ArrayLike, count: int) -> Column:
@@ -108,8 +108,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="labels",
-        per="document",
-        kind="number",
         check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
         role="label",
         option="The column of relevance labels.",
@@ -120,7 +118,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     DataColumn(
         name="weights",
         per="query",
-        kind="number",
         check=lambda values, data: check.query_weights(values, data.n_queries, n_docs=data.n_docs),
         role="weight",
         option="The column of query weights, the same in all rows of a query.",
@@ -129,7 +126,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_ids",
-        per="document",
         kind="id",
         check=lambda values, data: check.document_ids(values, data.n_docs),
         role="document",
@@ -139,8 +135,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_weights",
-        per="document",
-        kind="number",
         check=lambda values, data: check.document_weights(values, data.offsets, data.query_ids),
         role="document_weight",
         in_text_rows=("document_weight", "document_weights"),
@@ -149,7 +143,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="groups",
-        per="document",
         kind="id",
         check=lambda values, data: check.groups(values, data.n_docs),
         role="groups",
@@ -160,8 +153,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="teacher_scores",
-        per="document",
-        kind="number",
         check=lambda values, data: check.teacher_scores(values, data.offsets, data.query_ids),
         role="teacher_score",
         option="The column of another model's scores, which distil and margin_mse learn.",
@@ -171,8 +162,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="propensities",
-        per="document",
-        kind="number",
         check=lambda values, data: check.propensities(values, data.offsets, data.query_ids),
         role="propensity",
         in_text_rows=("propensity", "propensities"),
@@ -180,23 +169,17 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="positions",
-        per="document",
-        kind="number",
         check=lambda values, data: check.positions(values, data.offsets, data.query_ids),
         role="position",
         trains=True,
     ),
     DataColumn(
         name="judged",
-        per="document",
-        kind="number",
         check=lambda values, data: check.judged(values, data.labels, data.offsets, data.query_ids),
         role="judged",
     ),
     DataColumn(
         name="rows",
-        per="document",
-        kind="number",
         check=lambda values, data: check.rows(values, data.n_docs),
         in_letor=True,
     ),
@@ -210,7 +193,6 @@ COLUMNS: tuple[DataColumn, ...] = (
     ),
     DataColumn(
         name="document_texts",
-        per="document",
         kind="text",
         check=lambda values, data: texts("document", values, data.n_docs),
         role="document_text",

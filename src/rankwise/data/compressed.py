@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import itertools
 import sys
 import zlib
 from collections.abc import Iterator
@@ -54,35 +55,37 @@ def is_known(path: Path) -> bool:
     return ending(path) in TEXT or ending(path) in TABLES
 
 
+def is_parquet(path: Path) -> bool:
+    """Whether a name is that of a Parquet file."""
+    return TABLES.get(path.suffix.lower()) == "parquet"
+
+
 @contextlib.contextmanager
-def open_bytes(path: str | Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def open_bytes(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, IO[bytes]]]:
     """Open a file that may be gzip or Zstandard, by its first bytes: (plain bytes, the file itself).
 
     A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. The position in
     the file itself shows the progress, unless it is a pipe.
     """
     with _opened(path) as file:
-        name = shown(path)
         magic = file.read(8)
+        for beginning, (what, hint) in _NO_TEXT.items():
+            if magic.startswith(beginning):
+                raise check.error("cannot read this kind of file", got=what, where=shown(path), hint=hint)
         raw = _from_beginning(magic, file)
+        plain: Any = raw
+        failures: tuple[type[Exception], ...] = ()
         if magic.startswith(_GZIP):
-            try:
-                with gzip.GzipFile(fileobj=raw, mode="rb") as plain:
-                    yield plain, raw  # type: ignore[misc]
-            except (EOFError, gzip.BadGzipFile, zlib.error) as broken:
-                raise _cannot_unpack(name, broken) from None
+            plain, failures = gzip.GzipFile(fileobj=raw, mode="rb"), (EOFError, gzip.BadGzipFile, zlib.error)
         elif magic.startswith(_ZSTANDARD):
             import zstandard
 
-            try:
-                yield _Zstandard(raw), raw  # type: ignore[misc]
-            except (EOFError, zstandard.ZstdError) as broken:
-                raise _cannot_unpack(name, broken) from None
-        else:
-            for beginning, (what, hint) in _NO_TEXT.items():
-                if magic.startswith(beginning):
-                    raise check.error("cannot read this kind of file", got=what, where=name, hint=hint)
-            yield raw, raw
+            plain, failures = io.BufferedReader(_Pieces(_unpacked(raw))), (EOFError, zstandard.ZstdError)
+        try:
+            yield plain, raw
+        except failures as broken:
+            what, hint = "cannot unpack a compressed file", "get the file again"
+            raise check.error(what, got=str(broken), where=shown(path), hint=hint) from None
 
 
 def shown(path: str | Path) -> str:
@@ -111,16 +114,10 @@ def read_bytes(path: str | Path) -> bytes:
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     """Iterate over number and text of each line that is not blank; a byte order mark is left out."""
-    number, rest, space = 1, b"", bytearray(1 << 20)
     with open_bytes(path) as (plain, _):
-        while count := plain.readinto(space):  # type: ignore[attr-defined]  # of binary files, which these are
-            *lines, rest = (rest + space[:count]).split(b"\n")
-            for line in lines:
-                if line.strip():
-                    yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-                number += 1
-    if rest.strip():
-        yield number, rest.removeprefix(BYTE_ORDER_MARK) if number == 1 else rest
+        for number, line in enumerate(plain, 1):
+            if line.strip():
+                yield number, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).removesuffix(b"\n")
 
 
 def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
@@ -128,14 +125,15 @@ def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
     if file.seekable():
         file.seek(-len(head), io.SEEK_CUR)
         return file
-    return io.BufferedReader(_Rejoined(head, file))
+    rest = iter(lambda: file.read1(1 << 16), b"")  # type: ignore[attr-defined]  # of binary files
+    return io.BufferedReader(_Pieces(itertools.chain([head], rest)))
 
 
-class _Rejoined(io.RawIOBase):
-    """A pipe whose first bytes have been read, to recognise its format, and are read again."""
+class _Pieces(io.RawIOBase):
+    """A file that consists of pieces, each of which is read when it is needed."""
 
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self.head, self.rest = head, rest
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self.pieces, self.rest = pieces, memoryview(b"")
 
     def readable(self) -> bool:
         """Return True."""
@@ -143,60 +141,40 @@ class _Rejoined(io.RawIOBase):
 
     def readinto(self, space: Any) -> int:
         """Fill ``space`` from its beginning, and return the number of bytes; 0 at the end."""
-        if not self.head:
-            return self.rest.readinto1(space)  # type: ignore[attr-defined, no-any-return]
-        count = min(len(space), len(self.head))
-        space[:count], self.head = self.head[:count], self.head[count:]
+        while not self.rest:
+            piece = next(self.pieces, None)
+            if piece is None:
+                return 0
+            self.rest = memoryview(piece)
+        count = min(len(space), len(self.rest))
+        space[:count], self.rest = self.rest[:count], self.rest[count:]
         return count
 
 
-def _cannot_unpack(name: str, broken: Exception) -> ValueError:
-    return check.error("cannot unpack a compressed file", got=str(broken), where=name, hint="get the file again")
-
-
-class _Zstandard:
-    """Unpacks a stream of Zstandard frames; an incomplete last one is an error.
+def _unpacked(raw: IO[bytes]) -> Iterator[bytes]:
+    """Unpack a stream of Zstandard frames; an incomplete last one is an error.
 
     The reader of the library takes a truncated file for a whole one. The number of bytes unpacked at once depends on
     the ratio of compression, so that the pieces stay small.
     """
+    import zstandard
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        self.raw = raw
-        self.unpacker: Any = None
-        self.packed, self.plain = b"", memoryview(b"")
-        self.step = 512
-
-    def read(self) -> bytes:
-        """Return the remaining bytes."""
-        pieces, space = [], bytearray(1 << 20)
-        while count := self.readinto(space):
-            pieces.append(bytes(space[:count]))
-        return b"".join(pieces)
-
-    def readinto(self, space: bytearray | memoryview) -> int:
-        """Fill ``space`` from its beginning, and return the number of bytes; 0 at the end."""
-        import zstandard
-
-        while not self.plain:
-            self.packed = self.packed or self.raw.read(self.step)
-            if not self.packed:
-                if self.unpacker is not None:
-                    raise EOFError("the file ends in the middle of its data")
-                return 0
-            self.unpacker = self.unpacker or zstandard.ZstdDecompressor().decompressobj()
-            self.plain = memoryview(self.unpacker.decompress(self.packed))
-            self.packed = self.unpacker.unused_data if self.unpacker.eof else b""
-            if self.unpacker.eof:
-                self.unpacker = None
-            if len(self.plain) > 1 << 20:
-                self.step = max(64, self.step // 2)
-            elif len(self.plain) < 1 << 18:
-                self.step = min(1 << 16, self.step * 2)
-        count = min(len(space), len(self.plain))
-        space[:count] = self.plain[:count]
-        self.plain = self.plain[count:]
-        return count
+    unpacker: Any = None
+    step = 512
+    while packed := raw.read(step):
+        while packed:
+            unpacker = unpacker or zstandard.ZstdDecompressor().decompressobj()
+            piece = unpacker.decompress(packed)
+            packed = unpacker.unused_data
+            if unpacker.eof:
+                unpacker = None
+            if len(piece) > 1 << 20:
+                step = max(64, step // 2)
+            elif len(piece) < 1 << 18:
+                step = min(1 << 16, step * 2)
+            yield piece
+    if unpacker is not None:
+        raise EOFError("the file ends in the middle of its data")
 
 
 @contextlib.contextmanager

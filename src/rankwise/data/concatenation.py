@@ -123,7 +123,7 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
     def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
         return np.concatenate([frame[name].to_numpy() for frame in frames])
 
-    owners = np.searchsorted(users, np.concatenate([_owners(part) for part in parts]))
+    owners = np.searchsorted(users, np.concatenate([np.repeat(part.users, np.diff(part.seen()[0])) for part in parts]))
     items = np.searchsorted(catalogue, np.concatenate([part.catalogue[part.seen()[1]] for part in parts]))
     ratings, times = column("rating").astype(np.float64), None if first.times is None else column("time")
     # A stable sort: equal times stay in the order of the parts.
@@ -156,10 +156,6 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
         counted=counted,
         left_out=", ".join(dict.fromkeys(part.left_out for part in parts if part.left_out)),
     )
-
-
-def _owners(part: Interactions) -> Ids:
-    return np.repeat(part.users, np.diff(part.seen()[0]))
 
 
 def _union(what: str, ids: Sequence[Ids]) -> Ids:

@@ -267,7 +267,7 @@ class RankingDataset:
 
 
 def _show_keywords() -> None:
-    """Let ``help`` and editors show the optional arguments by name, which ``**optional`` hides."""
+    """Set the signature that ``help`` and editors show: the optional arguments by name, which ``**optional`` hides."""
     signature = inspect.signature(RankingDataset.__init__)
     parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     for name, annotation in NamedColumns.__annotations__.items():

@@ -5,9 +5,8 @@ Some columns of a table have a role of :mod:`rankwise.data.columns`; the others 
 
 import contextlib
 import difflib
-import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import numpy as np
 import polars as pl
@@ -16,18 +15,24 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Column, Ids, Keywords, Offsets, together
 from rankwise.data import columns, leakage
-from rankwise.data.categories import Values
 from rankwise.data.columns import DataColumn, Names
 from rankwise.data.tables import Table
-from rankwise.data.tables.features import CategoryLists, category_lists, matrix, of_values
-from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy
+from rankwise.data.tables.features import (
+    CategoryLists,
+    category_lists,
+    column_names,
+    feature_columns,
+    matrix,
+    of_values,
+    require_column,
+)
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_to_numpy, without_nulls
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 Data = TypeVar("Data", bound="RankingDataset")
 
-_SHOWN = 20  # columns that an error lists
 _LETTERS = 40  # of a value in an error
 
 
@@ -85,16 +90,46 @@ def from_frame(
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2) ('bm25',) [7.5 nan 3. ]
     """
     table, listed = as_polars(frame)
+    present = table.collect_schema().names()
     defaults = {role: columns.roles()[role] for role in ("query", "label")}
-    roles: dict[str, str | None] = {**defaults, **cast("dict[str, str | None]", names)}
-    for role in roles:
+    arguments: Keywords = {**defaults, **names}
+    for role in arguments:
         if role not in columns.roles():
             hint = check.suggestion(role, columns.reading_arguments()).rstrip("?")
             raise check.unexpected("RankingDataset.from_frame", role, hint)
-    if to_score and roles["label"] == defaults["label"] and defaults["label"] not in table.collect_schema():
-        roles["label"] = None
-    coded = set(column_names(categorical))
-    return _build(table, cls, roles, features, coded, listed, categories or {}, sort=sort, to_score=to_score)
+    if to_score and arguments["label"] == defaults["label"] and defaults["label"] not in present:
+        arguments["label"] = None
+    roles = {role: name for role, name in arguments.items() if name is not None}
+    for role, name in roles.items():
+        require_column(f"the {role}", name, present)
+    chosen = feature_columns(table, {**arguments, "features": features})
+    coded, categories = set(column_names(categorical)), categories or {}
+    unknown = next((name for name in (*coded, *categories) if name not in chosen), None)
+    if unknown is not None:
+        similar = difflib.get_close_matches(unknown, chosen, n=1)
+        hint = f"did you mean {similar[0]!r}" if similar else "name columns that are features, and play no other role"
+        raise check.error("a categorical column must be one of the features", got=repr(unknown), hint=hint)
+    with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
+    ids = _ids(with_role, roles, "query")
+    order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
+    if order is None or (np.diff(order) == 1).all():
+        order = None
+    else:
+        ids, with_role = ids[order], with_role[order]
+    with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
+        offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
+        values = _of_roles(with_role, roles, ids, offsets)
+        lists = category_lists(table, chosen, listed, coded, categories)
+        data = cls(
+            features=matrix(table, chosen, ids.size, lists, order),
+            offsets=offsets,
+            feature_names=tuple(chosen),
+            rows=order,
+            **coded_columns(chosen, coded, lists),
+            **values,
+        )
+    warn_of_leakage(chosen, features, data)
+    return data
 
 
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
@@ -137,15 +172,13 @@ def _by_document(data: "RankingDataset", column: DataColumn) -> Column | None:
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:
     """Return the query id of every row."""
-    _require("the query", query, table.collect_schema().names())
+    require_column("the query", query, table.collect_schema().names())
     return _ids(table.select(query).collect(), {"query": query}, "query")
 
 
 def feature_names(data: "RankingDataset") -> list[str]:
     """Return the names of the features: f1, f2, … where they have none."""
-    return (
-        [f"f{number + 1}" for number in range(data.n_features)] if data.feature_names is None else [*data.feature_names]
-    )
+    return list(data.feature_names or (f"f{number + 1}" for number in range(data.n_features)))
 
 
 def free_name(name: str, feature_names: Sequence[str]) -> str:
@@ -153,48 +186,6 @@ def free_name(name: str, feature_names: Sequence[str]) -> str:
     while name in feature_names:
         name += "_"
     return name
-
-
-def _build(
-    table: pl.LazyFrame,
-    cls: type[Data],
-    roles: dict[str, str | None],
-    features: Sequence[str] | str | None,
-    categorical: set[str],
-    listed: Mapping[str, Values],
-    categories: Mapping[str, Sequence[object]],
-    *,
-    sort: bool,
-    to_score: bool,
-) -> Data:
-    """Build a data set from a table whose columns have these roles."""
-    named = {role: name for role, name in roles.items() if name is not None}
-    for role, name in named.items():
-        _require(f"the {role}", name, table.collect_schema().names())
-    requested, features = features, feature_columns(table, {**roles, "features": features})
-    _check_categorical(features, (*categorical, *categories))
-    roles = dict(named)
-    with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
-    ids = _ids(with_role, roles, "query")
-    order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
-    if order is None or (np.diff(order) == 1).all():
-        order = None
-    else:
-        ids, with_role = ids[order], with_role[order]
-    with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
-        offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
-        values = _of_roles(with_role, roles, ids, offsets)
-        lists = category_lists(table, features, listed, categorical, categories)
-        data = cls(
-            features=matrix(table, features, ids.size, lists, order),
-            offsets=offsets,
-            feature_names=tuple(features),
-            rows=order,
-            **coded_columns(features, categorical, lists),
-            **values,
-        )
-    warn_of_leakage(features, requested, data)
-    return data
 
 
 def _of_roles(table: pl.DataFrame, roles: Keywords, ids: Ids, offsets: Offsets) -> Keywords:
@@ -225,14 +216,6 @@ def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Co
     return read[starts]
 
 
-def _check_categorical(features: Sequence[str], categorical: Iterable[str]) -> None:
-    unknown = [name for name in categorical if name not in features]
-    if unknown:
-        similar = difflib.get_close_matches(unknown[0], features, n=1)
-        hint = f"did you mean {similar[0]!r}" if similar else "name columns that are features, and play no other role"
-        raise check.error("a categorical column must be one of the features", got=repr(unknown[0]), hint=hint)
-
-
 def warn_of_leakage(
     features: Sequence[str], requested: Sequence[str] | str | None, data: "RankingDataset | None" = None
 ) -> None:
@@ -248,69 +231,6 @@ def coded_columns(features: Sequence[str], categorical: Collection[str], lists: 
         "categorical": tuple(n for n, name in enumerate(features) if name in categorical or name in lists),
         "categories": {n: lists[name] for n, name in enumerate(features) if name in lists},
     }
-
-
-def feature_columns(table: pl.LazyFrame, arguments: Keywords) -> list[str]:
-    """Return the columns that are features: those that ``arguments`` name, or all that play no other role."""
-    present = table.collect_schema().names()
-    roles = columns.roles()
-    with_role = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
-    without_role = [name for name in present if name not in with_role]
-    return (
-        without_role
-        if arguments.get("features") is None
-        else chosen(column_names(arguments["features"]), present, without_role)
-    )
-
-
-def column_names(several: Iterable[str] | str) -> list[str]:
-    """Return names of columns as a list; a single str is one name.
-
-    >>> column_names("shop"), column_names(("shop", "colour"))
-    (['shop'], ['shop', 'colour'])
-    """
-    return [several] if isinstance(several, str) else list(several)
-
-
-def chosen(features: Sequence[str], names: Sequence[str], without_role: Sequence[str]) -> list[str]:
-    """Return the columns that match names and patterns; patterns match the ``others``, which play no role.
-
-    >>> chosen(["f_*", "!f_2", "qid"], ["qid", "f_1", "f_2", "f_3"], ["f_1", "f_2", "f_3"])
-    ['f_1', 'f_3', 'qid']
-    """
-    columns_chosen: dict[str, None] = {}
-    if features and all(_leaves_out(name, names) for name in features):
-        columns_chosen = dict.fromkeys(without_role)
-    for name in features:
-        if name in names:
-            columns_chosen[name] = None
-            continue
-        pattern = name.removeprefix("!")
-        fitting = [pattern] if pattern in names else fnmatch.filter(without_role, pattern)
-        if not fitting:
-            _require("a feature", pattern, names)
-        if _leaves_out(name, names):
-            columns_chosen = {column: None for column in columns_chosen if column not in fitting}
-        else:
-            columns_chosen |= dict.fromkeys(fitting)
-    return list(columns_chosen)
-
-
-def _leaves_out(name: str, names: Sequence[str]) -> bool:
-    return name.startswith("!") and name not in names
-
-
-def _require(what: str, name: str | None, names: Sequence[str]) -> None:
-    """Raise if there is no column of this name for a role or feature, ``what``."""
-    if name in names:
-        return
-    similar = difflib.get_close_matches(str(name), names, n=1)
-    shown = ", ".join(names[:_SHOWN]) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
-    hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
-    if what != "a feature":
-        argument = what.removeprefix("the ")
-        hint = f"{hint}; set {argument}=…" if similar else f"set {argument}=…, one of {shown}"
-    raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
 def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:
@@ -344,14 +264,9 @@ def _texts(table: pl.DataFrame, roles: Keywords, role: str) -> Column:
 
 def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
     """Return the column of a role, which must have a value in every row."""
-    series: pl.Series = table[roles[role]]
-    if series.null_count():
-        row = int(series.is_null().arg_max() or 0)
-        where = f"row {row} of column {series.name!r}"
-        raise check.error(
-            f"the {role} must be known for every document", got="null", where=where, hint="fill or drop it"
-        )
-    return series
+    name = roles[role]
+    what = f"the {role} must be known for every document"
+    return without_nulls(table[name], what, lambda row: f"row {row} of column {name!r}")
 
 
 _READERS: dict[str, Callable[[pl.DataFrame, Keywords, str], Column]] = {

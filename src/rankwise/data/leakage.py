@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats, Ids, row_blocks
+from rankwise.arrays import Array, Floats, Ids, comparable, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset
 from rankwise.sparse import dense
@@ -154,9 +154,8 @@ def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] 
     present = [one for one in seen if one is not None]
     if values is None or len(present) < len(seen) or not present:
         return None
-    kinds = {one.dtype.kind == "U" for one in (values, *present)}
-    columns = [one.astype(np.str_) for one in (values, *present)] if len(kinds) > 1 else [values, *present]
-    return np.isin(columns[0], np.concatenate(columns[1:]))
+    first, *others = comparable(values, *present)
+    return np.isin(first, np.concatenate(others))
 
 
 def _contents(data: RankingDataset) -> NDArray[np.uint64]:

@@ -16,7 +16,7 @@ from rankwise.data import compressed
 from rankwise.data.catalog.entry import KEYS, Entry
 from rankwise.data.catalog.load import Parts, load_dataset, set_entry
 from rankwise.data.columns import reading_arguments
-from rankwise.data.compressed import FORMATS, STANDARD_INPUT, TABLES, TEXT, by_name, ending, is_known
+from rankwise.data.compressed import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.letor.reader import read_letor
@@ -27,13 +27,25 @@ from rankwise.files import is_device
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
 _HEAD = 1 << 16  # bytes by which a format is recognised
 _OF_SETS = ("folder", "download")
-_TYPES = {
-    **dict.fromkeys(("features", "categorical"), "a name, or a list of names"),
-    **dict.fromkeys(("sort", "to_score"), "true or false"),
-    "categories": "a list of values for each column",
-    "separator": "one letter",
+
+
+def _is_names(value: object) -> bool:
+    is_list = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
+    return is_list or value is None or isinstance(value, Iterator)
+
+
+_NAMES = ("a name, or a list of names", _is_names)
+_FLAG = ("true or false", lambda value: isinstance(value, bool))
+_COLUMN = ("the name of a column", lambda value: value is None or isinstance(value, str))
+_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "features": _NAMES,
+    "categorical": _NAMES,
+    "categories": ("a list of values for each column", lambda value: value is None or isinstance(value, Mapping)),
+    "sort": _FLAG,
+    "to_score": _FLAG,
+    "separator": ("one letter", lambda value: value is None or (isinstance(value, str) and len(value) == 1)),
 }
-"""Types of the arguments of reading a table, for people; the others are names of columns."""
+"""Types of the arguments of reading a table, in words and as a test; the others are names of columns."""
 
 
 def read_data(
@@ -79,29 +91,15 @@ def _check_option(name: str, value: object, kind: str, path: Path) -> None:
         names = LETOR_OPTIONS if kind == "letor" else (*reading_arguments(), *(["separator"] * (kind == "csv")))
         hint = check.suggestion(name, [word for word in names if word != "progress"]).rstrip("?")
         raise check.error("unknown argument of reading ranking data", got=repr(name), where=str(path), hint=hint)
-    if of_tables and not _has_right_type(name, value):
-        got, hint = f"{name}={value!r}", f"{name} is {_TYPES.get(name, 'the name of a column')}"
-        raise check.error("an argument of reading ranking data cannot be this", got=got, where=str(path), hint=hint)
+    words, fits = _TYPES.get(name, _COLUMN)
+    if of_tables and not fits(value):
+        what, got = "an argument of reading ranking data cannot be this", f"{name}={value!r}"
+        raise check.error(what, got=got, where=str(path), hint=f"{name} is {words}")
     if of_letor != (kind == "letor"):
         what = "of a table" if kind == "letor" else "of LETOR text"
         got = f"{path}, which is read as {'LETOR text' if kind == 'letor' else kind}"
         hint = f"leave {name} out, or set format={'csv' if kind == 'letor' else 'letor'!r}"
         raise check.error(f"{name} belongs to the reading {what}", got=got, hint=hint)
-
-
-def _has_right_type(name: str, value: object) -> bool:
-    match name:
-        case "features" | "categorical":
-            is_list = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
-            return is_list or value is None or isinstance(value, Iterator)
-        case "categories":
-            return value is None or isinstance(value, Mapping)
-        case "sort" | "to_score":
-            return isinstance(value, bool)
-        case "separator":
-            return value is None or (isinstance(value, str) and len(value) == 1)
-        case _:
-            return value is None or isinstance(value, str)
 
 
 def format_of_data(path: Path) -> str:
@@ -114,16 +112,14 @@ def format_of_data(path: Path) -> str:
         if file.read(4) == b"PAR1":
             return "parquet"
     with compressed.open_bytes(path) as (plain, _):
-        space = bytearray(_HEAD)
-        head = bytes(space[: plain.readinto(space)])  # type: ignore[attr-defined]  # of binary files, which these are
-    first, _, _ = head.partition(b"\n")
+        first, _, _ = plain.read(_HEAD).partition(b"\n")
     has_separator = any(mark in first for mark in (b",", b"\t", b";"))
     return "csv" if has_separator and not re.search(rb"(?:\d|qid):", first) else "letor"
 
 
 def is_parquet(path: Path) -> bool:
     """Whether a name is that of Parquet: a file, or a folder of them."""
-    return path.is_dir() or TABLES.get(path.suffix.lower()) == "parquet"
+    return path.is_dir() or compressed.is_parquet(path)
 
 
 def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
@@ -142,7 +138,7 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
 def format_to_write(path: Path) -> str:
     """Return the format of a new data file by its name: ``parquet`` or ``letor``."""
-    if TABLES.get(path.suffix.lower()) == "parquet":
+    if compressed.is_parquet(path):
         return "parquet"
     if ending(path) in TEXT:
         return "letor"

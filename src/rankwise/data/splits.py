@@ -5,33 +5,16 @@ the same seed always have the same split.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream
 
-
-class Divisible(Protocol):
-    """Data with queries that can be divided: ranking data, or lists of texts."""
-
-    @property
-    def n_queries(self) -> int:
-        """Number of queries."""
-        ...
-
-    def stream(self, seed: int) -> Stream:
-        """Return the random stream of these queries, keyed by their ids."""
-        ...
-
-    def take(self, queries: NDArray[np.bool_]) -> Self:
-        """Return the part with these queries."""
-        ...
-
-
-Data = TypeVar("Data", bound=Divisible)
+Data = TypeVar("Data", bound=RankingDataset)
 
 
 def split(
@@ -95,7 +78,7 @@ def folds(data: Data, n: int = 5, *, seed: int = 0) -> Iterator[tuple[Data, Data
     return (_fold(data, (part - first - 1) % n, n) for first in range(n))
 
 
-def fold_of_query(data: Divisible, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
+def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
     """Return the fold that tests each query, from 0: the test parts of :func:`folds`, of which two suffice here.
 
     Another ``trial`` has other folds for the same seed.
@@ -113,7 +96,7 @@ def _fold(data: Data, part: NDArray[np.int64], n: int) -> tuple[Data, Data, Data
     return data.take(part < n - 2), data.take(part == n - 2), data.take(part == n - 1)
 
 
-def _stream(data: Divisible, seed: int) -> Stream:
+def _stream(data: RankingDataset, seed: int) -> Stream:
     return data.stream(seed).child("split")
 
 
@@ -130,7 +113,7 @@ def _part_of_query(counts: NDArray[np.int64], stream: Stream) -> NDArray[np.int6
     return part
 
 
-def _counts(data: Divisible, fractions: Sequence[float]) -> NDArray[np.int64]:
+def _counts(data: RankingDataset, fractions: Sequence[float]) -> NDArray[np.int64]:
     """Return the number of queries of each part: rounded down, the rest goes to the largest remainders."""
     exact = np.array(check.fractions(fractions)) * data.n_queries
     counts = np.floor(exact + 1e-9).astype(np.int64)

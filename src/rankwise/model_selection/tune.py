@@ -75,7 +75,7 @@ def tune(
     >>> max(ranker.history_["ndcg@10"]) == tuning.value
     True
     """
-    optuna = check.extra("optuna", "tune")  # noqa: S610
+    optuna = check.optional("optuna", "tune")
     checked = checked_search(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
     )

@@ -30,7 +30,7 @@ def torch_loss(objective: "ObjectiveLike", reduction: str = "mean", seed: int = 
     >>> scores.grad[:2]  # 1/2 minus 1 and 1/2 minus 0, half of each as there are two queries
     tensor([-0.2500,  0.2500])
     """
-    check.extra("torch", "torch")  # noqa: S610 (not Django)
+    check.optional("torch", "torch")
     from rankwise.objectives.torch import TorchLoss
 
     return TorchLoss(objective, reduction, seed)

@@ -95,13 +95,13 @@ class Factors(Known):
 
     def content(self) -> bytes:
         """Give the model as the content of a ``.safetensors`` file."""
-        content: bytes = check.extra("safetensors.numpy", "torch").save(arrays_of(self))  # noqa: S610 (not Django)
+        content: bytes = check.optional("safetensors.numpy", "torch").save(arrays_of(self))
         return content
 
     @classmethod
     def read(cls, content: bytes) -> "Factors":
         """Read the content of a file."""
-        library = check.extra("safetensors.numpy", "torch")  # noqa: S610
+        library = check.optional("safetensors.numpy", "torch")
         from safetensors import SafetensorError
 
         try:

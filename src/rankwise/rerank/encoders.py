@@ -94,7 +94,7 @@ def folder_of(name: str | Path) -> Path:
         return folder
     if isinstance(name, Path) or folder.is_absolute() or name.startswith(".") or name.count("/") > 1:
         raise FileNotFoundError(f"there is no model {folder}.")
-    hub: Any = check.extra("huggingface_hub", "rerank")  # noqa: S610 (not a query of Django)
+    hub: Any = check.optional("huggingface_hub", "rerank")
     try:
         return Path(hub.snapshot_download(name, allow_patterns=list(DOWNLOADED)))
     except (OSError, ValueError) as failed:
@@ -159,7 +159,7 @@ def check_head(folder: Path) -> None:
 
 def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None = None) -> CrossEncoder:
     """Open a model whose scores are logits, without an activation; a missing head is initialised from the seed."""
-    library: Any = check.extra("sentence_transformers", "rerank")  # noqa: S610
+    library: Any = check.optional("sentence_transformers", "rerank")
     openmp(one_thread)
     if not (folder / "config.json").is_file():
         raise check.error(

@@ -253,9 +253,9 @@ class RerankLearner:
         self.best_scores = self._scores.get(0)
         return snapshot(self._module)
 
-    def restore(self, kept: Weights) -> None:
+    def restore(self, weights: Weights) -> None:
         """Restore weights, and free the optimizer's state, several times as large as they are."""
-        self._module.load_state_dict(kept)
+        self._module.load_state_dict(weights)
         self._module.eval()
         self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()

@@ -37,7 +37,8 @@ class ModelCard:
 
     def text(self) -> str:
         """Return the content of ``README.md``: metadata for the Hub, and text for people."""
-        parts = [self._metadata(), f"# {_line(self.name)}", self._about(), *self._evaluation(), self._use()]
+        parts = [self._metadata(), f"# {_line(self.name)}", self._about(), *self._evaluation()]
+        parts.append(_USE.replace("NAME", json.dumps(self.name, ensure_ascii=False)))
         return "\n\n".join([*parts, *self._training()]) + "\n"
 
     def _metadata(self) -> str:
@@ -48,7 +49,7 @@ class ModelCard:
         if self.evaluations:
             results = [_result(name, evaluation) for name, evaluation in self.evaluations.items()]
             metadata["model-index"] = [{"name": self.name, "results": results}]
-        yaml: Any = check.extra("yaml", "rerank")  # noqa: S610 (not a query of Django)
+        yaml: Any = check.optional("yaml", "rerank")
         return f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)}---"
 
     def _about(self) -> str:
@@ -65,13 +66,15 @@ class ModelCard:
             return []
         parts = ["## Evaluation"]
         for name, evaluation in self.evaluations.items():
-            chosen = f"{_CHOSEN} " if name == VALIDATION else ""
-            note = _candidates(evaluation) + chosen + _intervals(evaluation)
+            note = "Intervals are those of a bootstrap over queries, and Student's of fewer than ten."
+            if any(mean["skipped"] for mean in evaluation["metrics"].values()):
+                note += f" {_SKIPPED}"
+            if name == VALIDATION:
+                note = f"{_CHOSEN} {note}"
+            if evaluation.get("candidates"):  # folders of older versions do not hold it
+                note = f"Ranked were {_line(evaluation['candidates'])}. {note}"
             parts += [f"### {_line(name)}", _table(evaluation).markdown(), note]
         return parts
-
-    def _use(self) -> str:
-        return _USE.replace("NAME", json.dumps(self.name, ensure_ascii=False))
 
     def _training(self) -> list[str]:
         parts = []
@@ -108,36 +111,17 @@ def _table(evaluation: Json) -> tables.Table:
     return tables.Table(header=header, rows=rows, align="lrlr")
 
 
-def _candidates(evaluation: Json) -> str:
-    """Return how many documents were ranked, and which; folders of older versions do not hold it."""
-    return f"Ranked were {_line(evaluation['candidates'])}. " if evaluation.get("candidates") else ""
-
-
-def _intervals(evaluation: Json) -> str:
-    skipped = any(mean["skipped"] for mean in evaluation["metrics"].values())
-    return "Intervals are those of a bootstrap over queries, and Student's of fewer than ten." + (
-        f" {_SKIPPED}" if skipped else ""
-    )
-
-
 def _result(data: str, evaluation: Json) -> Json:
     """Return one evaluation in the form of the Hub, which has no intervals: they are part of a metric's name."""
     percent = f"{100 * evaluation['confidence']:g}%"
-    metrics = [
-        {
-            "type": name,
-            "value": mean["mean"],
-            "name": f"{name}, {percent} {_interval(mean)}, {mean['scored']:,} queries",
-        }
-        for name, mean in evaluation["metrics"].items()
-    ]
+    metrics = []
+    for name, mean in evaluation["metrics"].items():
+        interval = tables.interval(mean["low"], mean["high"])
+        text = f"{name}, {percent} interval {interval}, {mean['scored']:,} queries"
+        metrics.append({"type": name, "value": mean["mean"], "name": text})
     candidates = f" of {_line(evaluation['candidates'])}" if evaluation.get("candidates") else ""
     task = {"type": "text-ranking", "name": f"Reranking{candidates}"}
     return {"task": task, "dataset": {"type": "custom", "name": data}, "metrics": metrics}
-
-
-def _interval(mean: Json) -> str:
-    return f"interval {tables.interval(mean['low'], mean['high'])}"
 
 
 def _shown(value: object) -> str:

@@ -189,7 +189,9 @@ class Reranker(RerankerSettings):
         The folder appears only once it is complete. An existing one is replaced only with ``force``; files in it that
         are not the model's are kept.
         """
-        self._check_trained()
+        if "history_" not in vars(self):
+            hint = "call fit, or open a saved one with Reranker.load"
+            raise check.error("this Reranker is not trained yet", hint=hint)
         measured = self.evaluations_ | {name: entry.to_dict() for name, entry in (evaluations or {}).items()}
         description = self._description() | {"evaluations": measured}
         card = self._card(Path(path).resolve().name, measured)
@@ -220,12 +222,6 @@ class Reranker(RerankerSettings):
             reranker.trained_on_, reranker.base_model_ = dict(description["data"]), str(description["base_model"])
         reranker.encoder_ = training.open_model(reranker)
         return reranker
-
-    def _check_trained(self) -> None:
-        if "history_" not in vars(self):
-            raise check.error(
-                "this Reranker is not trained yet", hint="call fit, or open a saved one with Reranker.load"
-            )
 
     def _description(self) -> Json:
         return {

@@ -16,6 +16,7 @@ from torch.nn.modules import module as modules
 from rankwise import check
 from rankwise.rankers.verify import ForgedError, refusing
 
+# Names of numbers in a configuration that count layers, heads, experts or labels.
 _COUNTS = re.compile(r"layer|block|expert|stage|depth|group|head|label")
 _NO_COUNT = re.compile(r"size|dim|length|width|token|id$|_at$|every")
 _MANY = 1_000  # layers, heads or experts beyond those of any model
@@ -62,7 +63,8 @@ class SizeLimits(NamedTuple):
         for key, value in content.items() if isinstance(content, dict) else enumerate(content):
             if isinstance(value, dict | list):
                 self._check(value, path)
-            if isinstance(value, int) and value > self.tensors + _MANY and _is_count(str(key)):
+            is_count = _COUNTS.search(str(key)) and not _NO_COUNT.search(str(key))
+            if is_count and isinstance(value, int) and value > self.tensors + _MANY:
                 raise ForgedError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
 
     @contextlib.contextmanager
@@ -96,8 +98,3 @@ class SizeLimits(NamedTuple):
         finally:
             for hook in hooks:
                 hook.remove()
-
-
-def _is_count(key: str) -> bool:
-    """Whether a number in a configuration is by its name one of layers, heads, experts or labels."""
-    return _COUNTS.search(key) is not None and _NO_COUNT.search(key) is None

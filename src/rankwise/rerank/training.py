@@ -1,7 +1,7 @@
 """Training and scoring of a reranker: its learner, schedule and checkpoint, run by the training frame of rankers."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ _BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
 
 def open_model(reranker: "Reranker") -> CrossEncoder:
     """Open the model that training begins from, on its device."""
-    check.extra("sentence_transformers", "rerank")  # noqa: S610 (not a query of Django)
+    check.optional("sentence_transformers", "rerank")
     device = str(usable_device(reranker.device))
     if not isinstance(reranker.model, str | Path):
         encoder = reranker.model
@@ -133,7 +133,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
         reranker.checkpoint_every,
         resume=resume,
         identity=lambda: _identity(reranker, train, valid, learner.encoder),
-        describe=_versions,
+        describe=lambda _: {"versions": versions()},
         unit=UNIT,
     )
     loop = Loop(
@@ -187,10 +187,6 @@ def _identity(reranker: "Reranker", train: Lists, valid: Lists | None, encoder: 
     if code := user_code.digests(find_objective(reranker.objective), find_metrics(reranker.metrics)):
         identity["code"] = code
     return identity
-
-
-def _versions(_: State) -> Mapping[str, object]:
-    return {"versions": versions()}
 
 
 def versions() -> dict[str, str]:

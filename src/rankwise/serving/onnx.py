@@ -31,7 +31,7 @@ class Graph(NamedTuple):
 
 def write(source: Source) -> Written:
     """Give the file."""
-    onnx: Any = check.extra("onnx", "export")  # noqa: S610 (not a query of Django)
+    onnx: Any = check.optional("onnx", "export")
     helper = onnx.helper
     if source.net is None:
         graph = _ensemble(source.trees("ONNX"))

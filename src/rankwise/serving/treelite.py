@@ -10,7 +10,7 @@ from rankwise.serving.source import Source, Written
 def write(source: Source) -> Written:
     """Give the file, as ``treelite.Model.deserialize`` reads it."""
     trees = source.trees("treelite")
-    check.extra("treelite", "export")  # noqa: S610 (not a query of Django)
+    check.optional("treelite", "export")
     load = f'treelite.gtil.predict(treelite.Model.deserialize("{source.path}"), matrix)'
     return Written(bytes(_model(trees).serialize_bytes()), load)
 

@@ -73,7 +73,15 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     if begun and _digest(part) != archive.sha256:  # what was there was no beginning of it
         part.unlink()
         _transfer(archive, part)
-    _verify(archive, part)
+    digest = _digest(part)
+    if digest != archive.sha256:
+        part.unlink()
+        raise check.error(
+            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
+            got=f"sha256 {digest} instead of {archive.sha256}",
+            hint="try again; if it stays so, the distributor has changed the archive: "
+            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
+        )
     try:
         with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
             _unpack(part, unpacked)
@@ -124,16 +132,10 @@ def _broken(archive: Archive, why: str) -> ConnectionError:
 
 def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, name: str) -> int:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, completed=have)
         while chunk := response.read(_CHUNK):
@@ -145,18 +147,6 @@ def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, na
 def _digest(part: Path) -> str:
     with part.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _verify(archive: Archive, part: Path) -> None:
-    digest = _digest(part)
-    if digest != archive.sha256:
-        part.unlink()
-        raise check.error(
-            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
-            got=f"sha256 {digest} instead of {archive.sha256}",
-            hint="try again; if it stays so, the distributor has changed the archive: "
-            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
-        )
 
 
 def _unpack(path: Path, into: Path) -> None:
@@ -181,14 +171,8 @@ def _created(target: Path, name: str) -> IO[bytes]:
         target.parent.mkdir(parents=True, exist_ok=True)
         return target.open("xb")
     except OSError as failed:
-        if failed.errno not in (
-            errno.EEXIST,
-            errno.ENOTDIR,
-            errno.EISDIR,
-            errno.ENAMETOOLONG,
-            errno.EINVAL,
-            errno.EILSEQ,
-        ):
+        names = ("EEXIST", "ENOTDIR", "EISDIR", "ENAMETOOLONG", "EINVAL", "EILSEQ")
+        if errno.errorcode.get(failed.errno or 0) not in names:
             raise
         what = "the archive holds a member that cannot be written beside the others; nothing was kept"
         raise check.error(what, got=repr(name), where=str(failed.strerror), hint=_BY_HAND) from None

@@ -18,6 +18,7 @@ _LISTS = ("features", "categorical")
 _COLUMNS = tuple(roles())
 _OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
 _OF_TEXT = ("n_features", "first_index")
+_KINDS: dict[type, str] = {str: "text", bool: "true or false", list: "a list of names"}
 KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
@@ -75,7 +76,7 @@ def describe(path: Path) -> Entry:
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
-    texts = {key: _text(file, key) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
+    texts = {key: _value(file, key, str) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())
     if numbered != ("folds" in keys):
@@ -88,8 +89,8 @@ def describe(path: Path) -> Entry:
     with check.naming(file.place("format")):
         form = check.choice("format of a data set", texts.get("format", by_name(Path(texts["train"]))), FORMATS)
     columns: Keywords = {key: texts[key] for key in _COLUMNS if key in texts}
-    columns |= {key: _list(file, key) for key in _LISTS if key in keys}
-    columns |= {"sort": True} if "sort" in keys and _flag(file, "sort") else {}
+    columns |= {key: _value(file, key, list) for key in _LISTS if key in keys}
+    columns |= {"sort": True} if "sort" in keys and _value(file, "sort", bool) else {}
     for key in _OF_TABLES if form == "letor" else _OF_TEXT:
         if key in keys:
             raise check.error(
@@ -111,11 +112,14 @@ def describe(path: Path) -> Entry:
     )
 
 
-def _text(file: Settings, key: str) -> str:
-    if not isinstance(file.keys[key], str):
-        what = f"{key} must be text in the description of a data set"
-        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
-    return str(file.keys[key])
+def _value(file: Settings, key: str, kind: Any) -> Any:
+    """Return the value of a key, which must be of a kind; the items of a list must be text."""
+    value = file.keys[key]
+    if not isinstance(value, kind) or (kind is list and not all(isinstance(name, str) for name in value)):
+        what = f"{key} must be {_KINDS[kind]} in the description of a data set"
+        hint = f'write {key} = ["…"]' if kind is list else ""
+        raise check.error(what, got=repr(value), where=file.place(key), hint=hint)
+    return value
 
 
 @contextlib.contextmanager
@@ -130,21 +134,6 @@ def in_toml(path: str | Path) -> Iterator[None]:
 
     with check.naming(path), check.hints(write, "write"):
         yield
-
-
-def _flag(file: Settings, key: str) -> bool:
-    if not isinstance(file.keys[key], bool):
-        what = f"{key} must be true or false in the description of a data set"
-        raise check.error(what, got=repr(file.keys[key]), where=file.place(key))
-    return bool(file.keys[key])
-
-
-def _list(file: Settings, key: str) -> list[str]:
-    names = file.keys[key]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        what = f"{key} must be a list of names in the description of a data set"
-        raise check.error(what, got=repr(names), where=file.place(key), hint=f'write {key} = ["…"]')
-    return [str(name) for name in names]
 
 
 def _first_index(file: Settings) -> int | str:

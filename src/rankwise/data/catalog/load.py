@@ -90,8 +90,8 @@ def load_dataset(
         if download:
             raise check.error("only sets of the catalog can be downloaded", got=str(name))
         bases = [Path(name).parent]
-    else:
-        bases = _bases(entry, folder)
+    else:  # a folder that the user names may also be the set's own
+        bases = [_data_folder(folder) / one for one in (*entry.folders, *(["."] if folder else []))]
     fold = _fold(entry, fold)
     part_names = _parts_to_read(entry, part)
     files = _find(entry, part_names, fold, bases)
@@ -136,12 +136,6 @@ def _data_folder(folder: str | Path | None) -> Path:
         ) from None
 
 
-def _bases(entry: Entry, folder: str | Path | None) -> list[Path]:
-    """Return the possible folders of a set; a folder that the user names may also be the set's own."""
-    bases = [_data_folder(folder) / one for one in entry.folders]
-    return [*bases, _data_folder(folder)] if folder else bases
-
-
 def _fold(entry: Entry, fold: int | None) -> int | None:
     if not entry.folds:
         if fold not in (None, 1):
@@ -180,14 +174,10 @@ def _find(entry: Entry, part_names: list[str], fold: int | None, bases: list[Pat
 def _first(base: Path, patterns: tuple[str, ...], fold: int | None) -> Path | None:
     for pattern in patterns:
         for ending in _PACKED:
-            path = _any_case(base / (_number(pattern, fold) + ending))
+            path = _any_case(base / (pattern.replace("{fold}", str(fold)) + ending))
             if path is not None and path.is_file():
                 return path
     return None
-
-
-def _number(pattern: str, fold: int | None) -> str:
-    return pattern.replace("{fold}", str(fold))
 
 
 def _any_case(path: Path) -> Path | None:
@@ -205,7 +195,7 @@ def _missing(entry: Entry, part_names: list[str], fold: int | None, bases: list[
     for base in bases:
         for part in part_names:
             path = _first(base, entry.files[part], fold)
-            names = " or ".join(_number(pattern, fold) for pattern in entry.files[part])
+            names = " or ".join(entry.files[part]).replace("{fold}", str(fold))
             lines.append(f"  {path} (found)" if path else f"  {base / names}")
     if entry.source:
         lines.append(f"Where to get it: {entry.source}. Terms: {entry.terms}.")

@@ -34,12 +34,14 @@ _FOLDS = {
 _SPLIT = {"train": ("train.txt",), "valid": ("vali.txt", "valid.txt"), "test": ("test.txt",)}
 
 
-def _mslr(size: str, archive: Archive, n_queries: int, n_docs: int) -> Entry:
+def _mslr(size: str, share: str, sha256: str, n_bytes: int, *, n_queries: int, n_docs: int) -> Entry:
+    title = f"MSLR-WEB{size.upper()}"
+    url = f"https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8n{share}/root/content"
     return Entry(
         name=f"mslr-web{size}",
-        title=f"MSLR-WEB{size.upper()}",
+        title=title,
         aliases=(f"mslr{size}", f"web{size}"),
-        folders=(f"MSLR-WEB{size.upper()}", f"MSLR{size.upper()}"),
+        folders=(title, f"MSLR{size.upper()}"),
         files=_FOLDS,
         folds=5,
         n_features=136,
@@ -47,7 +49,7 @@ def _mslr(size: str, archive: Archive, n_queries: int, n_docs: int) -> Entry:
         source=_MSLR_PAGE,
         terms=_RESEARCH,
         citation=_QIN_LIU,
-        archive=archive,
+        archive=Archive(url=url, sha256=sha256, size=n_bytes, folder=title),
         n_queries=n_queries,
         n_docs=n_docs,
     )
@@ -88,19 +90,23 @@ def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> Entry:
     )
 
 
-def _movielens(size: str, file: str, archive: Archive, *, n_queries: int, n_docs: int, note: str = "") -> Entry:
+def _movielens(
+    size: str, file: str, sha256: str, n_bytes: int | None = None, *, n_queries: int, n_docs: int, note: str = ""
+) -> Entry:
+    folder = f"ml-{size}"
+    url = f"https://files.grouplens.org/datasets/movielens/{folder}.zip"
     return Entry(
         name=f"movielens-{size}",
         title=f"MovieLens {size}",
-        aliases=(f"ml-{size}",),
-        folders=(f"ml-{size}", f"movielens-{size}"),
+        aliases=(folder,),
+        folders=(folder, f"movielens-{size}"),
         files={"ratings": (file,)},
         format="ratings",
         grades="0.5 to 5 in halves" if size == "latest-small" else "1 to 5",
         source=_GROUPLENS_PAGE,
         terms=_GROUPLENS,
         citation=_HARPER,
-        archive=archive,
+        archive=Archive(url=url, sha256=sha256, size=n_bytes, folder=folder),
         note=note,
         n_queries=n_queries,
         n_docs=n_docs,
@@ -109,29 +115,20 @@ def _movielens(size: str, file: str, archive: Archive, *, n_queries: int, n_docs
 
 # The checksums are those that TensorFlow Datasets and pytorchltr (MSLR), and TensorFlow Datasets and others
 # (MovieLens), publish for these archives. A distributor who changes an archive makes the download stop, not go wrong.
-_GROUPLENS_FILES = "https://files.grouplens.org/datasets/movielens/"
-_ONEDRIVE = "https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8n{}/root/content"
-
 ENTRIES: tuple[Entry, ...] = (
     _mslr(
         "10k",
-        Archive(
-            url=_ONEDRIVE.format("bOIoJ6Ks0bEMp78"),
-            sha256="2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
-            size=1_234_144_912,
-            folder="MSLR-WEB10K",
-        ),
+        "bOIoJ6Ks0bEMp78",
+        "2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
+        1_234_144_912,
         n_queries=10_000,
         n_docs=1_200_192,
     ),
     _mslr(
         "30k",
-        Archive(
-            url=_ONEDRIVE.format("bXGPBlwD1rnFdBY"),
-            sha256="08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
-            size=3_849_406_307,
-            folder="MSLR-WEB30K",
-        ),
+        "bXGPBlwD1rnFdBY",
+        "08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
+        3_849_406_307,
         n_queries=31_531,
         n_docs=3_771_125,
     ),
@@ -208,11 +205,7 @@ ENTRIES: tuple[Entry, ...] = (
     _movielens(
         "latest-small",
         "ratings.csv",
-        Archive(
-            url=f"{_GROUPLENS_FILES}ml-latest-small.zip",
-            sha256="696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
-            folder="ml-latest-small",
-        ),
+        "696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
         note="GroupLens may replace this archive; the checksum is that of the release of September 2018",
         n_docs=100_836,
         n_queries=610,
@@ -220,23 +213,15 @@ ENTRIES: tuple[Entry, ...] = (
     _movielens(
         "100k",
         "u.data",
-        Archive(
-            url=f"{_GROUPLENS_FILES}ml-100k.zip",
-            sha256="50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
-            size=4_924_029,
-            folder="ml-100k",
-        ),
+        "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+        4_924_029,
         n_docs=100_000,
         n_queries=943,
     ),
     _movielens(
         "1m",
         "ratings.dat",
-        Archive(
-            url=f"{_GROUPLENS_FILES}ml-1m.zip",
-            sha256="a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
-            folder="ml-1m",
-        ),
+        "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
         n_docs=1_000_209,
         n_queries=6_040,
     ),
@@ -250,19 +235,11 @@ class Catalog(tuple[Entry, ...]):
 
     def __repr__(self) -> str:
         rows: list[tuple[str, ...]] = [("name", "queries", "documents", "features", "labels", "folds", "download")]
-        rows += [
-            (
-                entry.name,
-                *(
-                    "" if number is None else f"{number:,}"
-                    for number in (entry.n_queries, entry.n_docs, entry.n_features)
-                ),
-                entry.grades,
-                str(entry.folds or "-"),
-                "yes" if entry.archive else "by hand",
-            )
-            for entry in self
-        ]
+        for entry in self:
+            numbers = (entry.n_queries, entry.n_docs, entry.n_features)
+            texts = ("" if number is None else f"{number:,}" for number in numbers)
+            download = "yes" if entry.archive else "by hand"
+            rows.append((entry.name, *texts, entry.grades, str(entry.folds or "-"), download))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join(lines)

@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from rankwise import files
-from rankwise.arrays import Column, Json, Offsets, offsets_of
+from rankwise.arrays import Column, Json, offsets_of
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 
@@ -42,7 +42,9 @@ def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
             return None
         arrays = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
         for name in [name for name in arrays if f"{name}{_OFFSETS}" in arrays]:
-            arrays[name] = _unpacked(arrays[name], arrays.pop(f"{name}{_OFFSETS}"))
+            content_of_texts, offsets = arrays[name].tobytes(), arrays.pop(f"{name}{_OFFSETS}").tolist()
+            texts = [content_of_texts[first:last].decode() for first, last in itertools.pairwise(offsets)]
+            arrays[name] = np.array(texts, np.object_)
         names, categorical = content["feature_names"], tuple(content["categorical"])
         lists = {int(column): listed for column, listed in content["categories"].items()}
         data = RankingDataset(**arrays, feature_names=names, categorical=categorical, categories=lists)
@@ -86,11 +88,6 @@ def _stored(data: RankingDataset) -> dict[str, Column]:
         elif values is not None:
             arrays[column.name] = values
     return arrays
-
-
-def _unpacked(content: Column, offsets: Offsets) -> Column:
-    joined = content.tobytes()
-    return np.array([joined[first:last].decode() for first, last in itertools.pairwise(offsets.tolist())], np.object_)
 
 
 def write_copy(place: Path, stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:

@@ -19,9 +19,9 @@ from rankwise.data.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_on
 from rankwise.data.letor.growing import GrowingMatrix
 from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader
-from rankwise.data.letor.text import Sizes, files_of
+from rankwise.data.letor.text import files_of
 from rankwise.data.reading import format_of_data
-from rankwise.data.tables.features import category_lists, matrix
+from rankwise.data.tables.features import category_lists, column_names, feature_columns, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
 
 
@@ -70,10 +70,10 @@ def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> Ran
     """
     paths = intact(parquet_files(path))
     arguments_of_frame, absent = described(paths, columns)
-    categorical = frames.column_names(arguments_of_frame.get("categorical", ()))
+    categorical = column_names(arguments_of_frame.get("categorical", ()))
     with reading(paths):
         table = scan(paths)
-        names = frames.feature_columns(table, arguments_of_frame)
+        names = feature_columns(table, arguments_of_frame)
         frames.warn_of_leakage(names, arguments_of_frame.get("features"))
         bare: Keywords = {"features": (), "categorical": (), "categories": {}}
         data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
@@ -91,17 +91,7 @@ def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> Ran
     return data.with_(**changes | dict.fromkeys(absent))
 
 
-def copy_letor(
-    path: Path,
-    target: Path,
-    *,
-    block: int,
-    errors: str = "raise",
-    n_features: int | None = None,
-    first_index: object = "auto",
-    sizes: Sizes | None = None,
-    **limits: int,
-) -> RankingDataset:
+def copy_letor(path: Path, target: Path, *, block: int, **options: Any) -> RankingDataset:
     """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
 
     ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
@@ -111,14 +101,7 @@ def copy_letor(
     width = 0
     while True:
         with target.open("w+b") as file, compressed.open_bytes(path) as (source, _):
-            out = _Matrix(file)
-            options: Keywords = {
-                "errors": errors,
-                "n_features": n_features,
-                "first_index": first_index,
-                "sizes": sizes,
-            }
-            reader = _Spilling(path, out, block, **options, **limits)
+            reader = _Spilling(path, _Matrix(file), block, **options)
             reader.features.width = max(reader.features.width, width)
             reader.resize_to_width()
             lines = reader.line_blocks(source, block)
@@ -128,7 +111,7 @@ def copy_letor(
                 return reader.dataset()
             except _OtherWidth as found:
                 width, base = found.args
-                first_index = "auto" if base < 0 else base
+                options["first_index"] = "auto" if base < 0 else base
                 with contextlib.suppress(ValueError):  # what is wrong with the text is said when it is read
                     for text, last in lines:
                         width = max(width, int(highest_index(text, 0, last, reader.most)) + (base == 0))
@@ -149,7 +132,6 @@ class _Spilling(Reader):
         self.out, self.block = out, block
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
-        """Read lines, and write their features."""
         super().feed(text, last)
         self.spill()
 
@@ -160,7 +142,6 @@ class _Spilling(Reader):
             self.spill()
 
     def spill(self) -> None:
-        """Write the rows that are in memory."""
         self.out.add(self.features.matrix()[: self.features.rows])
         self.features.clear()
 
@@ -171,7 +152,6 @@ class _Spilling(Reader):
         super().widen(width, shift)
 
     def matrix(self, width: int) -> NDArray[np.float32]:
-        """Map the features."""
         if width < self.out.width:  # the widest line was one that could not be read
             self.out.narrow(width, rows_at_once(self.out.width, self.block))
         return self.out.finish()
@@ -184,7 +164,6 @@ class _Matrix:
         self.file, self.rows, self.width = file, 0, width
 
     def add(self, rows: NDArray[np.float32]) -> None:
-        """Write more rows."""
         if not self.rows:
             self.width = rows.shape[1]
             self._head()

@@ -49,8 +49,8 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
 
     ``ratio`` is the number of items drawn for each relevant one, or EVERY; where there are not enough, all are taken.
     """
-    offsets, items, n_items = rated.offsets, read_only(rated.items), rated.n_items
-    relevant, never_drawn = read_only(rated.relevant), read_only(rated.never_drawn)
+    offsets, n_items = rated.offsets, rated.n_items
+    rows = offsets, read_only(rated.items), read_only(rated.never_drawn), read_only(rated.relevant), n_items
     queries = read_only(stream.queries(offsets.size - 1))
     columns = tuple(
         read_only(np.array([share[k] for share in shares], kind))
@@ -58,29 +58,12 @@ def draw_lists(rated: Rated, shares: Sequence[Share], ratio: int, stream: Stream
     )
     sizes = np.empty(offsets.size - 1, np.int64)
     work = 20.0 * np.diff(offsets) + (20.0 * n_items if ratio == EVERY else 0.0)
-    threads.over_queries(
-        _count_lists, offsets, items, never_drawn, relevant, n_items, ratio, queries, columns, sizes, work=work
-    )
+    threads.over_queries(_count_lists, *rows, ratio, queries, columns, sizes, work=work)
     users = read_only(np.flatnonzero(sizes))
     starts = offsets_of(sizes[users])
     codes = np.empty(int(starts[-1]), np.int64)
-    threads.over_queries(
-        *(
-            _fill_lists,
-            starts,
-            read_only(users),
-            offsets,
-            items,
-            never_drawn,
-            relevant,
-            n_items,
-            stream.key,
-            queries,
-            columns,
-            codes,
-        ),
-        work=work[users] + 40.0 * sizes[users],
-    )
+    work = work[users] + 40.0 * sizes[users]
+    threads.over_queries(_fill_lists, starts, users, *rows, stream.key, queries, columns, codes, work=work)
     codes.sort()
     return UserLists(users, ((codes >> 1) % n_items).astype(np.int32), (codes & 1).astype(np.float64), starts)
 

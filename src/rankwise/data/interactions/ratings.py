@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
-from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
+from rankwise.data.compressed import BYTE_ORDER_MARK, is_parquet, read_bytes
 from rankwise.data.interactions.times import times_of
 from rankwise.data.tables import Table
 from rankwise.data.tables.csv import TextTable, header_of, parse
-from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy
+from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls
 
 SPELLINGS = {
     "user": ("user", "userid", "uid"),
@@ -40,12 +40,17 @@ def read_ratings(
     ``ids``, are integers where all of a column print as they are written, else text.
     """
     path = file_of_ratings(path)
-    if path.suffix.lower() not in (".parquet", ".pq"):
-        spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
-        text = _read_text(path, lambda name: name in ids or _plain(name) in spellings)
-        return replace(text, frame=_named(text.frame, named))
+    if is_parquet(path):
+        return _named(read_parquet(path), named)
+    spellings = {*SPELLINGS["user"], *SPELLINGS["item"]}
+    text = _read_text(path, lambda name: name in ids or plain(name) in spellings)
+    return replace(text, frame=_named(text.frame, named))
+
+
+def read_parquet(path: Path) -> pl.DataFrame:
+    """Read a Parquet file of any columns."""
     with check.library("Parquet", path):
-        return _named(pl.read_parquet(check.readable(path)), named)
+        return pl.read_parquet(check.readable(path))
 
 
 def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
@@ -84,20 +89,20 @@ def file_of_ratings(path: str | Path) -> Path:
     file = next((path / name for name in _FILES if (path / name).is_file()), None)
     if file is None:
         got = "a folder without them" if any(path.iterdir()) else "an empty folder"
-        raise check.error(
-            "there are no ratings", got=got, where=str(path), hint=f"name the file, or call it {_FILES[0]}"
-        )
+        hint = f"name the file, or call it {_FILES[0]}"
+        raise check.error("there are no ratings", got=got, where=str(path), hint=hint)
     return file
 
 
 def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
     """Rename columns to the names of their roles."""
-    plain = {_plain(name): name for name in table.columns if name not in named}
-    by_role = {role: next((plain[word] for word in words if word in plain), None) for role, words in SPELLINGS.items()}
+    names = {plain(name): name for name in table.columns if name not in named}
+    by_role = {role: next((names[word] for word in words if word in names), None) for role, words in SPELLINGS.items()}
     return table.rename({name: role for role, name in by_role.items() if name and role not in table.columns})
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a name in lower case, without other characters than letters."""
     return re.sub(r"[^a-z]", "", name.lower())
 
 
@@ -189,27 +194,20 @@ def numbered(
 
 
 def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    role = series.name
-    if series.null_count():
-        row = int(series.is_null().arg_max() or 0)
-        raise check.error(
-            f"the {role} must be known in every row", got="null", where=place(row), hint="fill or drop it"
-        )
+    role = without_nulls(series, f"the {series.name} must be known in every row", place).name
     if role == "time":
         return times_of(series, place)
-    return _ids(series, place) if role in ("user", "item") else _numbers(series, place)
-
-
-def _ids(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    ids = checked_ids(series, series.name, place)
+    if role == "rating":
+        return _numbers(series, place)
+    ids = checked_ids(series, role, place)
     return ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
 
 
 def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     """Return ratings, which must be finite numbers."""
-    plain = series.str.strip_chars() if series.dtype == pl.String else series
+    words = series.str.strip_chars() if series.dtype == pl.String else series
     numeric = series.dtype.is_numeric() or series.dtype in (pl.Boolean, pl.String)
-    numbers = plain.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
+    numbers = words.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
         raise check.error(

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,8 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Ids
-from rankwise.data.compressed import read_bytes
-from rankwise.data.interactions.ratings import SPELLINGS
+from rankwise.data.compressed import is_parquet, read_bytes
+from rankwise.data.interactions.ratings import SPELLINGS, plain, read_parquet
 
 NAMES = ("movies.csv", "movies.csv.gz", "movies.dat", "u.item", "items.csv", "items.parquet")
 """Usual names of files of titles beside ratings."""
@@ -31,7 +30,7 @@ def read_titles(path: str | Path, *, item: str | None = None, title: str | None 
     Text that is not UTF-8 is read as Latin-1, the encoding of older files of MovieLens.
     """
     path = Path(path)
-    table = _parquet(path) if path.suffix.lower() in (".parquet", ".pq") else _text(path)
+    table = read_parquet(path) if is_parquet(path) else _text(path)
     with check.naming(path):
         names = {"item": _column(table, item, SPELLINGS["item"], 0), "title": _column(table, title, _TITLES, 1)}
     chosen = table.select(pl.col(name).cast(pl.String).alias(role) for role, name in names.items())
@@ -48,11 +47,6 @@ def titles_of(items: Ids, table: pl.DataFrame) -> pl.Series:
     return rows.join(table, on="item", how="left", maintain_order="left")["title"]
 
 
-def _parquet(path: Path) -> pl.DataFrame:
-    with check.library("Parquet", path):
-        return pl.read_parquet(check.readable(path))
-
-
 def _text(path: Path) -> pl.DataFrame:
     content = read_bytes(path)
     try:
@@ -64,14 +58,14 @@ def _text(path: Path) -> pl.DataFrame:
     if mark == "::":
         text, mark = text.replace("::", "\t"), "\t"
     lines = io.StringIO(text, newline="")
-    plain = mark != ","  # where quotes are letters
-    reader = csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE) if plain else csv.reader(lines)
+    # Elsewhere than in CSV quotes are letters.
+    reader = csv.reader(lines) if mark == "," else csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE)
     rows = [row for row in reader if row]
     if not rows or len(rows[0]) < 2:
         hint = "write an id and a title in every line"
         raise check.error("a table of titles must have two columns at least", where=str(path), hint=hint)
     usual = {*SPELLINGS["item"], *_TITLES}
-    header = any(_plain(word) in usual for word in rows[0])
+    header = any(plain(word) in usual for word in rows[0])
     names = rows[0] if header else [f"column {number}" for number in range(1, len(rows[0]) + 1)]
     check.named_once(names, str(path))
     width = len(names)
@@ -85,8 +79,4 @@ def _column(table: pl.DataFrame, name: str | None, usual: tuple[str, ...], place
             hint = check.suggestion(name, table.columns).rstrip("?")
             raise check.error("the table has no such column", got=repr(name), hint=hint)
         return name
-    return next((column for column in table.columns if _plain(column) in usual), table.columns[place])
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"[^a-z]", "", word.lower())
+    return next((column for column in table.columns if plain(column) in usual), table.columns[place])

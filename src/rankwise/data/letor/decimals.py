@@ -43,10 +43,10 @@ _HIGH = np.uint64(0x8080808080808080)
 _EXCLAMATIONS = np.uint64(0x2121212121212121)  # the first byte that is not some kind of space
 
 
-def _eight_bytes(typing, text, at):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _eight_bytes(typing, text, at):  # noqa: ARG001
     """Load text[at : at + 8] as one little-endian word, wherever it lies."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         place = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(64).as_pointer())
         return builder.load(place, align=1)
@@ -54,10 +54,10 @@ def _eight_bytes(typing, text, at):  # type: ignore[no-untyped-def]  # noqa: ARG
     return types.uint64(text, types.int64), generate
 
 
-def _count_zeros(typing, word):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _count_zeros(typing, word):  # noqa: ARG001
     """Count the zero bits below the lowest one; 64 for zero."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    def generate(context, builder, signature, arguments):  # noqa: ARG001
         return builder.cttz(arguments[0], cgutils.false_bit)
 
     return types.uint64(types.uint64), generate
@@ -68,7 +68,7 @@ _trailing_zeros: Any = intrinsic(_count_zeros)
 
 
 @kernel(forceinline=True)
-def _run(text, at):  # type: ignore[no-untyped-def]
+def _run(text, at):
     """Read up to eight digits at once: (number, how many). No branch depends on what they are."""
     word = eight_bytes(text, at) ^ _ZEROS
     no_digits = ((word + _NINES) | word) & _HIGH  # the high bit of every byte that is no digit
@@ -82,7 +82,7 @@ def _run(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def read_digits(text, at, number):  # type: ignore[no-untyped-def]
+def read_digits(text, at, number):
     """Append a run of digits to ``number``: (number, end)."""
     part, count = _run(text, at)
     number = number * _TENS[count] + part
@@ -95,13 +95,13 @@ def read_digits(text, at, number):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def is_digit(byte):  # type: ignore[no-untyped-def]
+def is_digit(byte):
     """Whether a byte is one of 0 to 9."""
     return np.uint8(byte - np.uint8(48)) <= np.uint8(9)
 
 
 @kernel(forceinline=True)
-def write_whole(out, at, number):  # type: ignore[no-untyped-def]
+def write_whole(out, at, number):
     """Write a whole number of 0 or more, and return where it ends."""
     count = 1
     rest = number // 10
@@ -115,7 +115,7 @@ def write_whole(out, at, number):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _many_digits(text, at):  # type: ignore[no-untyped-def]
+def _many_digits(text, at):
     """Read a number of more digits than fit: the first 18 that count, and the power of ten that the rest stands for."""
     digits, power, used, fraction = np.int64(0), np.int64(0), np.int64(0), False
     while True:
@@ -135,7 +135,7 @@ def _many_digits(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _word(text, at):  # type: ignore[no-untyped-def]
+def _word(text, at):
     """Read ``nan``, ``inf`` or ``infinity`` in any case: its kind and where it ends."""
     letters = np.uint64(0)
     count = 0
@@ -150,7 +150,7 @@ def _word(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def read_number(text, at):  # type: ignore[no-untyped-def]
+def read_number(text, at):
     """Read a number at ``at``: (kind, negative, digits, power of ten, end). Anything that is no digit ends the text."""
     byte = text[at]
     negative = byte == 45
@@ -190,7 +190,7 @@ def read_number(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def nearest_float32(digits, power):  # type: ignore[no-untyped-def]
+def nearest_float32(digits, power):
     """Find the float32 nearest to digits · 10^power, as a float64 that rounds to it, and whether that is SURE."""
     value = np.float64(digits)
     if power < 0:
@@ -216,7 +216,7 @@ def nearest_float32(digits, power):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def _word_end(text, at):  # type: ignore[no-untyped-def]
+def _word_end(text, at):
     """Find the first byte that is a space, a line end or the like, at most 16 bytes ahead."""
     first, second = eight_bytes(text, at), eight_bytes(text, at + 8)
     first = (first - _EXCLAMATIONS) & ~first & _HIGH
@@ -225,7 +225,7 @@ def _word_end(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def read_plain(text, at):  # type: ignore[no-untyped-def]
+def read_plain(text, at):
     """Read the usual case without a branch: (float32 as float64, end, whether that worked).
 
     At most seven digits on each side of the point, no exponent, nothing but a space or line end after it. The end is
@@ -247,7 +247,7 @@ def read_plain(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_exact(digits, power, value):  # type: ignore[no-untyped-def]
+def _is_exact(digits, power, value):
     """Whether ``value``, which may be the middle between two float32, equals digits · 10^power without rounding.
 
     A middle has 25 binary places and 5^12 has 28, so that the product below is exact if ``value`` is a middle.
@@ -259,7 +259,7 @@ def _is_exact(digits, power, value):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def nearest_float64(digits, power):  # type: ignore[no-untyped-def]
+def nearest_float64(digits, power):
     """Find the float64 nearest to digits · 10^power, and whether that is SURE: one rounding of two exact numbers."""
     value = np.float64(digits)
     if digits == 0 or (power == 0 and digits < _EXACT):
@@ -270,7 +270,7 @@ def nearest_float64(digits, power):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def beyond_float64(digits, power):  # type: ignore[no-untyped-def]
+def beyond_float64(digits, power):
     """Whether digits · 10^power is too large for a float64: 1.7976931348623158e308 or more."""
     if digits == 0 or power < 290:
         return False

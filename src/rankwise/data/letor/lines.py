@@ -51,19 +51,19 @@ SPACE, TAB, RETURN, NEWLINE, HASH, COLON = 32, 9, 13, 10, 35, 58
 
 
 @kernel(forceinline=True)
-def _skip_space(text, at):  # type: ignore[no-untyped-def]
+def _skip_space(text, at):
     while text[at] == SPACE or text[at] == TAB or text[at] == RETURN:
         at += 1
     return at
 
 
 @kernel(forceinline=True)
-def _ends_word(byte):  # type: ignore[no-untyped-def]
+def _ends_word(byte):
     return byte in (SPACE, NEWLINE, TAB, RETURN)
 
 
 @kernel
-def line_end(text, at):  # type: ignore[no-untyped-def]
+def line_end(text, at):
     """Return the end of the line around ``at``."""
     while text[at] != NEWLINE:
         at += 1
@@ -71,7 +71,7 @@ def line_end(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def expected_indexes(least, width):  # type: ignore[no-untyped-def]
+def expected_indexes(least, width):
     """Write ``index:`` of every column as a little-endian word; with it a mask of its bytes, and its digits' number."""
     texts, masks, lengths = np.zeros(width, np.uint64), np.zeros(width, np.uint64), np.empty(width, np.int64)
     space = np.empty(9, np.uint8)
@@ -85,7 +85,7 @@ def expected_indexes(least, width):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
+def highest_index(text, at, last, most):
     """Return the highest number before a colon outside of comments: the width that this text may need.
 
     Numbers greater than ``most`` do not count: their lines will be broken ones.
@@ -109,7 +109,7 @@ def highest_index(text, at, last, most):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def _document(text, at):  # type: ignore[no-untyped-def]
+def _document(text, at):
     """Return the document's id in a comment: ``docid = GX1 …``, or else its first word; (start, length)."""
     at = _skip_space(text, at + 1)
     if text[at] == 100 and text[at + 1] == 111 and text[at + 2] == 99 and text[at + 3] == 105 and text[at + 4] == 100:
@@ -123,7 +123,7 @@ def _document(text, at):  # type: ignore[no-untyped-def]
 
 
 @kernel(forceinline=True)
-def _same_query(text, start, length, current, current_length):  # type: ignore[no-untyped-def]
+def _same_query(text, start, length, current, current_length):
     if length != current_length:
         return False
     for i in range(length):  # noqa: SIM110
@@ -133,7 +133,7 @@ def _same_query(text, start, length, current, current_length):  # type: ignore[n
 
 
 @kernel
-def parse_lines(  # type: ignore[no-untyped-def]
+def parse_lines(
     text, last, state, base, limit, with_queries, features, first_row, labels, query_rows, query_lines, query_spans,
     current, document_spans, hard_cells, hard_spans, marks, next_texts, next_masks, next_lengths,
     cell_columns, cell_values, cell_ends,

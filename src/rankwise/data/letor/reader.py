@@ -6,8 +6,9 @@ Absent indexes are zero, as the format says. Numbers are rounded to the nearest 
 
 import warnings
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -74,16 +75,7 @@ def read_letor(
     [[0.5  0.   7.  ]
      [0.   0.25 0.  ]] ['D1' 'D2']
     """
-    reader = Reader(
-        path,
-        errors=errors,
-        n_features=n_features,
-        first_index=first_index,
-        sizes=sizes,
-        max_features=max_features,
-        max_line_bytes=max_line_bytes,
-        sparse=sparse,
-    )
+    reader = Reader(path, errors, n_features, first_index, sizes, max_features, max_line_bytes, sparse)
     with open_bytes(path) as (source, raw):
         total = Path(path).stat().st_size
         for text, last in reader.line_blocks(source):
@@ -99,22 +91,23 @@ class Reader:
     def __init__(
         self,
         path: str | Path,
-        *,
-        errors: str,
-        n_features: int | None,
-        first_index: object,
-        sizes: Sizes | None,
+        errors: str = "raise",
+        n_features: int | None = None,
+        first_index: object = "auto",
+        sizes: Sizes | None = None,
         max_features: int | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
         sparse: bool = False,
     ) -> None:
-        self.path, self.sparse = Path(path), sparse
+        self.path = Path(path)
         self.skip = check.choice("way to treat broken lines", errors, ("raise", "skip")) == "skip"
         if first_index not in ("auto", 0, 1):
             raise check.error("first_index must be 'auto', 0 or 1", got=repr(first_index))
         self.base = -1 if first_index == "auto" else int(first_index)
         self.limit = 0 if n_features is None else check.integer("n_features", n_features, least=1)
-        self.most = self.limit or min(self.most_features(max_features), lines.MOST_INDEX)
+        if max_features is None:
+            max_features = MAX_SPARSE_FEATURES if sparse else MAX_FEATURES
+        self.most = self.limit or min(check.integer("max_features", max_features, least=1), lines.MOST_INDEX)
         self.longest = check.integer("max_line_bytes", max_line_bytes, least=1)
         self.sizes: Column | None = None
         self.sizes_from = self.path
@@ -122,7 +115,7 @@ class Reader:
             self.take_sizes(sizes)
         self.state = np.zeros(lines.STATE_SIZE, np.int64)
         self.state[lines.LINE] = 1
-        self.features = self.store(self.limit)
+        self.features = GrowingRows(self.limit) if sparse else GrowingMatrix(np.float32, self.limit)
         self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
         self.query_ids = GrowingIds()
         self.document_ids: GrowingIds | None = GrowingIds()
@@ -134,16 +127,6 @@ class Reader:
         self.skipped: list[int] = []
         self.first_error = ""
 
-    def most_features(self, max_features: int | None) -> int:
-        """Return the limit of the number of features, where only the file determines it."""
-        if max_features is not None:
-            return check.integer("max_features", max_features, least=1)
-        return MAX_SPARSE_FEATURES if self.sparse else MAX_FEATURES
-
-    def store(self, width: int) -> "GrowingMatrix | GrowingRows":
-        """Return empty storage for the features."""
-        return GrowingRows(width) if self.sparse else GrowingMatrix(np.float32, width)
-
     def resize_to_width(self) -> None:
         """Resize the arrays with one element per column."""
         self.marks = np.zeros(self.features.width, np.int64)
@@ -151,7 +134,7 @@ class Reader:
         self.hard_cells = np.empty((self.features.width + 1024, 2), np.int64)
         self.hard_spans = np.empty_like(self.hard_cells)
 
-    def line_blocks(self, source: IO[bytes], size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    def line_blocks(self, source: BufferedIOBase, size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
         """Iterate over the text in blocks of whole lines, each to be fed before the next one is read."""
         return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
 
@@ -207,23 +190,17 @@ class Reader:
             self.query_ids.append(text, self.query_spans[:queries])
         except NotUtf8Error as broken:
             raise check.not_utf8(b"", f"{self.path}, line {self.line_of(text, broken)}") from None
+        spans = self.document_spans[:rows]
+        if (spans[:, 1] < 1).any() or (spans[:, 1] > lines.MOST_ID).any():
+            self.document_ids = None  # not every document has one
         if self.document_ids is not None:
-            spans = self.document_spans[:rows]
-            if (spans[:, 1] < 1).any() or (spans[:, 1] > lines.MOST_ID).any():
-                self.document_ids = None  # not every document has one
-            else:
-                self.keep_document_ids(text, spans)
-        state[lines.ROWS] = state[lines.QUERIES] = state[lines.HARD] = state[lines.CELLS] = 0
-
-    def keep_document_ids(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
-        """Keep ids of documents; comments that are not UTF-8 hold none."""
-        try:
-            if self.document_ids is not None:
+            try:
                 self.document_ids.append(text, spans)
-        except NotUtf8Error as broken:
-            self.document_ids = None
-            what = "document ids are left out: the comment is not UTF-8"
-            warnings.warn(f"{self.path}, line {self.line_of(text, broken)}: {what}", stacklevel=4)
+            except NotUtf8Error as broken:
+                self.document_ids = None
+                what = "document ids are left out: the comment is not UTF-8"
+                warnings.warn(f"{self.path}, line {self.line_of(text, broken)}: {what}", stacklevel=3)
+        state[lines.ROWS] = state[lines.QUERIES] = state[lines.HARD] = state[lines.CELLS] = 0
 
     def line_of(self, text: NDArray[np.uint8], broken: NotUtf8Error) -> int:
         """Return the line of an id that is not UTF-8."""
@@ -250,7 +227,7 @@ class Reader:
     def broken_line(self, text: NDArray[np.uint8]) -> None:
         """Skip the line, raise an error that names it, or read the sizes of queries beside the file."""
         wrong, line = int(self.state[lines.WRONG]), int(self.state[lines.LINE])
-        side = self.side_file()
+        side = next((path for path in side_files(self.path) if path.is_file()), None)  # where LightGBM looks for it
         if wrong == lines.NO_QUERY and not self.labels.rows and side is not None:
             self.take_sizes(side)
             return
@@ -285,10 +262,6 @@ class Reader:
             self.sizes_from, sizes = Path(sizes), read_sizes(Path(sizes))
         self.sizes = np.asarray(sizes)
 
-    def side_file(self) -> Path | None:
-        """Return the file of query sizes where LightGBM looks for it."""
-        return next((path for path in side_files(self.path) if path.is_file()), None)
-
     def dataset(self) -> RankingDataset:
         """Return the data set once everything has been read."""
         rows = self.labels.rows
@@ -301,7 +274,14 @@ class Reader:
         else:
             columns["query_ids"] = self.query_ids.finish()
             starts = self.starts.finish()[:, 0]
-            self.check_contiguous(columns["query_ids"])
+            again = check.first_repeated(columns["query_ids"])
+            if again is not None:
+                raise check.error(
+                    "the documents of a query must lie together",
+                    got=f"query {columns['query_ids'][again].item()!r} again after another query",
+                    where=f"{self.path}, line {self.lines.flat[again]}",
+                    hint="sort the lines by query id (a stable sort keeps the order of documents)",
+                )
             offsets = np.append(starts, rows)
         if self.document_ids is not None:
             columns["document_ids"] = self.document_ids.finish()
@@ -321,15 +301,3 @@ class Reader:
         if width < self.features.width:
             self.features.narrow(width)
         return self.features.finish()
-
-    def check_contiguous(self, ids: Column) -> None:
-        """Raise if the documents of a query do not lie together."""
-        unique, first = np.unique(ids, return_index=True)
-        if unique.size < ids.size:
-            again = int(np.setdiff1d(np.arange(ids.size), first)[0])
-            raise check.error(
-                "the documents of a query must lie together",
-                got=f"query {ids[again].item()!r} again after another query",
-                where=f"{self.path}, line {self.lines.flat[again]}",
-                hint="sort the lines by query id (a stable sort keeps the order of documents)",
-            )

@@ -1,8 +1,8 @@
 """LETOR text as bytes: blocks of whole lines, and the sizes of queries in a file beside it."""
 
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ _MOST_DIGITS = 18  # as many as fit into int64 whatever they are
 
 
 def line_blocks(
-    source: IO[bytes], size: int, *, longest: int, too_long: Callable[[], Exception]
+    source: BufferedIOBase, size: int, *, longest: int, too_long: Callable[[], Exception]
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
     """Read whole lines: (buffer, where the last line in it ends). The last line of the text may lack its end.
 
@@ -33,7 +33,7 @@ def line_blocks(
         if 2 * rest > space.size - 1 - SLACK:
             space = np.concatenate((space, np.empty_like(space)))
         view = space.data
-        count = source.readinto(view[rest : -1 - SLACK])  # type: ignore[attr-defined]
+        count = source.readinto(view[rest : -1 - SLACK])
         if not count:
             if rest:
                 space[rest] = _NEWLINE

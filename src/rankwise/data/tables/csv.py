@@ -17,7 +17,7 @@ from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.frames import column_names
+from rankwise.data.tables.features import column_names
 from rankwise.data.tables.polars import MISSING, ids_from_text
 
 _MARKS = (",", "\t", ";", "|")
@@ -87,7 +87,7 @@ def read_table(path: Path, *, separator: str | None = None, words: Collection[st
     """Read a CSV file with the line of each row; columns of ``words``, or all if None, stay text."""
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     first, _, _ = content.partition(b"\n")
-    between = separator or _separator(first.decode("utf-8", "replace"))
+    between = separator or max(_MARKS, key=first.decode("utf-8", "replace").count)
     table = parse(content, path, between=between, words=words)
     if not table.columns:
         raise check.error("there is nothing in the file", where=str(path), hint="write one line per document")
@@ -95,11 +95,6 @@ def read_table(path: Path, *, separator: str | None = None, words: Collection[st
         got, hint = f"{len(table.columns)} numbers", "put a line with a name for each column before the others"
         raise check.error("the first line of a CSV file must name the columns", got=got, where=str(path), hint=hint)
     return table
-
-
-def _separator(first: str) -> str:
-    """Return the separator of the columns that the first line names."""
-    return max(_MARKS, key=first.count)
 
 
 def _codes(column: pl.Series) -> pl.Series:

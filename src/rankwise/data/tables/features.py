@@ -1,19 +1,84 @@
-"""Feature columns of a table as one float32 matrix; those of categories as codes, with their lists of values."""
+"""Feature columns of a table: which they are, and one float32 matrix of them, with codes of categories."""
 
-from collections.abc import Collection, Mapping, Sequence
+import difflib
+import fnmatch
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
+from rankwise.arrays import Keywords
+from rankwise.data import columns
 from rankwise.data.categories import Values, beyond, is_numeric, translated, translation, values
 
 CategoryLists = Mapping[str, Values]
 """Column -> its categories."""
 
 _SHOWN = 8  # columns that an error lists
+_NAMED = 20  # columns among which an error lets one choose
 _COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
+
+
+def feature_columns(table: pl.LazyFrame, arguments: Keywords) -> list[str]:
+    """Return the columns that are features: those that ``arguments`` name, or all that play no other role."""
+    present = table.collect_schema().names()
+    roles = columns.roles()
+    with_role = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
+    without_role = [name for name in present if name not in with_role]
+    features = arguments.get("features")
+    return without_role if features is None else matching(column_names(features), present, without_role)
+
+
+def column_names(several: Iterable[str] | str) -> list[str]:
+    """Return names of columns as a list; a single str is one name.
+
+    >>> column_names("shop"), column_names(("shop", "colour"))
+    (['shop'], ['shop', 'colour'])
+    """
+    return [several] if isinstance(several, str) else list(several)
+
+
+def matching(features: Sequence[str], names: Sequence[str], without_role: Sequence[str]) -> list[str]:
+    """Return the columns that match names and patterns; patterns match columns ``without_role``.
+
+    >>> matching(["f_*", "!f_2", "qid"], ["qid", "f_1", "f_2", "f_3"], ["f_1", "f_2", "f_3"])
+    ['f_1', 'f_3', 'qid']
+    """
+    columns_chosen: dict[str, None] = {}
+    if features and all(_leaves_out(name, names) for name in features):
+        columns_chosen = dict.fromkeys(without_role)
+    for name in features:
+        if name in names:
+            columns_chosen[name] = None
+            continue
+        pattern = name.removeprefix("!")
+        fitting = [pattern] if pattern in names else fnmatch.filter(without_role, pattern)
+        if not fitting:
+            require_column("a feature", pattern, names)
+        if _leaves_out(name, names):
+            columns_chosen = {column: None for column in columns_chosen if column not in fitting}
+        else:
+            columns_chosen |= dict.fromkeys(fitting)
+    return list(columns_chosen)
+
+
+def _leaves_out(name: str, names: Sequence[str]) -> bool:
+    return name.startswith("!") and name not in names
+
+
+def require_column(what: str, name: str | None, names: Sequence[str]) -> None:
+    """Raise if there is no column of this name for a role or feature, ``what``."""
+    if name in names:
+        return
+    similar = difflib.get_close_matches(str(name), names, n=1)
+    shown = ", ".join(names[:_NAMED]) + (f", … ({len(names)} in all)" if len(names) > _NAMED else "")
+    hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
+    if what != "a feature":
+        argument = what.removeprefix("the ")
+        hint = f"{hint}; set {argument}=…" if similar else f"set {argument}=…, one of {shown}"
+    raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
 def category_lists(
@@ -42,8 +107,13 @@ def category_lists(
         kind = schema[name]
         if name in requested:
             categories[name] = values(requested[name], f"column {name!r}")
-            if name not in empty:
-                _check_kind(name, kind, categories[name])
+            if name not in empty and categories[name] and not _fits(kind, categories[name]):
+                what = "numbers" if is_numeric(categories[name]) else "text"
+                raise check.error(
+                    f"a column whose categories are {what} must hold {what}",
+                    got=f"{kind} in column {name!r}, whose first category is {categories[name][0]!r}",
+                    hint="cast it, so that it holds the categories themselves",
+                )
         elif name in listed:
             categories[name] = listed[name]
         elif isinstance(kind, pl.Enum):
@@ -119,18 +189,6 @@ def _fits(kind: pl.DataType, listed: Sequence[object] | None) -> bool:
     if not listed:
         return _is_number(kind) or isinstance(kind, pl.Categorical | pl.Enum)
     return _is_number(kind) if is_numeric(listed) else isinstance(kind, pl.Categorical | pl.Enum | pl.String)
-
-
-def _check_kind(name: str, kind: pl.DataType, listed: Values) -> None:
-    """Raise unless a column of text has categories of text, and one of numbers has numbers."""
-    if not listed or _fits(kind, listed):
-        return
-    what = "numbers" if is_numeric(listed) else "text"
-    raise check.error(
-        f"a column whose categories are {what} must hold {what}",
-        got=f"{kind} in column {name!r}, whose first category is {listed[0]!r}",
-        hint="cast it, so that it holds the categories themselves",
-    )
 
 
 def _codes(series: pl.Series, listed: Values) -> NDArray[np.float32]:

@@ -13,9 +13,10 @@ from rankwise.arrays import Json, Keywords
 from rankwise.data import columns, frames
 from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.columns import Roles
-from rankwise.data.compressed import TABLES, is_known
+from rankwise.data.compressed import is_known, is_parquet
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import checksum
+from rankwise.data.tables.features import feature_columns
 from rankwise.files import replacing
 
 _METADATA = "rankwise"
@@ -44,7 +45,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
     """
     threads.check_tables()
     path = Path(path)
-    if is_known(path) and TABLES.get(path.suffix.lower()) != "parquet":
+    if is_known(path) and not is_parquet(path):
         hint = "end its name in .parquet, or write LETOR text with rw.write_letor"
         raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
@@ -127,7 +128,7 @@ def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tup
     features = {*description["features"]} - {arguments.get(role) for role in columns.roles()}
     if arguments.get("features"):
         with reading(paths):
-            features &= {*frames.feature_columns(scan(paths), roles)}
+            features &= {*feature_columns(scan(paths), roles)}
     about_features: Keywords = {
         "categorical": [name for name in description["categorical"] if name in features],
         "categories": {name: listed for name, listed in categories.items() if name in features},

@@ -369,4 +369,4 @@ def _shape(net: "torch.nn.Module") -> dict[str, tuple[int, ...]]:
 
 def _check_installed() -> None:
     for module in ("torch", "safetensors"):
-        check.extra(module, "torch")  # noqa: S610
+        check.optional(module, "torch")

@@ -15,14 +15,14 @@ def packed(tensors: Weights) -> bytes:
     >>> unpacked(packed({"a": torch.ones(2)}))
     {'a': tensor([1., 1.])}
     """
-    library = check.extra("safetensors.torch", "torch")  # noqa: S610
+    library = check.optional("safetensors.torch", "torch")
     content: bytes = library.save({name: one.detach().cpu().contiguous() for name, one in tensors.items()})
     return content
 
 
 def unpacked(content: bytes) -> Weights:
     """Read the content of a ``.safetensors`` file."""
-    library = check.extra("safetensors.torch", "torch")  # noqa: S610
+    library = check.optional("safetensors.torch", "torch")
     from safetensors import SafetensorError
 
     try:

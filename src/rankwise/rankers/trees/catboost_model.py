@@ -95,7 +95,7 @@ class CatBoostForest:
 
 def catboost() -> ModuleType:
     """Give the library, or say which extra brings it."""
-    return check.extra("catboost", "catboost")  # noqa: S610 (not a query of Django)
+    return check.optional("catboost", "catboost")
 
 
 def forest(content: bytes) -> CatBoostForest:

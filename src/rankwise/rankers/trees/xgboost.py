@@ -314,7 +314,7 @@ class XGBoostRanker(TreeRanker):
 
 
 def _xgboost() -> ModuleType:
-    return check.extra("xgboost", "xgboost")  # noqa: S610 (not a query of Django)
+    return check.optional("xgboost", "xgboost")
 
 
 def _one_thread() -> None:

@@ -82,7 +82,7 @@ class CatalogueLearner:
 
     def files(self, best: Vectors) -> dict[str, bytes]:
         """Give the best vectors, and apart from them the last, with what Adam remembers."""
-        library = check.extra("safetensors.numpy", "torch")  # noqa: S610
+        library = check.optional("safetensors.numpy", "torch")
         parts = {"vectors": self.vectors, "means": self._means, "squares": self._squares}
         last = {f"{part}/{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
         last["steps"] = np.array([self._steps])
@@ -90,7 +90,7 @@ class CatalogueLearner:
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Vectors:
         """Resume from the last vectors of a checkpoint."""
-        last = check.extra("safetensors.numpy", "torch").load(files[TRAINING])  # noqa: S610
+        last = check.optional("safetensors.numpy", "torch").load(files[TRAINING])
         for part, arrays in (("vectors", self.vectors), ("means", self._means), ("squares", self._squares)):
             for name in arrays:
                 if last[f"{part}/{name}"].shape != arrays[name].shape:

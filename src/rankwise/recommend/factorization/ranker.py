@@ -263,8 +263,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         older: "FactorizationRanker | None",
         others: Sequence[RankingDataset],
     ) -> "NetLearner":
-        check.extra("torch", "torch")  # noqa: S610
-        check.extra("safetensors", "torch")  # noqa: S610
+        check.optional("torch", "torch")
+        check.optional("safetensors", "torch")
         from rankwise.device import to_device
         from rankwise.rankers.nets.learner import NetLearner, one_thread
         from rankwise.recommend.factorization.net import FactorNet, factor_arrays, factor_weights
@@ -321,7 +321,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         older: "FactorizationRanker | None",
         others: Sequence[RankingDataset],
     ) -> CatalogueLearner:
-        check.extra("safetensors", "torch")  # noqa: S610
+        check.optional("safetensors", "torch")
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
         for what, value, possible in (
             ("optimizer", self.optimizer, ("adam",)),

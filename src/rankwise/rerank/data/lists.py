@@ -14,7 +14,7 @@ from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of
 from rankwise.data import leakage
 from rankwise.data.columns import Changes, NamedColumns
 from rankwise.data.dataset import RankingDataset
-from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
+from rankwise.rerank.data.rows import NUMBERS, TextRoles, gather
 
 _TEXTS = {"queries": "query_texts", "documents": "document_texts"}
 
@@ -95,7 +95,11 @@ class Lists(RankingDataset):
         >>> Lists.from_lists(["red shoe", "hat"], [["a red shoe", "a shoe"], ["a hat"]], [[2, 1], [1]]).labels
         array([2., 1., 1.])
         """
-        nested = [_not_a_text("documents", texts) for texts in documents]
+        nested = list(documents)
+        text = next((texts for texts in nested if isinstance(texts, str)), None)
+        if text is not None:
+            hint = "pass [[…], […]]; documents of all queries in one list go to Lists(queries, documents, …, offsets)"
+            raise check.error("documents must be one list for each query", got=f"the text {text[:40]!r}", hint=hint)
         offsets = offsets_of([len(texts) for texts in nested])
         flat: Keywords = {"query_ids": query_ids, "weights": weights}
         flat |= {name: _flat(name, values, offsets) for name, values in columns.items()}
@@ -103,7 +107,7 @@ class Lists(RankingDataset):
         return cls(queries, itertools.chain.from_iterable(nested), grades, offsets, **flat)
 
     @classmethod
-    def from_dataset(cls, dataset: Iterable[Mapping[str, Any]], **columns: Unpack[TextColumns]) -> Self:
+    def from_dataset(cls, dataset: Iterable[Mapping[str, Any]], **columns: Any) -> Self:
         """Build from a Hugging Face ``Dataset``, or other rows by column, which are named as in `rankwise.rerank.read`.
 
         >>> rows = [{"question": "hat", "docs": ["a hat", "a shoe"], "labels": [1, 0]}]
@@ -177,7 +181,7 @@ class Lists(RankingDataset):
         The columns are ``query``, ``documents``, then ``teacher_scores``, ``document_weights``, ``propensities`` and
         ``weight`` where there are such, and last ``labels``; needs the package ``datasets``.
         """
-        datasets = check.extra("datasets", "rerank")  # noqa: S610 (not the extra of Django)
+        datasets = check.optional("datasets", "rerank")
         columns: Keywords = {"query": list(self.queries), "documents": self.nested(self.documents)}
         columns |= {name: self.nested(values) for name, values in self.columns.items()}
         if self.weights is not None:
@@ -186,18 +190,19 @@ class Lists(RankingDataset):
 
     def compare_with(self, seen: "Lists", part: str) -> None:
         """Warn of queries that this ``part`` of the data shares with training data, by id or by text."""
-        leakage.warn_shared([seen._queries()], self._queries(), part, "text")
-
-    def _queries(self) -> leakage.Queries:
-        """Return the queries by id and by text; a text of several queries identifies none of them."""
-        digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in self.queries]
-        texts = np.frombuffer(b"".join(digests), np.uint64)
-        _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
-        alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
-        return leakage.Queries(leakage.unless_numbers(self.query_ids), alone)
+        leakage.warn_shared([_queries(seen)], _queries(self), part, "text")
 
     def __repr__(self) -> str:
         return super().__repr__().replace("RankingDataset", type(self).__name__).replace(", 0 features", "")
+
+
+def _queries(lists: Lists) -> leakage.Queries:
+    """Return the queries by id and by text; a text of several queries identifies none of them."""
+    digests = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in lists.queries]
+    texts = np.frombuffer(b"".join(digests), np.uint64)
+    _, place, counts = np.unique(texts, return_inverse=True, return_counts=True)
+    alone = np.where(counts[place] == 1, texts, 0).astype(np.uint64)
+    return leakage.Queries(leakage.unless_numbers(lists.query_ids), alone)
 
 
 def with_texts(data: object) -> Lists | None:
@@ -214,13 +219,6 @@ def _texts(values: Iterable[str]) -> Column:
     column: Column = np.empty(len(texts), object)
     column[:] = texts
     return column
-
-
-def _not_a_text(what: str, values: Sequence[str]) -> Sequence[str]:
-    if isinstance(values, str):
-        hint = "pass [[…], […]]; documents of all queries in one list go to Lists(queries, documents, labels, offsets)"
-        raise check.error(f"{what} must be one list for each query", got=f"the text {values[:40]!r}", hint=hint)
-    return values
 
 
 def _flat(name: str, values: Iterable[Sequence[Any]], offsets: Offsets) -> list[Any]:

@@ -3,7 +3,7 @@
 import itertools
 import json
 from pathlib import Path
-from typing import IO, Unpack
+from typing import IO, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from rankwise.arrays import Keywords
 from rankwise.data import compressed
 from rankwise.data.compressed import TABLES, ending
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.data.rows import NUMBERS, TextColumns, TextRoles, gather
+from rankwise.rerank.data.rows import NUMBERS, TextRoles, gather
 from rankwise.rerank.data.texts import read_objects
 
 _FORMATS = ("jsonl", "csv", "parquet")
@@ -24,7 +24,7 @@ def read(
     *,
     format: str | None = None,  # noqa: A002 (as users call it)
     separator: str | None = None,
-    **columns: Unpack[TextColumns],
+    **columns: Any,
 ) -> Lists:
     r"""Read lists of texts: JSON lines, CSV, or Parquet, a file or a folder of them.
 
@@ -55,7 +55,10 @@ def read(
     kind = _format(Path(path)) if format is None else check.choice("format of lists of texts", format, _FORMATS)
     if separator is not None and kind != "csv":
         raise check.error("separator belongs to CSV", got=f"{path}, which is read as {kind}", hint="leave it out")
-    return {"jsonl": _read_jsonl, "csv": _read_csv, "parquet": _read_parquet}[kind](path, separator, columns)
+    if kind == "parquet":
+        return _read_parquet(path, columns)
+    with check.naming(compressed.shown(path)):
+        return _read_csv(path, separator, columns) if kind == "csv" else _read_jsonl(path, columns)
 
 
 def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
@@ -136,29 +139,25 @@ def _format(path: Path) -> str:
     raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
 
 
-def _read_jsonl(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
-    rows = read_objects(path)
+def _read_jsonl(path: str | Path, columns: Keywords) -> Lists:
+    rows, place = read_objects(path), compressed.shown(path)
     first = next(rows, None)
     if first is None:
-        raise check.error("there is nothing in the file", where=compressed.shown(path), hint="write one list per line")
-    with check.naming(compressed.shown(path)):
-        roles = TextRoles(list(first[1]), **columns)
-        return gather(
-            Lists, itertools.chain([first], rows), roles, lambda line: f"line {line} of {compressed.shown(path)}"
-        )
+        raise check.error("there is nothing in the file", where=place, hint="write one list per line")
+    roles = TextRoles(list(first[1]), **columns)
+    return gather(Lists, itertools.chain([first], rows), roles, lambda line: f"line {line} of {place}")
 
 
-def _read_csv(path: str | Path, separator: str | None, columns: TextColumns) -> Lists:
+def _read_csv(path: str | Path, separator: str | None, columns: Keywords) -> Lists:
     from rankwise.data.tables.csv import read_table  # brings polars, which takes long to load
 
     table = read_table(Path(path), separator=separator, words=None)
-    with check.naming(compressed.shown(path)):
-        roles = TextRoles(table.columns, **columns)
-        rows = enumerate(table.frame.select(roles.used).iter_rows(named=True))
-        return gather(Lists, rows, roles, lambda row: f"{table.place(row)} of {compressed.shown(path)}")
+    roles = TextRoles(table.columns, **columns)
+    rows = enumerate(table.frame.select(roles.used).iter_rows(named=True))
+    return gather(Lists, rows, roles, lambda row: f"{table.place(row)} of {compressed.shown(path)}")
 
 
-def _read_parquet(path: str | Path, _: str | None, columns: TextColumns) -> Lists:
+def _read_parquet(path: str | Path, columns: Keywords) -> Lists:
     from rankwise.data.tables import parquet  # brings polars, which takes long to load
 
     paths = parquet.parquet_files(path)

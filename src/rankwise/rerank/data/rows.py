@@ -1,10 +1,9 @@
 """Lists of texts from rows, whatever these were read from: a row holds a whole list, or one document of it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords, offsets_of
@@ -32,24 +31,7 @@ _USUAL = {
     if column.in_text_rows
 }
 """Usual names of the column of each role."""
-_PER_DOCUMENT = [column.in_text_rows[0] for column in COLUMNS if column.in_text_rows and column.per == "document"]
-
-
-class TextColumns(TypedDict, total=False):
-    """Names of the columns of rows with texts; see :func:`rankwise.rerank.read`."""
-
-    query: str | None
-    document: str | None
-    label: str | None
-    query_id: str | None
-    document_id: str | None
-    teacher_score: str | None
-    document_weight: str | None
-    propensity: str | None
-    weight: str | None
-    positive: Names
-    negative: Names
-    to_score: bool
+_PER_DOCUMENT = ("document", *NUMBERS, "document_id")
 
 
 class TextRoles:
@@ -109,18 +91,6 @@ Row = Mapping[str, object]
 Id = int | str
 
 
-class _List:
-    """One list while it is built."""
-
-    def __init__(self, query: str, row: int) -> None:
-        self.query, self.row = query, row
-        self.documents: list[str] = []
-        self.rows: list[int] = []
-        self.ids: dict[Id, None] = {}
-        self.numbers: dict[str, list[float]] = {}
-        self.weight = 1.0
-
-
 def gather(
     cls: type[ListsType], rows: Iterable[tuple[int, Row]], roles: TextRoles, place: Callable[[int], str]
 ) -> ListsType:
@@ -129,8 +99,12 @@ def gather(
     Rows with one document each are joined by the id of the query, or by its text where there are no ids; they need not
     be adjacent.
     """
-    lists: list[_List] = []
-    by_query: dict[Id, _List] = {}
+    heads: list[tuple[str, float, int]] = []  # text, weight and row of each query
+    by_query: dict[Id, int] = {}
+    documents: dict[str, list[Any]] = {role: [] for role in _PER_DOCUMENT}
+    owners: list[int] = []  # the list of each document
+    document_rows: list[int] = []
+    ids: set[tuple[int, Id]] = set()
     nested: bool | None = None
     for number, row in rows:
         where = place(number)
@@ -146,80 +120,51 @@ def gather(
         else:
             nested, values = True, values | _judged(row, roles, where)
         query = _text("query", values["query"], where)
-        key = _id("query", values["query_id"], where) if "query_id" in values else None
+        key = _id("query_id", values["query_id"], where) if "query_id" in values else None
         group = (query if key is None else key) if not nested or key is not None else number
-        entry = by_query.get(group)
-        if entry is None:
-            entry = by_query[group] = _List(query, number)
-            lists.append(entry)
+        weight = _number("weight", values["weight"], where) if "weight" in values else 1.0
+        if not 0.0 <= weight < np.inf:
+            raise check.error("weights must be finite and not negative", got=f"{weight:g}", where=where)
+        owner = by_query.setdefault(group, len(heads))
+        if owner == len(heads):
+            heads.append((query, weight, number))
         elif nested:
             hint = "join the lists of a query, or give the second one another id"
             raise check.error("query ids must all be different", got=f"{key!r} again", where=where, hint=hint)
-        elif entry.query != query:
-            what = "a query has the same text in all rows"
-            got = f"{query[:_LETTERS]!r}, and {entry.query[:_LETTERS]!r} at {place(entry.row)}"
-            raise check.error(what, got=got, where=where)
-        _add(entry, values, number, where, place)
-    if not lists:
-        raise check.error("there are no rows", hint="give at least one query with its documents")
-    return _built(cls, lists, list(by_query), roles, place)
-
-
-def _add(entry: _List, values: Json, number: int, where: str, place: Callable[[int], str]) -> None:
-    """Append the documents of a row to a list."""
-    documents = list(values["document"])
-    if not documents:
-        raise check.error("every query needs at least one document", where=where, hint="leave such queries out")
-    entry.documents += [_text("document", value, where) for value in documents]
-    entry.rows += [number] * len(documents)
-    for role, name in NUMBERS.items():
-        if role in values:
-            entries = _entries(role, values[role], len(documents), where)
-            entry.numbers.setdefault(name, []).extend(_number(role, value, where) for value in entries)
-    if "document_id" in values:
-        for value in _entries("document_id", values["document_id"], len(documents), where):
-            key = _id("document", value, where)
-            if key in entry.ids:
+        for name, value, earlier in zip(("text", "weight"), (query, weight), heads[owner], strict=False):
+            if value != earlier:
+                one, other = (_short(fact) if isinstance(fact, str) else f"{fact:g}" for fact in (value, earlier))
+                got = f"{one}, and {other} at {place(heads[owner][2])}"
+                raise check.error(f"a query has the same {name} in all rows", got=got, where=where)
+        count = len(values["document"])
+        if not count:
+            raise check.error("every query needs at least one document", where=where, hint="leave such queries out")
+        owners += [owner] * count
+        document_rows += [number] * count
+        for role in _PER_DOCUMENT:
+            if role in values:
+                entries = _entries(role, values[role], count, where)
+                documents[role] += [_CONVERTED.get(role, _number)(role, value, where) for value in entries]
+        for identifier in documents["document_id"][-count:]:
+            if (owner, identifier) in ids:
                 what = "a document may stand only once under a query"
-                raise check.error(what, got=f"{key!r} again", where=where, hint="leave one of the two out")
-            entry.ids[key] = None
-    if "weight" in values:
-        weight = _number("weight", values["weight"], where)
-        if entry.rows[0] != number and weight != entry.weight:
-            what = "a query has the same weight in all rows"
-            raise check.error(what, got=f"{weight:g}, and {entry.weight:g} at {place(entry.row)}", where=where)
-        if not 0.0 <= weight < np.inf:
-            raise check.error("weights must be finite and not negative", got=f"{weight:g}", where=where)
-        entry.weight = weight
-
-
-def _built(
-    cls: type[ListsType], lists: list[_List], keys: list[Id], roles: TextRoles, place: Callable[[int], str]
-) -> ListsType:
-    offsets = offsets_of([len(entry.documents) for entry in lists])
-    columns: Keywords = {
-        name: [value for entry in lists for value in entry.numbers[name]]
-        for name in NUMBERS.values()
-        if name in lists[0].numbers
-    }
-    labels = columns.pop("labels", None)
-    if "document_id" in roles.named:
-        columns["document_ids"] = _of_one_type("document ids", [key for entry in lists for key in entry.ids])
+                raise check.error(what, got=f"{identifier!r} again", where=where, hint="leave one of the two out")
+            ids.add((owner, identifier))
+    if not heads:
+        raise check.error("there are no rows", hint="give at least one query with its documents")
+    order = np.argsort(owners, kind="stable")
+    flat = {role: [values[row] for row in order.tolist()] for role, values in documents.items() if values}
+    columns: Keywords = {name: flat[role] for role, name in NUMBERS.items() if role in flat}
+    if "document_id" in flat:
+        columns["document_ids"] = _of_one_type("document ids", flat["document_id"])
     if "query_id" in roles.named:
-        columns["query_ids"] = _of_one_type("query ids", keys)
+        columns["query_ids"] = _of_one_type("query ids", list(by_query))
     if "weight" in roles.named:
-        columns["weights"] = [entry.weight for entry in lists]
-    numbers = [number for entry in lists for number in entry.rows]
-    columns["rows"] = _rows(numbers)
-    documents = (text for entry in lists for text in entry.documents)
-    with check.placing(lambda row: place(numbers[row])):
-        return cls((entry.query for entry in lists), documents, labels, offsets, **columns)
-
-
-def _rows(numbers: list[int]) -> NDArray[np.int64] | None:
-    """Return the place of each document in the order of the rows; None where that is the order of the lists."""
-    order = np.argsort(numbers, kind="stable")
-    return None if (np.diff(order) == 1).all() else np.argsort(order)
+        columns["weights"] = [weight for _, weight, _ in heads]
+    columns["rows"] = None if (np.diff(order) == 1).all() else order
+    with check.placing(lambda row: place(document_rows[order[row]])):
+        texts = [query for query, _, _ in heads]
+        return cls(texts, flat["document"], offsets=offsets_of(np.bincount(owners)), **columns)
 
 
 def _judged(row: Row, roles: TextRoles, where: str) -> Json:
@@ -248,10 +193,12 @@ def _text(what: str, value: object, where: str) -> str:
     return text
 
 
-def _id(what: str, value: object, where: str) -> Id:
+def _id(role: str, value: object, where: str) -> Id:
     if isinstance(value, str | int | np.integer) and not isinstance(value, bool):
         return value if isinstance(value, str) else int(value)
-    raise check.error(f"the id of a {what} must be an integer or text", got=_short(value), where=where)
+    raise check.error(
+        f"the id of a {role.removesuffix('_id')} must be an integer or text", got=_short(value), where=where
+    )
 
 
 def _of_one_type(what: str, ids: list[Id]) -> list[Id]:
@@ -275,6 +222,9 @@ def _number(role: str, value: object, where: str) -> float:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise check.error(f"a {role} must be a number", got=_short(value), where=where) from None
+
+
+_CONVERTED: dict[str, Callable[[str, object, str], object]] = {"document": _text, "document_id": _id}
 
 
 def _short(value: object) -> str:

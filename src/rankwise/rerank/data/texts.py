@@ -41,7 +41,10 @@ def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[s
     """
     if isinstance(source, Mapping):
         check.different_as_text("ids of texts", list(source))
-        return {str(key): _checked(key, value) for key, value in source.items()}
+        for key, value in source.items():
+            if text_of(value) is None:
+                raise check.error("a text must be a str", got=repr(value)[:_SHOWN], where=f"id {key!r}")
+        return {str(key): str(text_of(value)) for key, value in source.items()}
     texts: dict[str, str] = {}
     for number, key, value in _records(source):
         if ids is not None and key not in ids:
@@ -109,10 +112,3 @@ def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
             hint = "a file of texts holds lines 'id<TAB>text', or JSON objects"
             raise check.error("there is no tab in the line", got=repr(name[:_SHOWN]), where=where, hint=hint)
         yield number, name, text.replace("\t", " ")
-
-
-def _checked(key: object, value: object) -> str:
-    text = text_of(value)
-    if text is None:
-        raise check.error("a text must be a str", got=repr(value)[:_SHOWN], where=f"id {key!r}")
-    return text

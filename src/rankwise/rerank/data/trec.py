@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,19 +20,6 @@ from rankwise.stream import Stream
 
 _SUFFIXES = ("", ".gz", ".zst")
 _COLUMNS = ("query-id", "corpus-id", "score")
-
-
-class CandidateOptions(TypedDict, total=False):
-    """Options that decide the documents of the lists; see :func:`read_trec`."""
-
-    run: Run | None
-    negatives: int | None
-    depth: int | None
-    skip: int
-    add_judged: bool
-    teacher: Run | None
-    seed: int
-    errors: str
 
 
 def read_trec(
@@ -106,7 +93,7 @@ def read_trec(
     return Lists.of((query_texts[query] for query in heads["query"]), documents, data, origin=origin)
 
 
-def read_beir(folder: str | Path, split: str = "test", **options: Unpack[CandidateOptions]) -> Lists:
+def read_beir(folder: str | Path, split: str = "test", **options: Any) -> Lists:
     """Build lists of texts from a BEIR folder: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``.
 
     ``options`` are the arguments of :func:`read_trec`: ``run``, ``negatives``, ``depth``, ``teacher`` …. Where only
