@@ -77,7 +77,7 @@ from .objectives.softmax.objectives import XENDCG as XENDCG
 from .objectives.softmax.objectives import ListNet as ListNet
 from .objectives.softmax.objectives import SoftmaxCE as SoftmaxCE
 from .objectives.table import objective as objective
-from .objectives.torch_loss import torch_loss as torch_loss
+from .objectives.table import torch_loss as torch_loss
 from .objectives.wrappers.bounded import bounded as bounded
 from .objectives.wrappers.clickwise import clickwise as clickwise
 from .objectives.wrappers.fair import fair as fair

@@ -12,16 +12,12 @@ if TYPE_CHECKING:
     from rankwise.objectives.torch import PreparedLoss
 
 
-def query_losses(scores: Tensor, sizes: Tensor, prepared: "PreparedLoss", stream: Stream | None) -> Tensor:
-    """Return the loss of each query; ``sizes`` are the numbers of their documents."""
-    losses: Tensor = _QueryLosses.run(scores, sizes, prepared, stream)[0]
+def loss(
+    scores: Tensor, prepared: "PreparedLoss", stream: Stream | None, factor: float = 1.0, sizes: Tensor | None = None
+) -> Tensor:
+    """Return ``factor`` times the sum of the losses of all queries; with ``sizes`` of queries, the loss of each."""
+    losses: Tensor = _Loss.run(scores, prepared, stream, factor, sizes)[0]
     return losses
-
-
-def total_loss(scores: Tensor, prepared: "PreparedLoss", stream: Stream | None, factor: float) -> Tensor:
-    """Return the sum of the losses of all queries, times a factor."""
-    total: Tensor = _TotalLoss.run(scores, prepared, stream, factor)[0]
-    return total
 
 
 class _Function(torch.autograd.Function):
@@ -35,51 +31,29 @@ class _Function(torch.autograd.Function):
         return super(torch.autograd.Function, cls).apply(*arguments)  # type: ignore[misc]
 
 
-class _QueryLosses(_Function):
-    """The loss of each query; its gradient is computed with it, for the backward pass."""
+class _Loss(_Function):
+    """The loss of each query, or of all; its gradient is computed with it, for the backward pass."""
 
     @staticmethod
     def forward(
-        scores: Tensor, _sizes: Tensor, prepared: "PreparedLoss", stream: Stream | None
+        scores: Tensor, prepared: "PreparedLoss", stream: Stream | None, factor: float, sizes: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        return prepared.differentiate(scores, stream)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-        scores, sizes = inputs[:2]
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(scores, output[1], sizes)
-
-    @staticmethod
-    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
-        if factors is None:
-            return None, None, None, None
-        scores, gradient, sizes = ctx.saved_tensors
-        spread = factors.repeat_interleave(sizes, output_size=gradient.numel())
-        return _Gradient.of(spread, scores, gradient), None, None, None
-
-
-class _TotalLoss(_Function):
-    """The sum of the losses of all queries times a factor."""
-
-    @staticmethod
-    def forward(
-        scores: Tensor, prepared: "PreparedLoss", stream: Stream | None, factor: float
-    ) -> tuple[Tensor, Tensor]:
-        return prepared.total(scores, stream, factor)
+        return prepared.total(scores, stream, factor) if sizes is None else prepared.differentiate(scores, stream)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(inputs[0], output[1])
+        ctx.save_for_backward(inputs[0], output[1], inputs[4])
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None]:
-        if factor is None:
-            return None, None, None, None
-        return _Gradient.of(factor, *ctx.saved_tensors), None, None, None
+    def backward(ctx: Any, factors: Tensor | None, _: None) -> tuple[Tensor | None, None, None, None, None]:
+        if factors is None:
+            return None, None, None, None, None
+        scores, gradient, sizes = ctx.saved_tensors
+        if sizes is not None:
+            factors = factors.repeat_interleave(sizes, output_size=gradient.numel())
+        return _Gradient.of(factors, scores, gradient), None, None, None, None
 
 
 class _Gradient(_Function):

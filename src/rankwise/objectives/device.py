@@ -7,7 +7,7 @@ as they are not finite, make the values NaN.
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from rankwise.metrics.gains import Gain, Ideal
 from rankwise.metrics.triton import gains_and_ideal
 from rankwise.objectives import device_kernels as kernels
 from rankwise.objectives.curvature import TREATMENTS
-from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random
+from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random, Selection
 from rankwise.objectives.noise import NOISES, noise_streams
 from rankwise.objectives.wrappers.bounds import BoundMaps
 from rankwise.stream import Stream
@@ -243,12 +243,12 @@ class DeviceLists(Ragged, Lists):
 
     # Selections and devices.
 
-    def select(self, queries: NDArray[np.int64]) -> Any:
+    def select(self, queries: NDArray[np.int64]) -> Selection:
         """Return some of the queries, by number; one may occur several times."""
         ragged, numbers, rows = self.rows(queries)
         lists = DeviceLists(ragged.offsets, ragged.n_docs, ragged.host, self.dtype)
         lists.errors = None if self.errors is None else self.errors[numbers]
-        return DeviceSelection(lists, queries, rows, numbers)
+        return Selection(lists, queries, rows, numbers)
 
     def to(self, device: Any, dtype: Any) -> Self:
         """Return the same lists on another device, or in another precision."""
@@ -258,27 +258,6 @@ class DeviceLists(Ragged, Lists):
             lists = DeviceLists.at(self.host, self.n_docs, device, dtype)
         lists.errors = lists.column(self.errors)
         return cast("Self", lists)
-
-
-class DeviceSelection(NamedTuple):
-    """Some of the queries of lists."""
-
-    lists: DeviceLists
-    """Their documents, numbered anew."""
-    queries: NDArray[np.int64]
-    """Their numbers, on the host."""
-    rows: Tensor
-    """The rows of their documents."""
-    numbers: Tensor
-    """Their numbers, on the device."""
-
-    def per_document(self, column: Any) -> Any:
-        """Return their documents' part of a column; one that is empty stays so."""
-        return column[self.rows] if len(column) else column
-
-    def per_query(self, column: Any) -> Any:
-        """Return their part of a column of queries."""
-        return column[self.numbers]
 
 
 def fill_noisy(

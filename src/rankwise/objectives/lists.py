@@ -248,7 +248,7 @@ class Lists:
     def select(self, queries: NDArray[np.int64]) -> "Selection":
         """Return some of the queries, by number; one may occur several times."""
         rows, offsets = rows_of(queries, self.offsets)
-        return Selection(Lists(read_only(offsets)), queries, rows)
+        return Selection(Lists(read_only(offsets)), queries, rows, queries)
 
     def to(self, device: Any, dtype: Any) -> Self:
         """Return the same lists on a device, with derivatives in a precision."""
@@ -269,17 +269,19 @@ class Selection(NamedTuple):
     lists: Lists
     """Their documents, numbered anew."""
     queries: NDArray[np.int64]
-    """Their numbers."""
-    rows: Any
+    """Their numbers, on the host."""
+    rows: Values
     """The rows of their documents: a slice or an array."""
+    numbers: Values
+    """Their numbers, where the lists are."""
 
     def per_document(self, column: Values) -> Values:
         """Return their documents' part of a column; one that is empty stays so."""
-        return read_only(column[self.rows]) if len(column) else column
+        return self.lists.as_argument(column[self.rows]) if len(column) else column
 
     def per_query(self, column: Values) -> Values:
         """Return their part of a column of queries."""
-        return read_only(column[self.queries])
+        return self.lists.as_argument(column[self.numbers])
 
 
 @kernel

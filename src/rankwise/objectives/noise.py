@@ -18,8 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
 from rankwise.compiling import FUSED, kernel
+from rankwise.metrics.order import longest_of
 from rankwise.objectives.fastmath import log
-from rankwise.objectives.plackett_luce import draws as plackett_luce
+from rankwise.objectives.plackett_luce.draws import (
+    PLACE,
+    draw,
+    draw_streams,
+    samples_at_once,
+    tabulate,
+    working_memory,
+)
 from rankwise.stream import Stream, fill_uniforms, uniform_pair
 from rankwise.threads import over_queries
 
@@ -99,19 +107,20 @@ def sample_rankings(
     check.integer("samples", samples, least=1)
     check_noise(scale, noise)
     _check_stream(stream)
+    sizes = np.diff(checked)
+    ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
+    rank_offsets = offsets_of(ranks)
+    drawn = np.empty((samples, int(rank_offsets[-1])), np.int64)
     if noise == "gumbel" and scale > 0.0:
         with np.errstate(over="ignore"):
             shares = values / scale
         if np.isfinite(shares).all():
-            return plackett_luce.sample(shares, checked, stream, samples, cutoff)
-    sizes = np.diff(checked)
-    ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
-    queries, starts, rank_offsets = (
-        np.repeat(np.arange(sizes.size), sizes),
-        np.repeat(checked[:-1], sizes),
-        offsets_of(ranks),
-    )
-    drawn, noisy = np.empty((samples, int(rank_offsets[-1])), np.int64), np.empty(values.size)
+            keys = read_only(np.array([child.key for child in draw_streams(stream)], np.uint64))
+            settings = (keys, read_only(stream.queries(sizes.size)), read_only(shares), rank_offsets, drawn)
+            over_queries(_draw_rankings, read_only(checked), *settings, work=20.0 * (sizes + samples * ranks))
+            return drawn
+    queries, starts = np.repeat(np.arange(sizes.size), sizes), np.repeat(checked[:-1], sizes)
+    noisy = np.empty(values.size)
     shown = np.arange(values.size) - starts < np.repeat(ranks, sizes)
     for sample, row in enumerate(drawn):
         perturb(values, checked, stream, sample, noisy, scale=scale, temperature=1.0, noise=noise)
@@ -169,6 +178,22 @@ def perturb_list(key, query, noise, scale, sharpness, scores, noisy):  # type: i
         for i in range(scores.size):
             u, v = uniform_pair(key, query, i, 0)
             noisy[i] = (scores[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)) * sharpness
+
+
+@kernel
+def _draw_rankings(first, last, offsets, key, queries, scores, rank_offsets, drawn):  # type: ignore[no-untyped-def]
+    n = drawn.shape[0]
+    floats, integers, batch, at = working_memory(longest_of(first, last, offsets))
+    for q in range(first, last):
+        values = scores[offsets[q] : offsets[q + 1]]
+        head = rank_offsets[q + 1] - rank_offsets[q]
+        steep = tabulate(values, values, head, floats, integers)
+        for i in range(0, n, samples_at_once(head)):
+            count = min(samples_at_once(head), n - i)
+            draw(steep, key, queries[q], i, count, n, 0, values.size, head, floats, integers, batch, at)
+            for a in range(count):
+                for k in range(head):
+                    drawn[i + a, rank_offsets[q] + k] = integers[PLACE, at[a * head + k]]
 
 
 @kernel

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Column, offsets_of, read_only
-from rankwise.objectives.autograd import query_losses, total_loss
+from rankwise.objectives import autograd
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, Prepared, checked_lists, has_kernels
 from rankwise.objectives.table import ObjectiveLike
@@ -109,7 +109,7 @@ class TorchLoss(torch.nn.Module):
             )
         if isinstance(labels, Tensor) and self.objective.prepares_on_device and has_kernels(labels.device.type):
             dtype = torch.float64 if scores is None else _precision(scores)
-            with _on(labels):
+            with torch.cuda.device_of(labels):
                 checked = checked_lists(labels.detach().to(dtype), offsets)
                 return PreparedLoss(self, self.objective.prepare(*checked, **columns))  # type: ignore[arg-type]
         arrays = {name: _array(column) for name, column in columns.items()}
@@ -189,9 +189,8 @@ class PreparedLoss:
             stream = self.loss.next_stream()
         if weights is None and self.loss.reduction != "none":
             factor = 1.0 / max(lists.n_queries, 1) if self.loss.reduction == "mean" else 1.0
-            return total_loss(scores, self, stream, factor)
-        sizes = _tensor(lists.sizes).to(scores.device)
-        value = query_losses(scores, sizes, self, stream)
+            return autograd.loss(scores, self, stream, factor)
+        value = autograd.loss(scores, self, stream, sizes=_tensor(lists.sizes).to(scores.device))
         return value if weights is None else _weighted(value, weights, self.loss.reduction, lists.n_docs)
 
     def take(self, queries: ArrayLike) -> "PreparedLoss":
@@ -213,7 +212,7 @@ class PreparedLoss:
 
     def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
         try:
-            with _on(scores):
+            with torch.cuda.device_of(scores):
                 return self.prepared().to(device, dtype)
         except NoDeviceKernelError:
             return None
@@ -230,7 +229,7 @@ class PreparedLoss:
             if moved is not None and gradient.any():
                 moved.fill_(1)
             return self._back(np.array(value.sum() * factor), scores), self._back(gradient, scores)
-        with _on(scores):
+        with torch.cuda.device_of(scores):
             lists: Any = prepared.lists
             usable, flags = lists.checked_scores(scores.detach())
             out = prepared.empty(hessian=False)
@@ -243,7 +242,7 @@ class PreparedLoss:
         if prepared is None:
             value, gradient = self._on_cpu(scores, stream)
             return self._back(value, scores), self._back(gradient, scores)
-        with _on(scores):
+        with torch.cuda.device_of(scores):
             value, gradient, _, _ = prepared(scores.detach(), stream, hessian=False)
         return value, gradient
 
@@ -280,24 +279,8 @@ class LossPart(PreparedLoss):
 
     def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
         full = self._full.on(scores)
-        with _on(scores):
+        with torch.cuda.device_of(scores):
             return None if full is None else full.take(self._queries)
-
-
-class _on:  # noqa: N801 (a context, as torch.cuda.device)
-    """A context in which the device of a tensor is the current one, where Triton launches."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        other = tensor.is_cuda and tensor.device.index != torch.cuda.current_device()
-        self._device = torch.cuda.device(tensor.device) if other else None
-
-    def __enter__(self) -> None:
-        if self._device is not None:
-            self._device.__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *error: object) -> None:
-        if self._device is not None:
-            self._device.__exit__(*error)
 
 
 def _warn_of_copies(objective: Objective, device: str) -> None:

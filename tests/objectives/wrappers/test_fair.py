@@ -11,7 +11,6 @@ import rankwise as rw
 from rankwise import threads
 from rankwise.metrics.exposure import group_shares
 from rankwise.metrics.gains import discounts
-from rankwise.objectives.plackett_luce.draws import sample
 from tests.objectives import test_objectives as contract
 
 GROUPS: list[Any] = [["a", "b", "a", "b"], ["a", "b", "c", "b"], [-1, 7, -1, -1]]
@@ -80,7 +79,7 @@ def test_prices_from_the_rankings_that_are_priced_would_be_biased():
     repeats = 4000
     offsets = np.arange(0, 4 * repeats + 1, 4)
     shares = group_shares(np.tile(GROUPS[0], repeats), np.tile(LABELS, repeats), offsets)
-    drawn = sample(np.tile(SCORES, repeats), offsets, rw.Stream(seed=1), n=1)[0]
+    drawn = rw.sample_rankings(np.tile(SCORES, repeats), offsets, rw.Stream(seed=1), samples=1)[0]
     seen = np.zeros(4 * repeats)
     seen[drawn + np.repeat(offsets[:-1], 4)] = np.tile(discounts(4), repeats)
     exact = disparity(SCORES, LABELS, GROUPS[0], "equal", 4)

@@ -15,8 +15,7 @@ from rankwise.device.arithmetic import log1p
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.order import COUNTED, count_before, ordered
 from rankwise.device.ragged import TILE
-from rankwise.objectives.pairwise.triton_pairs import tile_sums
-from rankwise.objectives.pairwise.triton_swaps import BY_SWAPS, swaps
+from rankwise.objectives.pairwise.triton_pairs import BY_SWAPS, swaps, tile_sums
 
 _LN2 = tl.constexpr(0.6931471805599453)
 _COUNT_STEP = 32

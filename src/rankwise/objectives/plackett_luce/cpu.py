@@ -23,8 +23,7 @@ import numpy as np
 
 from rankwise.compiling import kernel
 from rankwise.metrics.order import longest_of
-from rankwise.objectives.plackett_luce.draws import draw
-from rankwise.objectives.plackett_luce.table import (
+from rankwise.objectives.plackett_luce.draws import (
     AFTER,
     BEFORE,
     CHANCE,
@@ -32,6 +31,7 @@ from rankwise.objectives.plackett_luce.table import (
     PLACE,
     REWARD,
     WEIGHT,
+    draw,
     samples_at_once,
     tabulate,
     working_memory,

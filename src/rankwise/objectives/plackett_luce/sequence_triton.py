@@ -1,6 +1,6 @@
 """Plackett-Luce rankings on a device, rank by rank from a table: the sampler ``sequence``, draw by draw as the CPU's.
 
-The table is that of ``table.py``: documents in positions, the highest first, with the mass from each position on.
+The table is that of ``draws.py``: documents in positions, the highest first, with the mass from each position on.
 Three steps, in double precision:
 
 1. Documents are ranked.
@@ -23,8 +23,8 @@ from torch import Tensor
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.device.random import uniform_pair
+from rankwise.objectives.plackett_luce.draws import STEEP
 from rankwise.objectives.plackett_luce.race_triton import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
-from rankwise.objectives.plackett_luce.table import STEEP
 
 _STEEP = tl.constexpr(STEEP)
 _LANES, _WIDEST = 32, 4096

@@ -6,7 +6,7 @@ separately those with the same score. Each step is a map of the two sums, *far* 
     far ← decay · (far + same),  same ← own    where the score changes, or    same ← same + own    where it does not,
 
 and the composition of such maps has the same form, so that a block of documents is scanned at once. All of it is in
-double precision. The formulas are in ``laplace.py``.
+double precision. The formulas are in ``cpu.py``.
 """
 
 from typing import Any

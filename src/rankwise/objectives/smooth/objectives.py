@@ -6,7 +6,7 @@ the number of its relevant documents times its length, and the memory one row. F
 with p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), R_i has the derivatives ηw and η²t along s_k, and −ηΣw and
 η²Σt along s_i itself.
 
-With ``kernel="laplace"`` the comparison is the distribution function of Laplace instead (``laplace.py``), for which all
+With ``kernel="laplace"`` the comparison is the distribution function of Laplace instead (``cpu.py``), for which all
 ranks of a list cost little more than sorting it.
 """
 
@@ -33,7 +33,6 @@ from rankwise.objectives.prepared import (
     reject_columns,
 )
 from rankwise.objectives.smooth import cpu
-from rankwise.objectives.smooth.laplace import laplace_kernel
 
 _DEVICE = "rankwise.objectives.smooth"
 _SORT = 20.0  # the cost of a document where lists are sorted, in units of a sigmoid
@@ -76,7 +75,7 @@ class _Smooth(Objective):
         return PreparedKernel(
             lists=lists,
             objective=self,
-            kernel=cpu.smooth_kernel if by_sigmoid else laplace_kernel,
+            kernel=cpu.smooth_kernel if by_sigmoid else cpu.laplace_kernel,
             device_kernel=f"{_DEVICE}.triton:smooth" if by_sigmoid else f"{_DEVICE}.laplace_triton:smooth",
             arguments=SmoothArguments._make((*inputs, float(self.eta), self.metric)),
             curvature=self.curvature,

@@ -15,7 +15,6 @@ from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms
 from rankwise.objectives.lists import Random
 from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
-from rankwise.objectives.softmax.neumann_triton import neumann
 from rankwise.objectives.softmax.targets_triton import tight_targets
 
 _BLOCK = 256
@@ -193,6 +192,81 @@ def _long_walk(
             )  # fmt: skip
 
 
+@triton_kernel
+def _neumann(
+    offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
+):
+    """Fill the three-term Newton numerator from the gradient: ``_neumann`` of the CPU, in double precision.
+
+    The shares of the rest, other than the best document, have a shift of their own.
+    """
+    first, size = list_bounds(offsets, tl.program_id(0))
+    lanes = tl.arange(0, block)
+    lowest = tl.full([block], float("-inf"), tl.float64)
+    tops, places = lowest, tl.zeros([block], tl.int32)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
+        places = tl.where(score > tops, start + lanes, places)
+        tops = tl.maximum(tops, score)
+    top = tl.max(tops)
+    best = tl.min(tl.where(tops == top, places, size))
+    seconds = lowest
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=float("-inf")).to(tl.float64)
+        seconds = tl.maximum(seconds, score)
+    second = tl.max(seconds)
+    shift = top
+    if has_epsilon:
+        shift = tl.maximum(top, log_epsilon)
+        second = tl.maximum(second, log_epsilon)
+    second = tl.where(second == float("-inf"), top, second)  # a list of one document
+    rests = tl.zeros([block], tl.float64)
+    second_rests = rests
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        rests += tl.where(other, tl.exp(score - shift), 0.0)
+        second_rests += tl.where(other, tl.exp(score - second), 0.0)
+    rest, second_rest = tl.sum(rests), tl.sum(second_rests)
+    if has_epsilon:
+        rest += tl.exp(log_epsilon - shift)
+        second_rest += tl.exp(log_epsilon - second)
+    second_rest = tl.where(second_rest > 0.0, second_rest, 1.0)
+    mass = tl.exp(top - shift)
+    total = rest + mass
+    rho_best = mass / total
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        first_term = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        sums += tl.where(other, first_term / (1.0 - tl.exp(score - shift) / total), 0.0)
+    a_sum = tl.sum(sums)
+    first_best = tl.load(gradient + first + best).to(tl.float64)
+    second_best = a_sum * rho_best
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        first_term = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
+        term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
+        sums += tl.where(other, term / (1.0 - rho), 0.0)
+    b_sum = tl.sum(sums)
+    for start in range(0, size, block):
+        rows, inside = first + start + lanes, start + lanes < size
+        other = inside & (start + lanes != best)
+        score = tl.load(scores + rows, mask=other, other=0.0).to(tl.float64)
+        first_term = tl.load(gradient + rows, mask=other, other=0.0).to(tl.float64)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
+        term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
+        result = first_term + term + share * second_best + rho * (b_sum - term / (1.0 - rho))
+        result = tl.where(other, result, first_best + second_best + rho_best * b_sum)
+        tl.store(numerator + rows, result.to(numerator.dtype.element_ty), mask=inside)
+
+
 def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | None, out: Any) -> None:
     """Compute the loss and its derivatives."""
     masses, units, target, epsilon = arguments
@@ -216,4 +290,6 @@ def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | N
                 walk, epsilon > 0.0, draws, has_hessian, LONG, 1024, num_warps=8,
             )  # fmt: skip
     if out.numerator is not None and out.numerator is not out.gradient:
-        neumann(lists, scores, out.gradient, epsilon, out.numerator)
+        _neumann[(lists.n_queries,)](
+            lists.offsets, scores, out.gradient, out.numerator, log_epsilon, epsilon > 0.0, _BLOCK, num_warps=2
+        )
