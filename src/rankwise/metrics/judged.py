@@ -80,7 +80,16 @@ class Judged(RankMetric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumQ(RankMetric):
+class _Count(RankMetric):
+    """A count in each query, with relevant documents or without."""
+
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    of_every_query: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumQ(_Count):
     """1 for every query: its total is the number of queries.
 
     >>> NumQ()([3.0, 2.0, 1.0], [1, 0, 0], [0, 2, 3])
@@ -88,15 +97,14 @@ class NumQ(RankMetric):
     """
 
     name: ClassVar[str] = "num_q"
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(1.0), _N_QUERIES
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRet(RankMetric):
+class NumRet(_Count):
     """Number of retrieved documents up to the cutoff: those with a score other than −inf.
 
     >>> NumRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
@@ -104,16 +112,13 @@ class NumRet(RankMetric):
     """
 
     name: ClassVar[str] = "num_ret"
-    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(1.0), _N_RETRIEVED
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRel(BinaryMetric):
+class NumRel(_Count, BinaryMetric):
     """Number of relevant documents, retrieved or not, whatever the cutoff.
 
     >>> NumRel()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
@@ -121,16 +126,13 @@ class NumRel(BinaryMetric):
     """
 
     name: ClassVar[str] = "num_rel"
-    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(self.relevant), _N_RELEVANT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRelRet(BinaryMetric):
+class NumRelRet(_Count, BinaryMetric):
     """Number of relevant documents retrieved up to the cutoff.
 
     >>> NumRelRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
@@ -138,9 +140,6 @@ class NumRelRet(BinaryMetric):
     """
 
     name: ClassVar[str] = "num_rel_ret"
-    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return weighted_sum, relevance_rule(self.relevant), np.ones(longest), PLAIN

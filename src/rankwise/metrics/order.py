@@ -34,14 +34,11 @@ def scratch_for(longest):
 
 
 @kernel
-def order(scores, out):
-    """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
-    order_in(scores, out, scratch_for(scores.size))
-
-
-@kernel
 def order_in(scores, out, scratch):
-    """Do the same as :func:`order` in scratch arrays that many queries share."""
+    """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order.
+
+    ``scratch`` is from :func:`scratch_for`; many queries share it.
+    """
     n = scores.size
     keys, buckets, ends = scratch
     high, scale = _span(scores, n)

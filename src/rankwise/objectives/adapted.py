@@ -67,7 +67,7 @@ class Adapted(Objective):
         checked, lists = checked_lists(labels, offsets)
         if parameters is not None and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             reject_columns(self, columns, tuple(parameter.name for parameter in parameters))
-        further = {name: lists.checked(name.replace("_", " "), values) for name, values in columns.items()}
+        further = {name: lists.checked(name, values) for name, values in columns.items()}
         streamed = _takes_stream(parameters)
         return _PreparedFunction(lists=lists, objective=self, labels=checked, columns=further, streamed=streamed)
 

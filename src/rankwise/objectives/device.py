@@ -118,21 +118,14 @@ class DeviceLists(Ragged, Lists):
         """Return the gain of each document over the ideal DCG of its query."""
         return gains_and_ideal(self, labels, gain, cutoff, shares=True).gains
 
-    def checked(self, what: str, values: Any, least: float | None = None) -> Any:
+    def checked(self, name: str, values: Any) -> Any:
         """Return a column of documents; its numbers are not checked."""
         column = self.column(values if isinstance(values, Tensor) else np.asarray(values, np.float64))
         if column.shape != (self.n_docs,):
             got = f"shape {tuple(column.shape)} for {self.n_docs} documents"
-            raise check.error(f"{what} must be one number per document", got=got)
-        return self.floats(column)
-
-    def document_weights(self, values: Any) -> Any:
-        """Return the weights of documents."""
-        return self.checked("document weights", values)
-
-    def teacher_scores(self, values: Any) -> Any:
-        """Return the scores of a teacher."""
-        return self.checked("teacher scores", values).clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE)
+            raise check.error(f"{name.replace('_', ' ')} must be one number per document", got=got)
+        column = self.floats(column)
+        return column.clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE) if name == "teacher_scores" else column
 
     # Operations of `fill`.
 

@@ -144,17 +144,11 @@ class Lists:
         """Return the gain of each document over the ideal DCG of its query."""
         return gain_shares(labels, self.offsets, gain, cutoff)
 
-    def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Values:
-        """Return a column of documents after checking it."""
-        return read_only(check.document_values(what, values, self.offsets, least=least))
-
-    def document_weights(self, values: ArrayLike) -> Values:
-        """Return the checked weights of documents."""
-        return read_only(check.document_weights(values, self.offsets))
-
-    def teacher_scores(self, values: ArrayLike) -> Values:
-        """Return the checked scores of a teacher."""
-        return check.teacher_scores(values, self.offsets)
+    def checked(self, name: str, values: ArrayLike) -> Values:
+        """Return a column of documents, such as ``"teacher_scores"``, after checking it."""
+        checks = {"document_weights": check.document_weights, "teacher_scores": check.teacher_scores}
+        check_values = checks.get(name, functools.partial(check.document_values, name.replace("_", " ")))
+        return read_only(check_values(values, self.offsets))
 
     # Operations of `fill`.
 

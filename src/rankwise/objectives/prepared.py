@@ -274,4 +274,4 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tupl
 def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Values:
     """Return the checked weights of documents; an empty column if there are none."""
     weights = columns.get("document_weights")
-    return lists.none if weights is None else lists.document_weights(weights)
+    return lists.none if weights is None else lists.checked("document_weights", weights)

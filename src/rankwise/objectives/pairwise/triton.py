@@ -156,9 +156,8 @@ def _scale(
 
 def pairwise(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
     """Compute the loss and its derivatives: list by list, or in three steps that rank, pair up, and scale."""
-    _, gains, weights, discounts, distances, sigma, truncation, norm, loss, weight, swap_share, distance_share = (
-        arguments
-    )
+    _, gains, weights, discounts, distances, settings = arguments
+    sigma, truncation, norm, loss, weight, swap_share, distance_share = settings
     weighted, has_hessian, swapped = weights.numel() > 0, out.hessian.numel() > 0, weight in BY_SWAPS
     weights = weights if weighted else gains
     ranked, ranked_gains, ranked_weights, ranked_gradient, ranked_hessian = scores.new_empty((5, lists.n_docs)).unbind()

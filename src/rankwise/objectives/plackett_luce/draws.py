@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from rankwise.compiling import kernel
-from rankwise.metrics.order import order, sort_down
+from rankwise.metrics.order import order_in, scratch_for, sort_down
 from rankwise.stream import Stream, uniform_pair
 
 SAMPLERS: Final = ("sequence", "race")
@@ -96,7 +96,7 @@ def _arrange(scores, rewards, head, place, mark):
     """
     n = scores.size
     if head > SHORT:
-        order(scores, place[:n])
+        order_in(scores, place[:n], scratch_for(n))
     else:
         count = 0
         for i in range(n):

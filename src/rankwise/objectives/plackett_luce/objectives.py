@@ -101,7 +101,7 @@ class PLRank(Objective):
             device_kernel="rankwise.objectives.plackett_luce.plrank_triton:plrank",
             arguments=PLRankArguments(
                 rewards=lists.as_argument(
-                    self._gains(checked, lists) if rewards is None else lists.checked("document rewards", rewards)
+                    self._gains(checked, lists) if rewards is None else lists.checked("document_rewards", rewards)
                 ),
                 discounts=lists.table(PLRank.rank_weights, self),
                 samples=self.samples,
