@@ -8,6 +8,7 @@ import pytest
 import rankwise as rw
 from rankwise import threads
 from rankwise.objectives.base import Objective
+from rankwise.objectives.checks import differences
 from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
@@ -119,18 +120,6 @@ def with_fixed_weights(objective):
     if hasattr(objective, "inner"):
         return dataclasses.replace(objective, inner=with_fixed_weights(objective.inner))
     return objective
-
-
-def differences(function, scores: np.ndarray, step: float = 1e-4) -> np.ndarray:
-    """Fourth-order central differences of a function of the scores along each score, one row per document."""
-    rows = []
-    for i in range(scores.size):
-        unit = np.zeros_like(scores)
-        unit[i] = step
-        near = function(scores + unit) - function(scores - unit)
-        far = function(scores + 2 * unit) - function(scores - 2 * unit)
-        rows.append((8 * near - far) / (12 * step))
-    return np.array(rows)
 
 
 @pytest.mark.parametrize("text", DIFFERENTIABLE)

@@ -10,18 +10,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
 from rankwise.compiling import kernel
 from rankwise.threads import over_queries
 
 TREATMENTS: Final = ("absolute", "floored", "ones", "gradient")
 FLOOR_SHARE = 0.25
 LEAST = 1e-6
-
-
-def choose(value: str, raw: str) -> str:
-    """Return the checked name of a treatment; ``raw`` is the objective's name for none."""
-    return check.choice("curvature", value, (raw, *TREATMENTS))
 
 
 def treat(

@@ -152,7 +152,7 @@ class Lists:
 
     # Operations of `fill`.
 
-    def checked_scores(self, scores: ArrayLike) -> tuple[Values, Values]:
+    def checked_scores(self, scores: Values) -> tuple[Values, Values]:
         """Return checked scores as read-only float64, and the flags of :meth:`mark_invalid`."""
         array = np.asarray(scores)
         # The extremes are a quick check (no comparison holds for NaN). Not a product of arrays: BLAS's threads go on

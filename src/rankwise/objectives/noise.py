@@ -20,7 +20,7 @@ from rankwise.arrays import Array, Offsets, offsets_of, read_only
 from rankwise.compiling import FUSED, kernel
 from rankwise.metrics.order import longest_of
 from rankwise.objectives.fastmath import log
-from rankwise.objectives.plackett_luce.draws import (
+from rankwise.objectives.plackett_luce.cpu.draws import (
     PLACE,
     draw,
     draw_streams,
@@ -65,11 +65,8 @@ def sample_scores(
     array([[0.18, 0.67, 0.16],
            [0.31, 0.44, 0.25]])
     """
-    checked, values = _lists(scores, offsets)
-    check.integer("samples", samples, least=1)
-    check_noise(scale, noise)
+    checked, values = _checked(scores, offsets, stream, samples, scale, noise)
     check.number("temperature", temperature, least=0.0, open_ends=True)
-    _check_stream(stream)
     drawn = np.empty((samples, values.size))
     for sample, row in enumerate(drawn):
         perturb(values, checked, stream, sample, row, scale=scale, temperature=temperature, noise=noise)
@@ -103,10 +100,7 @@ def sample_rankings(
     array([[0, 0],
            [0, 0]])
     """
-    checked, values = _lists(scores, offsets)
-    check.integer("samples", samples, least=1)
-    check_noise(scale, noise)
-    _check_stream(stream)
+    checked, values = _checked(scores, offsets, stream, samples, scale, noise)
     sizes = np.diff(checked)
     ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
     rank_offsets = offsets_of(ranks)
@@ -205,12 +199,15 @@ def _normalise(first, last, offsets, row):  # type: ignore[no-untyped-def]
         mine -= top + np.log(np.exp(mine - top).sum())
 
 
-def _lists(scores: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.int64], Array]:
+def _checked(
+    scores: ArrayLike, offsets: ArrayLike, stream: object, samples: int, scale: float, noise: str
+) -> tuple[NDArray[np.int64], Array]:
+    """Return offsets and scores, after checking all arguments."""
     checked = check.offsets(offsets, int(np.size(scores)))
-    return checked, check.document_values("scores", scores, checked)
-
-
-def _check_stream(stream: object) -> None:
+    values = check.document_values("scores", scores, checked)
+    check.integer("samples", samples, least=1)
+    check_noise(scale, noise)
     if not isinstance(stream, Stream):
         hint = "pass rw.Stream(seed=0), or data.stream(0), which has the ids of the queries"
         raise check.error("random numbers come from a stream", got=repr(stream), hint=hint)
+    return checked, values

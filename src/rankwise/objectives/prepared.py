@@ -132,14 +132,11 @@ def mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
     for name, role in _roles(kind).items():
         value = getattr(node, name)
         if isinstance(value, tuple) and not role:
-            changes[name] = _mapped_tuple(value, function)
+            is_named = hasattr(value, "_fields")
+            changes[name] = mapped(value, function) if is_named else tuple(function(part, "") for part in value)
         else:
             changes[name] = function(value, role)
     return node._replace(**changes) if hasattr(node, "_replace") else replace(node, **changes)
-
-
-def _mapped_tuple(values: Any, function: Callable[[Any, str], Any]) -> Any:
-    return mapped(values, function) if hasattr(values, "_fields") else tuple(function(value, "") for value in values)
 
 
 @functools.cache
@@ -267,8 +264,8 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tupl
         if name not in accepted:
             takers = {column.name: column.objectives for column in taken_by_objectives()}
             takers["document_rewards"] = "PLRank"
-            known = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())
-            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
+            hints = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())
+            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {hints}")
 
 
 def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Values:

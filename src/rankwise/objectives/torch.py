@@ -9,6 +9,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -109,7 +110,7 @@ class TorchLoss(torch.nn.Module):
             )
         if isinstance(labels, Tensor) and self.objective.prepares_on_device and has_kernels(labels.device.type):
             dtype = torch.float64 if scores is None else _precision(scores)
-            with torch.cuda.device_of(labels):
+            with _on(labels):
                 checked = checked_lists(labels.detach().to(dtype), offsets)
                 return PreparedLoss(self, self.objective.prepare(*checked, **columns))  # type: ignore[arg-type]
         arrays = {name: _array(column) for name, column in columns.items()}
@@ -212,7 +213,7 @@ class PreparedLoss:
 
     def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
         try:
-            with torch.cuda.device_of(scores):
+            with _on(scores):
                 return self.prepared().to(device, dtype)
         except NoDeviceKernelError:
             return None
@@ -229,7 +230,7 @@ class PreparedLoss:
             if moved is not None and gradient.any():
                 moved.fill_(1)
             return self._back(np.array(value.sum() * factor), scores), self._back(gradient, scores)
-        with torch.cuda.device_of(scores):
+        with _on(scores):
             lists: Any = prepared.lists
             usable, flags = lists.checked_scores(scores.detach())
             out = prepared.empty(hessian=False)
@@ -242,7 +243,7 @@ class PreparedLoss:
         if prepared is None:
             value, gradient = self._on_cpu(scores, stream)
             return self._back(value, scores), self._back(gradient, scores)
-        with torch.cuda.device_of(scores):
+        with _on(scores):
             value, gradient, _, _ = prepared(scores.detach(), stream, hessian=False)
         return value, gradient
 
@@ -279,8 +280,13 @@ class LossPart(PreparedLoss):
 
     def _moved(self, scores: Tensor, device: torch.device, dtype: torch.dtype) -> Prepared | None:
         full = self._full.on(scores)
-        with torch.cuda.device_of(scores):
+        with _on(scores):
             return None if full is None else full.take(self._queries)
+
+
+def _on(tensor: Tensor) -> AbstractContextManager[None]:
+    """Return a context in which the device of a tensor is the current one, where Triton launches."""
+    return torch.cuda.device_of(tensor)  # type: ignore[no-untyped-call, no-any-return]
 
 
 def _warn_of_copies(objective: Objective, device: str) -> None:

@@ -5,7 +5,8 @@ import pytest
 
 import rankwise as rw
 from rankwise import threads
-from tests.objectives.test_objectives import IDS, OFFSETS, SIZES, differences, example, stream
+from rankwise.objectives.checks import differences
+from tests.objectives.test_objectives import IDS, OFFSETS, SIZES, example, stream
 
 TEXTS = ["distil", "distil(temperature=3.0)", "distil(temperature=0.2, newton=diagonal)", "margin_mse"]
 MIXED = [

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.objectives.plackett_luce import draws as plackett_luce
-from rankwise.objectives.plackett_luce.draws import (
+from rankwise.objectives.plackett_luce.cpu import draws as plackett_luce
+from rankwise.objectives.plackett_luce.cpu.draws import (
     DRAWS,
     PLACE,
     SAMPLERS,

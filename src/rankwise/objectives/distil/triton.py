@@ -6,6 +6,8 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
 
 _BLOCK = 256
 
@@ -39,7 +41,7 @@ def _margins(offsets, scores, teacher, value, gradient, hessian, has_hessian: tl
     tl.store(value + query, 2.0 * tl.sum(squares) / pairs)
 
 
-def margins(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def margins(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives."""
     has_hessian = out.hessian.numel() > 0
     outputs = (out.value, out.gradient, out.hessian if has_hessian else out.gradient)

@@ -12,9 +12,9 @@ from rankwise.arrays import Array
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.pairwise.cpu import pairwise
-from rankwise.objectives.pairwise.tiles import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
-from rankwise.objectives.pairwise.weights import WEIGHTS, distance_weights, rank_weights
+from rankwise.objectives.pairwise.cpu.pairwise import pairwise
+from rankwise.objectives.pairwise.cpu.tiles import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.objectives.pairwise.cpu.weights import WEIGHTS, distance_weights, rank_weights
 from rankwise.objectives.prepared import (
     PerDocument,
     Prepared,
@@ -263,7 +263,7 @@ def _prepare(
         lists=lists,
         objective=objective,
         kernel=pairwise,
-        device_kernel="rankwise.objectives.pairwise.triton:pairwise",
+        device_kernel="rankwise.objectives.pairwise.triton.pairwise:pairwise",
         arguments=PairArguments(
             rows=lists.order(gains) if lists.device is None else lists.none,
             gains=gains,

@@ -21,8 +21,8 @@ from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
-from rankwise.objectives import curvature as curvatures
 from rankwise.objectives.base import Objective
+from rankwise.objectives.curvature import TREATMENTS
 from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.prepared import (
     PerDocument,
@@ -34,7 +34,7 @@ from rankwise.objectives.prepared import (
 )
 from rankwise.objectives.smooth import cpu
 
-_DEVICE = "rankwise.objectives.smooth"
+_DEVICE = "rankwise.objectives.smooth.triton"
 _SORT = 20.0  # the cost of a document where lists are sorted, in units of a sigmoid
 
 
@@ -51,7 +51,7 @@ class _Smooth(Objective):
     def __post_init__(self) -> None:
         check.number("eta", self.eta, least=0.0, open_ends=True)
         check.choice("kernel of smooth ranks", self.kernel, ("sigmoid", "laplace"))
-        curvatures.choose(self.curvature, "exact")
+        check.choice("curvature", self.curvature, ("exact", *TREATMENTS))
 
     @property
     def exact_hessian(self) -> bool:
@@ -69,14 +69,14 @@ class _Smooth(Objective):
         gains, best = self._gains(checked, lists)
         relevant, counts = lists.empty_documents(integer=True), lists.empty_queries(integer=True)
         arguments = (lists.as_argument(gains), (self.metric,), None, (relevant, counts))
-        lists.run(cpu.fill_relevant, f"{_DEVICE}.triton:fill_relevant", *arguments)
+        lists.run(cpu.fill_relevant, f"{_DEVICE}.sigmoid:fill_relevant", *arguments)
         inputs = [lists.as_argument(column) for column in (gains, relevant, counts, best)]
         by_sigmoid = self.kernel == "sigmoid"
         return PreparedKernel(
             lists=lists,
             objective=self,
             kernel=cpu.smooth_kernel if by_sigmoid else cpu.laplace_kernel,
-            device_kernel=f"{_DEVICE}.triton:smooth" if by_sigmoid else f"{_DEVICE}.laplace_triton:smooth",
+            device_kernel=f"{_DEVICE}.{'sigmoid' if by_sigmoid else 'laplace'}:smooth",
             arguments=SmoothArguments._make((*inputs, float(self.eta), self.metric)),
             curvature=self.curvature,
             work=None if lists.device else lists.sizes * (1.0 + np.maximum(counts, 0) if by_sigmoid else _SORT),

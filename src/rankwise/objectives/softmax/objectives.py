@@ -32,7 +32,7 @@ from rankwise.objectives.softmax.cpu import (
 )
 from rankwise.stream import Stream
 
-_DEVICE = "rankwise.objectives.softmax"
+_DEVICE = "rankwise.objectives.softmax.triton"
 _GAMMAS = {"uniform": GAMMA_UNIFORM, "zero": GAMMA_ZERO, "one": GAMMA_ONE, "tight": GAMMA_TIGHT}
 
 
@@ -57,13 +57,13 @@ class _CrossEntropy(Objective):
         checked, lists = checked_lists(labels, offsets)
         weights = document_weights(columns, lists)
         masses, units = lists.empty_documents(), lists.empty_queries()
-        device_kernel = f"{_DEVICE}.targets_triton:fill_targets"
+        device_kernel = f"{_DEVICE}.targets:fill_targets"
         lists.run(fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
         return PreparedKernel(
             lists=lists,
             objective=self,
             kernel=cross_entropy_kernel,
-            device_kernel=f"{_DEVICE}.triton:cross_entropy",
+            device_kernel=f"{_DEVICE}.cross_entropy:cross_entropy",
             arguments=SoftmaxArguments(
                 lists.as_argument(masses), lists.as_argument(units), self.target, float(self.epsilon)
             ),

@@ -15,7 +15,9 @@ from rankwise.device.arithmetic import log1p
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.order import COUNTED, count_before, ordered
 from rankwise.device.ragged import TILE
-from rankwise.objectives.pairwise.triton_pairs import BY_SWAPS, swaps, tile_sums
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.pairwise.triton.tiles import BY_SWAPS, swaps, tile_sums
 
 _LN2 = tl.constexpr(0.6931471805599453)
 _COUNT_STEP = 32
@@ -154,7 +156,7 @@ def _scale(
         tl.store(value + query, factor * tl.sum(cost))
 
 
-def pairwise(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def pairwise(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives: list by list, or in three steps that rank, pair up, and scale."""
     _, gains, weights, discounts, distances, settings = arguments
     sigma, truncation, norm, loss, weight, swap_share, distance_share = settings

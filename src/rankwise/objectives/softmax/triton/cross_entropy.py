@@ -13,9 +13,10 @@ from torch import Tensor
 
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms
-from rankwise.objectives.lists import Random
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives, Random
 from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
-from rankwise.objectives.softmax.targets_triton import tight_targets
+from rankwise.objectives.softmax.triton.targets import tight_targets
 
 _BLOCK = 256
 LONG = 4096
@@ -192,6 +193,14 @@ def _long_walk(
             )  # fmt: skip
 
 
+@triton.jit
+def _others(first, size, documents, best, scores, gradient):
+    """Return which documents of a list are not the best, their scores and their gradient."""
+    other = (documents < size) & (documents != best)
+    score = tl.load(scores + first + documents, mask=other, other=0.0).to(tl.float64)
+    return other, score, tl.load(gradient + first + documents, mask=other, other=0.0).to(tl.float64)
+
+
 @triton_kernel
 def _neumann(
     offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
@@ -239,27 +248,21 @@ def _neumann(
     rho_best = mass / total
     sums = tl.zeros([block], tl.float64)
     for start in range(0, size, block):
-        other = (start + lanes < size) & (start + lanes != best)
-        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
-        first_term = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        other, score, first_term = _others(first, size, start + lanes, best, scores, gradient)
         sums += tl.where(other, first_term / (1.0 - tl.exp(score - shift) / total), 0.0)
     a_sum = tl.sum(sums)
     first_best = tl.load(gradient + first + best).to(tl.float64)
     second_best = a_sum * rho_best
     sums = tl.zeros([block], tl.float64)
     for start in range(0, size, block):
-        other = (start + lanes < size) & (start + lanes != best)
-        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
-        first_term = tl.load(gradient + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        other, score, first_term = _others(first, size, start + lanes, best, scores, gradient)
         rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
         term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
         sums += tl.where(other, term / (1.0 - rho), 0.0)
     b_sum = tl.sum(sums)
     for start in range(0, size, block):
         rows, inside = first + start + lanes, start + lanes < size
-        other = inside & (start + lanes != best)
-        score = tl.load(scores + rows, mask=other, other=0.0).to(tl.float64)
-        first_term = tl.load(gradient + rows, mask=other, other=0.0).to(tl.float64)
+        other, score, first_term = _others(first, size, start + lanes, best, scores, gradient)
         rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
         term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
         result = first_term + term + share * second_best + rho * (b_sum - term / (1.0 - rho))
@@ -267,7 +270,7 @@ def _neumann(
         tl.store(numerator + rows, result.to(numerator.dtype.element_ty), mask=inside)
 
 
-def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | None, out: Any) -> None:
+def cross_entropy(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random | None, out: Derivatives) -> None:
     """Compute the loss and its derivatives."""
     masses, units, target, epsilon = arguments
     if target == GAMMA_TIGHT:

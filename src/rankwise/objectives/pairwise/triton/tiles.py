@@ -13,8 +13,8 @@ from torch import Tensor
 from rankwise.device.arithmetic import log1p_unit
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.device.ragged import Ragged
-from rankwise.objectives.pairwise.tiles import HINGE, LOGISTIC, NORM_BIAS, SQUARED_HINGE, STEEPEST
-from rankwise.objectives.pairwise.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
+from rankwise.objectives.pairwise.cpu.tiles import HINGE, LOGISTIC, NORM_BIAS, SQUARED_HINGE, STEEPEST
+from rankwise.objectives.pairwise.cpu.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
 
 _LOGISTIC, _HINGE, _SQUARED_HINGE = tl.constexpr(LOGISTIC), tl.constexpr(HINGE), tl.constexpr(SQUARED_HINGE)
 _COUNT, _DISCOUNTED = tl.constexpr(COUNT), tl.constexpr(DISCOUNTED)

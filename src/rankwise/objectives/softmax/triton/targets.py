@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.device.ragged import Ragged
+from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.softmax.cpu import EXP, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 
 _EXP, _SHARE, _ZERO, _UNIFORM = (
@@ -72,7 +73,7 @@ def _fill_targets(
     tl.store(units + query, tl.where(tl.sum(wrong) > 0, float("nan"), unit))
 
 
-def fill_targets(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+def fill_targets(lists: DeviceLists, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
     """Compute the target distributions."""
     weights, target = arguments
     weighted = weights.numel() > 0

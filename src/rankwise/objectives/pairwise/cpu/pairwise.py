@@ -12,7 +12,7 @@ import numpy as np
 from rankwise.compiling import kernel
 from rankwise.metrics.order import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
-from rankwise.objectives.pairwise.tiles import (
+from rankwise.objectives.pairwise.cpu.tiles import (
     LANES,
     LOGISTIC,
     NORM_BIAS,
@@ -24,7 +24,7 @@ from rankwise.objectives.pairwise.tiles import (
     fill_powers,
     logistic,
 )
-from rankwise.objectives.pairwise.weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
+from rankwise.objectives.pairwise.cpu.weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
 
 _BEYOND = 1e300  # the gain of places outside of a range: pairs have no weight there
 
