@@ -22,9 +22,8 @@ from rankwise.device.ragged import Ragged
 from rankwise.device.random import key_words, query_words
 from rankwise.metrics.gains import Gain, Ideal
 from rankwise.metrics.triton import gains_and_ideal
-from rankwise.objectives.curvature import TREATMENTS
-from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random, Selection, Values
-from rankwise.objectives.noise import NOISES, noise_streams
+from rankwise.objectives.cpu import NOISES, TREATMENTS
+from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random, Selection, Values, noise_streams
 from rankwise.objectives.triton import chain, clean, fill_errors, gather, map_values, perturb, reduce, treat
 from rankwise.objectives.wrappers.bounds import BoundMaps
 from rankwise.stream import Stream
@@ -184,7 +183,7 @@ class DeviceLists(Ragged, Lists):
         return values
 
     def treat(self, treatment: str, out: Derivatives) -> None:
-        """Replace the Hessian by one that Newton's method can use (``curvature.py``)."""
+        """Replace the Hessian by one that Newton's method can use (``cpu.py``)."""
         if treatment == "absolute":
             out.hessian.abs_()
         elif treatment == "gradient":

@@ -10,16 +10,15 @@ Gumbel noise. Two parameters:
   the Gumbel-Max method. Scores s / τ under noise of the scale β / τ give the same samples.
 """
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, offsets_of, read_only
-from rankwise.compiling import FUSED, kernel
+from rankwise.arrays import Array, offsets_of, read_only
+from rankwise.compiling import kernel
 from rankwise.metrics.order import longest_of
-from rankwise.objectives.fastmath import log
+from rankwise.objectives.cpu import NOISES
+from rankwise.objectives.lists import Lists
 from rankwise.objectives.plackett_luce.cpu.draws import (
     PLACE,
     draw,
@@ -28,10 +27,8 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     tabulate,
     working_memory,
 )
-from rankwise.stream import Stream, fill_uniforms, uniform_pair
+from rankwise.stream import Stream
 from rankwise.threads import over_queries
-
-NOISES: Final = ("gumbel", "logistic", "gaussian")
 
 
 def sample_scores(
@@ -67,10 +64,11 @@ def sample_scores(
     """
     checked, values = _checked(scores, offsets, stream, samples, scale, noise)
     check.number("temperature", temperature, least=0.0, open_ends=True)
-    drawn = np.empty((samples, values.size))
-    for sample, row in enumerate(drawn):
-        perturb(values, checked, stream, sample, row, scale=scale, temperature=temperature, noise=noise)
-        over_queries(_normalise, read_only(checked), row)
+    lists, drawn = Lists(read_only(checked)), np.empty((samples, values.size))
+    noisy_scores = lists.noisy(values, stream, samples, scale=scale, temperature=temperature, noise=noise)
+    for row, noisy in zip(drawn, noisy_scores, strict=True):
+        row[:] = noisy
+        over_queries(_normalise, lists.offsets, row)
     return drawn
 
 
@@ -114,10 +112,9 @@ def sample_rankings(
             over_queries(_draw_rankings, read_only(checked), *settings, work=20.0 * (sizes + samples * ranks))
             return drawn
     queries, starts = np.repeat(np.arange(sizes.size), sizes), np.repeat(checked[:-1], sizes)
-    noisy = np.empty(values.size)
     shown = np.arange(values.size) - starts < np.repeat(ranks, sizes)
-    for sample, row in enumerate(drawn):
-        perturb(values, checked, stream, sample, noisy, scale=scale, temperature=1.0, noise=noise)
+    noisy_scores = Lists(read_only(checked)).noisy(values, stream, samples, scale=scale, temperature=1.0, noise=noise)
+    for row, noisy in zip(drawn, noisy_scores, strict=True):
         row[:] = (np.lexsort((-noisy, queries)) - starts)[shown]
     return drawn
 
@@ -126,52 +123,6 @@ def check_noise(scale: float, noise: str) -> None:
     """Validate ``scale`` and ``noise``."""
     check.number("scale", scale, least=0.0)
     check.choice("noise", noise, NOISES)
-
-
-def perturb(
-    scores: Array,
-    offsets: Offsets,
-    stream: Stream,
-    sample: int,
-    noisy: Array,
-    *,
-    scale: float,
-    temperature: float,
-    noise: str,
-) -> None:
-    """Fill ``noisy`` with (scores + scale · noise) / temperature, from the random numbers of a sample."""
-    queries = read_only(stream.queries(offsets.size - 1))
-    settings = (NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
-    over_queries(_perturb, read_only(offsets), stream.child("noise", sample).key, queries, *settings)
-
-
-def noise_streams(stream: Stream, samples: int) -> list[Stream]:
-    """Return the streams of the noise of each sample."""
-    return [stream.child("noise", sample) for sample in range(samples)]
-
-
-@kernel
-def _perturb(first, last, offsets, key, queries, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
-    for q in range(first, last):
-        mine = slice(offsets[q], offsets[q + 1])
-        perturb_list(key, queries[q], noise, scale, sharpness, scores[mine], noisy[mine])
-
-
-@kernel(fastmath=FUSED)
-def perturb_list(key, query, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
-    """Fill ``noisy`` with (scores + scale · noise) · sharpness for one query; ``noise`` is an index of ``NOISES``."""
-    if noise < 2:
-        fill_uniforms(key, query, noisy)  # separate loops are vectorised better than one
-    if noise == 0:
-        for i in range(scores.size):
-            noisy[i] = (scores[i] - scale * log(-log(noisy[i]))) * sharpness
-    elif noise == 1:
-        for i in range(scores.size):
-            noisy[i] = (scores[i] + scale * log(noisy[i] / (1.0 - noisy[i]))) * sharpness
-    else:
-        for i in range(scores.size):
-            u, v = uniform_pair(key, query, i, 0)
-            noisy[i] = (scores[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)) * sharpness
 
 
 @kernel

@@ -174,7 +174,7 @@ class PreparedKernel(Prepared):
     numerator: bool = False
     """Whether the kernel's numerator is to be used."""
     curvature: str = ""
-    """Treatment of the Hessian (``curvature.py``)."""
+    """Treatment of the Hessian (``cpu.py``)."""
     work: Annotated[Column | None, "query"] = None
     """The cost of each query on the CPU, as :func:`rankwise.threads.over_queries` counts it."""
 

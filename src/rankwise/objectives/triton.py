@@ -7,8 +7,7 @@ from rankwise import check
 from rankwise.device.arithmetic import sigmoid
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms, uniform_pair
-from rankwise.objectives.curvature import FLOOR_SHARE, LEAST, TREATMENTS
-from rankwise.objectives.noise import NOISES
+from rankwise.objectives.cpu import FLOOR_SHARE, LEAST, NOISES, TREATMENTS
 from rankwise.objectives.wrappers.bounds import LEAST_SLOPE, SATURATED
 
 _GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.index("logistic"))

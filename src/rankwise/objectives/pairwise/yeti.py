@@ -11,8 +11,9 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.noise import NOISES, check_noise, noise_streams
+from rankwise.objectives.cpu import NOISES
+from rankwise.objectives.lists import Lists, Values, noise_streams
+from rankwise.objectives.noise import check_noise
 from rankwise.objectives.pairwise.cpu.yeti import METRICS, yeti_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 

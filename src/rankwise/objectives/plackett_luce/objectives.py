@@ -11,7 +11,7 @@ from rankwise.arrays import Array, Offsets
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
-from rankwise.objectives.curvature import TREATMENTS
+from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS, draw_streams
 from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel

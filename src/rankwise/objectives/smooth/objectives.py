@@ -22,7 +22,7 @@ from rankwise.arrays import Array, Offsets
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives.base import Objective
-from rankwise.objectives.curvature import TREATMENTS
+from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.prepared import (
     PerDocument,
@@ -103,7 +103,7 @@ class ApproxNDCG(_Smooth):
     """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
 
     ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
-    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/curvature.py``).
+    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/cpu.py``).
 
     ``kernel="laplace"`` compares scores by Laplace's distribution function in the place of the sigmoid, here and in the
     other smooth metrics: a list then takes a sort and a few sweeps, whatever the number of its relevant documents. At
