@@ -292,7 +292,7 @@ def test_documents_that_were_not_judged_are_checked() -> None:
         call(THREE, [1, 0, 1], [0, 2, 3], [True, True, False])
     with pytest.raises(ValueError, match="judged must be one number per document"):
         call(THREE, [1, 0, 1], [0, 2, 3], [1])
-    with pytest.raises(ValueError, match=r"num_ret is of every query, .*: got empty=1. Hint: leave empty out"):
+    with pytest.raises(ValueError, match=r"num_ret is defined for every query, .*: got empty=1. Hint: leave empty out"):
         rw.metric("num_ret", empty=1)
 
 

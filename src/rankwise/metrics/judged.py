@@ -183,12 +183,12 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
         query = open_query(q, offsets, scores, labels, rule, buffers)
         kind, ranked = query.gains, query.ranked
         _set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
-        relevant, others = (kind == _RELEVANT).sum(), (kind == _OTHER).sum()
+        relevant, irrelevant = (kind == _RELEVANT).sum(), (kind == _OTHER).sum()
         if not query.valid or relevant == 0:
             out[q] = empty if query.valid else np.inf
             continue
         count = rank(query, cutoff, ties)
-        unit = 1.0 / max(min(others, relevant), 1)
+        unit = 1.0 / max(min(irrelevant, relevant), 1)
         total, above, start = 0.0, 0, 0
         while start < min(count, cutoff):
             stop = group_end(query.scores, ranked, start, count, ties)
@@ -252,10 +252,10 @@ def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-d
     Given how many judged documents of the group are above it, the numbers of relevant ones among them and of pooled
     ones among the rest enter linearly, so that their means suffice.
     """
-    others = np.int64(group.sum()) - 1
+    size = np.int64(group.sum()) - 1
     n_judged = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
     relevant_share = (group[_RELEVANT] - 1.0) / max(n_judged, 1)
-    pooled_share = group[_POOLED] / max(others - n_judged, 1)
+    pooled_share = group[_POOLED] / max(size - n_judged, 1)
     chances = np.zeros(min(n_judged, places) + 2)
     chances[0], low, high = 1.0, 0, 0
     total = 0.0
@@ -266,7 +266,7 @@ def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-d
             precision = (seen[_RELEVANT] + more * relevant_share + _EPSILON) / (above + 2.0 * _EPSILON)
             total += chances[more] * (1.0 + pooled * precision) / (start + place + 1.0)
         if place + 1 < places:
-            low, high = _draw(chances, low, high, place, n_judged, others)
+            low, high = _draw(chances, low, high, place, n_judged, size)
     return total
 
 

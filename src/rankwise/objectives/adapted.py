@@ -123,9 +123,7 @@ class _PreparedFunction(Prepared):
         return np.asarray(array, np.float64)
 
     def _unexpected(self, got: str) -> ValueError:
-        return check.error(
-            f"the objective {self.objective!r} returned what is no set of derivatives", got=got, hint=_EXPECTED
-        )
+        return check.error(f"the objective {self.objective!r} did not return derivatives", got=got, hint=_EXPECTED)
 
 
 def _parameters(function: Callable[..., object]) -> Sequence[inspect.Parameter] | None:

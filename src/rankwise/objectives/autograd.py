@@ -57,7 +57,7 @@ class PreparedLoss:
             raise check.error(
                 "scores must be flat, one number per document",
                 got=f"shape {tuple(scores.shape)} for {lists.n_docs} documents",
-                hint="take the last axis off with scores.squeeze(-1), or pass a padded batch to loss.padded",
+                hint="remove the last axis with scores.squeeze(-1), or pass a padded batch to loss.padded",
             )
         if stream is None:
             stream = self.loss.next_stream()
@@ -126,7 +126,7 @@ class PreparedLoss:
         value, gradient, _, _ = self.prepared()(as_array(scores).astype(np.float64, copy=False), stream, hessian=False)
         if np.isnan(value).any():
             raise check.error(
-                f"{self.loss.objective!r} gives no value, which a loss needs",
+                f"{self.loss.objective!r} returns no value, which a loss needs",
                 hint="let the function return (value, gradient, hessian)",
             )
         return value, gradient

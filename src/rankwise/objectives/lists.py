@@ -257,6 +257,11 @@ def noise_streams(stream: Stream, samples: int) -> list[Stream]:
     return [stream.child("noise", sample) for sample in range(samples)]
 
 
+def draw_streams(stream: Stream) -> list[Stream]:
+    """Return the streams of places, retries and strata of drawn rankings."""
+    return [stream.child(purpose) for purpose in ("place", "retry", "strata")]
+
+
 @functools.cache
 def parameters(kernel: Any) -> tuple[str, ...]:
     """Return the names of a kernel's parameters."""

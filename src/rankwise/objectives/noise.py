@@ -18,15 +18,8 @@ from rankwise.arrays import Array, offsets_of, read_only
 from rankwise.compiling import kernel
 from rankwise.metrics.order import longest_of
 from rankwise.objectives.cpu import NOISES
-from rankwise.objectives.lists import Lists
-from rankwise.objectives.plackett_luce.cpu.draws import (
-    PLACE,
-    draw,
-    draw_streams,
-    samples_at_once,
-    tabulate,
-    working_memory,
-)
+from rankwise.objectives.lists import Lists, draw_streams
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 

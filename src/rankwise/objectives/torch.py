@@ -102,7 +102,7 @@ class TorchLoss(torch.nn.Module):
     ) -> PreparedLoss:
         if np.ndim(labels) > 1 or np.ndim(offsets) > 1:
             raise check.error(
-                "a loss is of flat lists, one after the other, and of offsets that say where each starts",
+                "a loss takes flat lists, one after the other, and offsets, where each of them begins",
                 got=f"labels of shape {tuple(np.shape(labels))}, offsets of shape {tuple(np.shape(offsets))}",
                 hint="call loss.padded(scores, labels, mask) for a padded batch",
             )

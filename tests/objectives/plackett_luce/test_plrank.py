@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
+from rankwise.objectives.lists import draw_streams
 from rankwise.objectives.plackett_luce.cpu import draws as plackett_luce
 from rankwise.objectives.plackett_luce.cpu.draws import (
     DRAWS,
@@ -18,7 +19,6 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     STRIDE,
     UNIFORM,
     draw,
-    draw_streams,
     tabulate,
     working_memory,
 )

@@ -5,7 +5,7 @@ from typing import Any
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Derivatives
 
@@ -15,8 +15,7 @@ _BLOCK = 256
 @triton_kernel
 def _margins(offsets, scores, teacher, value, gradient, hessian, has_hessian: tl.constexpr, block: tl.constexpr):
     """Fill twice the variance of scores − teacher of a list, and its derivatives; means are in double precision."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     total = tl.zeros([block], tl.float64)
     for start in range(0, size, block):

@@ -12,8 +12,8 @@ from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
-from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS, draw_streams
+from rankwise.objectives.lists import Lists, Values, draw_streams
+from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel
 from rankwise.objectives.plackett_luce.cpu.plrank import plrank_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns

@@ -15,15 +15,8 @@ from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.order import longest_of
 from rankwise.objectives.base import Objective, columns_for
-from rankwise.objectives.lists import Derivatives, Values
-from rankwise.objectives.plackett_luce.cpu.draws import (
-    PLACE,
-    draw,
-    draw_streams,
-    samples_at_once,
-    tabulate,
-    working_memory,
-)
+from rankwise.objectives.lists import Derivatives, Values, draw_streams
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
 from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
 from rankwise.objectives.wrappers.base import Wrapper

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log1p_unit
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.ragged import Ragged
 from rankwise.objectives.pairwise.cpu.tiles import HINGE, LOGISTIC, NORM_BIAS, SQUARED_HINGE, STEEPEST
 from rankwise.objectives.pairwise.cpu.weights import AVERAGE_PRECISION, COUNT, DISCOUNTED, RECIPROCAL_RANK
@@ -160,8 +160,7 @@ def tile_sums(
 @triton_kernel
 def _swaps(offsets, gains, upper, lower, reaches, truncation, weight: tl.constexpr, block: tl.constexpr):
     """Fill what leaves and what comes, by rank, and up to which rank pairs count: ``weights.py``."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     if weight == _PRECISION:
         nothing = tl.sum(tl.zeros([block], gains.dtype.element_ty))

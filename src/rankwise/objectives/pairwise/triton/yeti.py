@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log1p_unit
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.objectives.device import DeviceLists, fill_noisy
 from rankwise.objectives.lists import Derivatives, Random
@@ -85,8 +85,7 @@ def _neighbours(
 @triton_kernel
 def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):
     """Add up the losses of the tiles of a list, each of which stands at the tile's first document."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     total = tl.zeros([block], losses.dtype.element_ty)
     for begin in range(0, size, block * tile):
         starts = begin + tl.arange(0, block) * tile

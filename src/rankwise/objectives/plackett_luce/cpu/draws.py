@@ -1,9 +1,8 @@
 """Draw rankings from a Plackett-Luce distribution, exactly: each next document by the softmax of those that are left.
 
-Documents of a query are tabulated in positions. The ``head``, the highest documents, as many as there are ranks, stands
-first and in order; the ``tail`` follows. ``mass[j]`` is the sum of the weights from position j to the end, added up
-from the end. Weights are exp(score − the score of the last document of the head), so that those of the tail are at most
-1.
+Documents stand in positions: the ``head``, the highest, as many as there are ranks, in order, then the ``tail``.
+``mass[j]`` is the sum of the weights from position j on, added up from the end. Weights are exp(score − the score of
+the last document of the head): those of the tail are at most 1.
 
 Two samplers. ``sequence`` draws rank by rank from the table. A number below ``mass[h]``, where h is the first position
 not yet placed, falls into the interval of one document: a guide finds it in the tail, a short search in the head; if
@@ -20,7 +19,7 @@ import numpy as np
 
 from rankwise.compiling import kernel
 from rankwise.metrics.order import order_in, scratch_for, sort_down
-from rankwise.stream import Stream, uniform_pair
+from rankwise.stream import uniform_pair
 
 SAMPLERS: Final = ("sequence", "race")
 DRAWS: Final = ("independent", "antithetic", "latin")
@@ -38,11 +37,6 @@ PLACE, LAST_SAMPLE, STRATUM, STRIDE, INTEGERS = range(5)
 GUIDE = INTEGERS  # the rows from this on, laid end to end
 # Rows that hold a batch of samples, one rank after the other and one sample after the other.
 UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
-
-
-def draw_streams(stream: Stream) -> list[Stream]:
-    """Return the streams of places, retries and strata."""
-    return [stream.child(purpose) for purpose in ("place", "retry", "strata")]
 
 
 @kernel

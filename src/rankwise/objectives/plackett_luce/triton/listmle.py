@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log_add
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Derivatives
 
@@ -32,8 +32,7 @@ def _smaller(a, b):
 @triton_kernel
 def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, block: tl.constexpr):
     """Fill the groups of places: equal labels, single documents in row order, or a whole list of equal labels."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     last = tl.load(order + first + size - 1)
     mixed = tl.load(labels + first + tl.load(order + first)) > tl.load(labels + first + last)

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log_add
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Derivatives, Random
 from rankwise.objectives.plackett_luce.triton.race import Race
@@ -42,8 +42,7 @@ def _rank_derivatives(
     log_lasts, values, drs, ris = shared, shared + pairs, shared + 2 * pairs, shared + 3 * pairs
     sums_a, sums_b = shared + 4 * pairs, shared + 5 * pairs
     log_lefts, means = lefts, lefts + pairs
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     head = tl.minimum(size, cutoff)
     sample = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
     valid = sample < count

@@ -20,7 +20,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import list_bounds, program_list, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.device.random import uniform_pair
 from rankwise.objectives.plackett_luce.cpu.draws import STEEP
@@ -38,8 +38,7 @@ def _tabulate(
 
     Weights are e^(score − level).
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     head = tl.minimum(size, cutoff)
     level = tl.load(scores + first + tl.load(by_rank + first + head - 1)).to(tl.float64)
     highest = tl.load(scores + first + tl.load(by_rank + first)).to(tl.float64)

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Derivatives
@@ -95,8 +95,7 @@ def _fill_sums(
     Sums ending in 0 are over irrelevant documents, those ending in 1 over relevant ones. Of documents with the same
     score, the earlier ones are counted downwards, the later ones upwards.
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, count_0, count_1 = far_a, far_a, far_a, far_a, far_a
@@ -135,8 +134,7 @@ def _fill_factors(
     The factors replace sums: ``above_0`` and ``near_0`` become c and b·c for irrelevant documents, ``above_1`` and
     ``near_1`` for relevant ones.
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     list_best = tl.load(best + query).to(tl.float64)
     learns = tl.where(list_best == size, 0.0, list_best) if metric == _AP else tl.where(size == 1, 0.0, list_best)
     divisor = tl.where(learns > 0.0, learns, 1.0)
@@ -194,8 +192,7 @@ def _spread(
     downwards: tl.constexpr, has_hessian: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Add the terms of relevant documents that are higher, or lower, to every place; upwards fills the results."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, far_bc_a, same_bc_a, far_bc_b, same_bc_b = far_a, far_a, far_a, far_a, far_a, far_a, far_a

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import sigmoid
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.ragged import TILE
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Derivatives
@@ -23,8 +23,7 @@ _SETTLED, _LN2 = tl.constexpr(SETTLED), tl.constexpr(LN2)
 @triton_kernel
 def _fill_relevant(offsets, gains, relevant, counts, metric: tl.constexpr, block: tl.constexpr):
     """Fill the documents of a list, relevant ones first, and the count of relevant ones to learn from."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     hits, misses = size * 0, size * 0
     for start in range(0, size, block):
         documents = start + tl.arange(0, block)

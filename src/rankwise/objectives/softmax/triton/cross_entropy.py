@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Derivatives, Random
@@ -99,8 +99,7 @@ def _cross_entropy(
     has_epsilon: tl.constexpr, draws: tl.constexpr, has_hessian: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill the value and the derivatives of a list."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     unit = tl.load(units + query)
     word = tl.load(words + query) if draws else 0
     top, best, mass = _walk_tops(first, 0, size, scores, masses, unit, draws, key_low, key_high, word, block)
@@ -209,7 +208,7 @@ def _neumann(
 
     The shares of the rest, other than the best document, have a shift of their own.
     """
-    first, size = list_bounds(offsets, tl.program_id(0))
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     lowest = tl.full([block], float("-inf"), tl.float64)
     tops, places = lowest, tl.zeros([block], tl.int32)
