@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import rankwise as rw
 from rankwise.metrics.gains import discounts, gains
-from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS
+from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.objectives import PLRank
 
 Array = NDArray[np.float64]

@@ -58,7 +58,6 @@ from .objectives.checks import ObjectiveChecks as ObjectiveChecks
 from .objectives.checks import check_objective as check_objective
 from .objectives.distil.objectives import Distil as Distil
 from .objectives.distil.objectives import MarginMSE as MarginMSE
-from .objectives.guarantees import guarantees as guarantees
 from .objectives.lists import Derivatives as Derivatives
 from .objectives.noise import sample_rankings as sample_rankings
 from .objectives.noise import sample_scores as sample_scores
@@ -73,11 +72,12 @@ from .objectives.prepared import Prepared as Prepared
 from .objectives.smooth.objectives import ApproxNDCG as ApproxNDCG
 from .objectives.smooth.objectives import SmoothAP as SmoothAP
 from .objectives.smooth.objectives import SmoothRBP as SmoothRBP
+from .objectives.softmax.guarantees import guarantees as guarantees
 from .objectives.softmax.objectives import XENDCG as XENDCG
 from .objectives.softmax.objectives import ListNet as ListNet
 from .objectives.softmax.objectives import SoftmaxCE as SoftmaxCE
 from .objectives.table import objective as objective
-from .objectives.torch_loss import torch_loss as torch_loss
+from .objectives.table import torch_loss as torch_loss
 from .objectives.wrappers.bounded import bounded as bounded
 from .objectives.wrappers.clickwise import clickwise as clickwise
 from .objectives.wrappers.fair import fair as fair

@@ -23,7 +23,7 @@ CASES = [
     ("train", "leave it out with features=['!title']", "leave it out with --features '!title'"),
     ("train", "leave it out with features=['!my shop']", "leave it out with --features '!my shop'"),
     ("train", "lower min_documents, and look at the features", "lower --min-documents, and look at the features"),
-    ("train", "give such queries a worth, as in ndcg(empty=0)@10", "give such queries a worth, as in ndcg(empty=0)@10"),
+    ("train", "give such queries a value, as in ndcg(empty=0)@10", "give such queries a value, as in ndcg(empty=0)@10"),
     ("train", "set gain=linear", "set gain=linear"),
     ("train", "continue it with fit(…, init_model=…)", "continue it with fit(…, init_model=…)"),
     ("train", "choose another name, or allow it with force", "choose another name, or allow it with --force"),

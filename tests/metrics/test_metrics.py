@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.metrics import AP, ERR, METRICS, NDCG, RBP, Metric
 from rankwise.metrics.gains import discounts, gains
-from rankwise.metrics.order import AVERAGE, ranking, scratch_for
-from rankwise.metrics.order import order as fill_order
+from rankwise.metrics.order import AVERAGE, order_in, ranking, scratch_for
 
 THREE = [3.0, 2.0, 1.0]
 
 
 def order(scores: list[float]) -> list[int]:
     out = np.empty(len(scores), np.int64)
-    fill_order(np.array(scores, np.float64), out)
+    order_in(np.array(scores, np.float64), out, scratch_for(out.size))
     return out.tolist()
 
 
@@ -293,7 +292,7 @@ def test_documents_that_were_not_judged_are_checked() -> None:
         call(THREE, [1, 0, 1], [0, 2, 3], [True, True, False])
     with pytest.raises(ValueError, match="judged must be one number per document"):
         call(THREE, [1, 0, 1], [0, 2, 3], [1])
-    with pytest.raises(ValueError, match=r"num_ret is of every query, .*: got empty=1. Hint: leave empty out"):
+    with pytest.raises(ValueError, match=r"num_ret is defined for every query, .*: got empty=1. Hint: leave empty out"):
         rw.metric("num_ret", empty=1)
 
 

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rankwise as rw
 from rankwise import BPR, ListMLE, RankNet
 
 
@@ -113,24 +112,6 @@ def test_listmle_is_the_likelihood_of_the_ideal_order():
         likelihood *= np.exp(scores[ideal[k]]) / np.exp(scores[ideal[k:]]).sum()
     for ties in ("apart", "row"):
         np.testing.assert_allclose(np.exp(-ListMLE(ties=ties)(scores, labels, [0, 4]).value), [likelihood], rtol=1e-14)
-
-
-@pytest.mark.parametrize("objective", [RankNet(), ListMLE()], ids=repr)
-def test_threads_and_long_lists(objective):
-    rng = np.random.default_rng(1)
-    sizes = rng.integers(1, 300, 200)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    scores, labels = rng.normal(size=offsets[-1]), rng.integers(0, 5, offsets[-1])
-    with rw.use_threads(1):
-        one = objective(scores, labels, offsets)
-    with rw.use_threads(2):
-        two = objective(scores, labels, offsets)
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a, b)
-    n = 5_000 if isinstance(objective, RankNet) else 100_000
-    d = objective(rng.normal(size=n), rng.integers(0, 5, n), [0, n])
-    assert all(np.isfinite(part).all() for part in d)
-    np.testing.assert_allclose(d.gradient.sum(), 0.0, atol=1e-9 * np.abs(d.gradient).sum())
 
 
 def test_errors():

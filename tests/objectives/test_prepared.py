@@ -152,7 +152,7 @@ def test_functions_are_objectives(function):
 
 @pytest.mark.parametrize("returned", [None, 3.0, ([1.0],), np.zeros(2), ([1.0, 2.0], [1.0]), (["a", "b"], ["c", "d"])])
 def test_wrong_results_of_a_function_are_errors(returned):
-    with pytest.raises(ValueError, match=r"returned what is no set of derivatives: got .*\(gradient, hessian\)"):
+    with pytest.raises(ValueError, match=r"did not return derivatives: got .*\(gradient, hessian\)"):
         rw.objective(lambda scores, labels, offsets: returned)([0.0, 1.0], [0, 1], [0, 2])
 
 
@@ -164,7 +164,7 @@ def test_only_objectives_are_objectives(thing):
 
 def test_a_function_without_a_value_is_no_loss_of_torch():
     torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match=r"squares gives no value.*\(value, gradient, hessian\)"):
+    with pytest.raises(ValueError, match=r"squares returns no value.*\(value, gradient, hessian\)"):
         rw.torch_loss(squares)(torch.zeros(3), [0, 1, 1], [0, 2, 3])
 
 

@@ -13,8 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import rankwise as rw
-from rankwise.objectives import prepared
-from rankwise.objectives import torch as losses
+from rankwise.objectives import autograd, prepared
 from tests.objectives.test_objectives import ALL, stream
 from tests.objectives.test_torch_loss import MASK, WEIGHTS, example_tensors, pad
 
@@ -59,7 +58,7 @@ class FakeDeviceMode(TorchDispatchMode):
 
 @pytest.fixture
 def device(monkeypatch):
-    monkeypatch.setattr(losses, "_warned", set())
+    monkeypatch.setattr(autograd, "_warned", set())
     with FakeDeviceMode():
         yield "meta"
 
@@ -99,8 +98,8 @@ def test_copies_are_warned_of_once(device):
 def test_without_triton_the_warning_names_it(device, monkeypatch):
     monkeypatch.setattr(prepared, "KERNEL_DEVICES", {"meta"})
     monkeypatch.setattr(prepared, "_has_triton", lambda: False)
-    monkeypatch.setattr(losses, "KERNEL_DEVICES", {"meta"})
-    monkeypatch.setattr(losses, "find_spec", lambda name: None)
+    monkeypatch.setattr(autograd, "KERNEL_DEVICES", {"meta"})
+    monkeypatch.setattr(autograd, "find_spec", lambda name: None)
     scores, labels, offsets = example_tensors()
     with pytest.warns(UserWarning, match=f"{COPIES}.*Install triton"):
         rw.torch_loss("softmax_ce")(scores.detach().to(device), labels, offsets)

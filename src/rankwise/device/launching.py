@@ -76,6 +76,14 @@ def list_bounds(offsets, query):
 
 
 @triton.jit
+def program_list(offsets):
+    """Return the query of a program that works on a whole list, and :func:`list_bounds`."""
+    query = tl.program_id(0)
+    first, size = list_bounds(offsets, query)
+    return query, first, size
+
+
+@triton.jit
 def tile_bounds(offsets, tile_queries, tile_starts):
     """Return the query of a program's tile, the start of the tile in it, and :func:`list_bounds`.
 

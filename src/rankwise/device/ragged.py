@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rankwise.arrays import Offsets, offsets_of
 from rankwise.device import to_device
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import list_bounds, program_list, triton_kernel
 
 TILE = 32
 """Documents of a tile whose pairs are summed: one for each thread of a warp."""
@@ -26,8 +26,7 @@ _MANY = 2**14
 @triton_kernel
 def _fill_rows(offsets, starts, rows, block: tl.constexpr):
     """Fill the rows of the documents of a query, from its first row on."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     start = tl.load(starts + query)
     for begin in range(0, size, block):
         documents = begin + tl.arange(0, block)

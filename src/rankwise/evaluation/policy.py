@@ -19,7 +19,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.groups import GroupExposure, GroupMoments
 from rankwise.metrics.base import Metric
 from rankwise.metrics.gains import discounts
-from rankwise.objectives.plackett_luce.draws import sample
+from rankwise.objectives.noise import sample_rankings
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.moments import Moments
 from rankwise.statistics.tables import Table
@@ -176,4 +176,4 @@ def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int)
 
 
 def _drawn(scores: Array, offsets: NDArray[np.int64], stream: Stream, count: int) -> Sequence[NDArray[np.int64]]:
-    return sample(scores, offsets, stream, count) if scores.size else np.empty((count, 0), np.int64)  # type: ignore[return-value]
+    return sample_rankings(scores, offsets, stream, count) if scores.size else np.empty((count, 0), np.int64)  # type: ignore[return-value]

@@ -122,9 +122,9 @@ class RankMetric(Metric):
             object.__setattr__(self, "cutoff", check.integer("cutoff", self.cutoff, least=1))
         check.choice("way to treat ties", self.ties, TIES)
         if isinstance(self.empty, bool) or self.empty not in ("skip", 0, 1):
-            raise check.error("the worth of an empty query must be skip, 0 or 1", got=repr(self.empty))
+            raise check.error("empty must be skip, 0 or 1", got=repr(self.empty))
         if self.of_every_query and self.empty != "skip":
-            what = f"{self.name} is of every query, with relevant documents or without"
+            what = f"{self.name} is defined for every query, with relevant documents or without"
             raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
 
     def __call__(
@@ -240,9 +240,8 @@ def require_scored(name: str, values: Array, weights: Array | None = None) -> No
     if np.isnan(values if weights is None else values[weights > 0]).all():
         raise check.error(
             f"{name} scores no query",
-            got=f"{values.size:,} {'query' if values.size == 1 else 'queries'} without a relevant document "
-            "(or of weight 0)",
-            hint="check the labels; or give such queries a worth, as in ndcg(empty=0)@10",
+            got=f"{values.size:,} queries without a relevant document (or of weight 0)",
+            hint="check the labels; or give such queries a value, as in ndcg(empty=0)@10",
         )
 
 

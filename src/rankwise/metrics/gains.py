@@ -85,17 +85,17 @@ def checked_gain(gain: object) -> Gain:
 def label_error(labels: Array, offsets: Offsets, gain: Gain) -> ValueError:
     """Return the error that names the first label without a gain."""
     check.labels(labels, offsets)
-    whole = labels == np.floor(labels)
+    is_whole = labels == np.floor(labels)
     if gain == "exponential":
         bad = labels >= np.log2(_TOO_LARGE)
     else:
-        bad = labels >= _TOO_LARGE if gain == "linear" else ~(whole & (labels < len(gain)))
+        bad = labels >= _TOO_LARGE if gain == "linear" else ~(is_whole & (labels < len(gain)))
     row = int(np.argmax(bad))
     where, got = check.query_of_row(row, offsets), f"{labels[row]:g}"
     if isinstance(gain, str):
         hint = "set gain=linear" if gain == "exponential" else "divide all labels by a number"
         return check.error(f"a label is too large for the gain {gain}", got=got, where=where, hint=hint)
-    if not whole[row]:
+    if not is_whole[row]:
         return check.error(
             "a gain table needs whole labels", got=got, where=where, hint="set gain=exponential or gain=linear"
         )

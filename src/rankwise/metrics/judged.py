@@ -80,7 +80,16 @@ class Judged(RankMetric):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumQ(RankMetric):
+class _Count(RankMetric):
+    """A count in each query, with relevant documents or without."""
+
+    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
+    of_every_query: ClassVar[bool] = True
+    counts: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumQ(_Count):
     """1 for every query: its total is the number of queries.
 
     >>> NumQ()([3.0, 2.0, 1.0], [1, 0, 0], [0, 2, 3])
@@ -88,15 +97,14 @@ class NumQ(RankMetric):
     """
 
     name: ClassVar[str] = "num_q"
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(1.0), _N_QUERIES
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRet(RankMetric):
+class NumRet(_Count):
     """Number of retrieved documents up to the cutoff: those with a score other than −inf.
 
     >>> NumRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
@@ -104,16 +112,13 @@ class NumRet(RankMetric):
     """
 
     name: ClassVar[str] = "num_ret"
-    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(1.0), _N_RETRIEVED
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRel(BinaryMetric):
+class NumRel(_Count, BinaryMetric):
     """Number of relevant documents, retrieved or not, whatever the cutoff.
 
     >>> NumRel()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
@@ -121,16 +126,13 @@ class NumRel(BinaryMetric):
     """
 
     name: ClassVar[str] = "num_rel"
-    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(self.relevant), _N_RELEVANT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class NumRelRet(BinaryMetric):
+class NumRelRet(_Count, BinaryMetric):
     """Number of relevant documents retrieved up to the cutoff.
 
     >>> NumRelRet()([3.0, -np.inf, 1.0], [1, 1, 0], [0, 3])
@@ -138,9 +140,6 @@ class NumRelRet(BinaryMetric):
     """
 
     name: ClassVar[str] = "num_rel_ret"
-    bounds: ClassVar[tuple[float, float]] = (0.0, np.inf)
-    of_every_query: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return weighted_sum, relevance_rule(self.relevant), np.ones(longest), PLAIN
@@ -184,12 +183,12 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
         query = open_query(q, offsets, scores, labels, rule, buffers)
         kind, ranked = query.gains, query.ranked
         _set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
-        relevant, others = (kind == _RELEVANT).sum(), (kind == _OTHER).sum()
+        relevant, irrelevant = (kind == _RELEVANT).sum(), (kind == _OTHER).sum()
         if not query.valid or relevant == 0:
             out[q] = empty if query.valid else np.inf
             continue
         count = rank(query, cutoff, ties)
-        unit = 1.0 / max(min(others, relevant), 1)
+        unit = 1.0 / max(min(irrelevant, relevant), 1)
         total, above, start = 0.0, 0, 0
         while start < min(count, cutoff):
             stop = group_end(query.scores, ranked, start, count, ties)
@@ -253,10 +252,10 @@ def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-d
     Given how many judged documents of the group are above it, the numbers of relevant ones among them and of pooled
     ones among the rest enter linearly, so that their means suffice.
     """
-    others = np.int64(group.sum()) - 1
+    size = np.int64(group.sum()) - 1
     n_judged = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
     relevant_share = (group[_RELEVANT] - 1.0) / max(n_judged, 1)
-    pooled_share = group[_POOLED] / max(others - n_judged, 1)
+    pooled_share = group[_POOLED] / max(size - n_judged, 1)
     chances = np.zeros(min(n_judged, places) + 2)
     chances[0], low, high = 1.0, 0, 0
     total = 0.0
@@ -267,7 +266,7 @@ def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-d
             precision = (seen[_RELEVANT] + more * relevant_share + _EPSILON) / (above + 2.0 * _EPSILON)
             total += chances[more] * (1.0 + pooled * precision) / (start + place + 1.0)
         if place + 1 < places:
-            low, high = _draw(chances, low, high, place, n_judged, others)
+            low, high = _draw(chances, low, high, place, n_judged, size)
     return total
 
 

@@ -34,14 +34,11 @@ def scratch_for(longest):
 
 
 @kernel
-def order(scores, out):
-    """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order."""
-    order_in(scores, out, scratch_for(scores.size))
-
-
-@kernel
 def order_in(scores, out, scratch):
-    """Do the same as :func:`order` in scratch arrays that many queries share."""
+    """Fill ``out`` with the positions of ``scores`` from highest to lowest; equal scores stay in row order.
+
+    ``scratch`` is from :func:`scratch_for`; many queries share it.
+    """
     n = scores.size
     keys, buckets, ends = scratch
     high, scale = _span(scores, n)
@@ -204,16 +201,16 @@ def _merge(keys, rows, left_keys, left_rows, left, middle, stop):
     size = middle - left
     for i in range(size):
         left_keys[i], left_rows[i] = keys[left + i], rows[left + i]
-    here, right, at = 0, middle, left
-    while here < size and right < stop:
-        if keys[right] > left_keys[here]:
+    i_left, right, at = 0, middle, left
+    while i_left < size and right < stop:
+        if keys[right] > left_keys[i_left]:
             keys[at], rows[at] = keys[right], rows[right]
             right += 1
         else:
-            keys[at], rows[at] = left_keys[here], left_rows[here]
-            here += 1
+            keys[at], rows[at] = left_keys[i_left], left_rows[i_left]
+            i_left += 1
         at += 1
-    while here < size:
-        keys[at], rows[at] = left_keys[here], left_rows[here]
-        here += 1
+    while i_left < size:
+        keys[at], rows[at] = left_keys[i_left], left_rows[i_left]
+        i_left += 1
         at += 1

@@ -149,9 +149,9 @@ def _average_precision(first, last, offsets, scores, labels, cutoff, ties, rule,
             if hits > 0.0:
                 # A place of the group holds a relevant document with probability hits/size; the others of the group
                 # are then spread evenly over its other places.
-                others = (hits - 1.0) / max(size - 1, 1)
+                density = (hits - 1.0) / max(size - 1, 1)
                 for place in range(start, min(stop, cutoff)):
-                    total += hits / size * (seen + 1.0 + (place - start) * others) / (place + 1.0)
+                    total += hits / size * (seen + 1.0 + (place - start) * density) / (place + 1.0)
             seen += hits
             start = stop
         out[q] = min(total / (min(relevant, cutoff) if by_cutoff else relevant), 1.0)

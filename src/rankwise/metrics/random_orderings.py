@@ -147,7 +147,7 @@ def _draw_favouring(first, last, blocks, key, levels, counts, weights, discounts
             out[d] = metric_of(ranked, discounts, is_ap)
 
 
-def discordant_pairs(relevant: int, others: int) -> tuple[Array, Array]:
+def discordant_pairs(relevant: int, irrelevant: int) -> tuple[Array, Array]:
     """Return numbers of discordant pairs, ascending, and the chance of each in a random order.
 
     For long lists, numbers twelve standard deviations from the mean are left out, and neighbouring numbers are grouped,
@@ -157,7 +157,7 @@ def discordant_pairs(relevant: int, others: int) -> tuple[Array, Array]:
     >>> numbers, (chances * 6).round(12)
     (array([0., 1., 2., 3., 4.]), array([1., 1., 2., 1., 1.]))
     """
-    few, many = sorted((relevant, others))
+    few, many = sorted((relevant, irrelevant))
     if few < _FEWEST or few * few * many <= _COUNTED_UP_TO:
         chances = counted(few, many)
         return np.arange(chances.size, dtype=np.float64), chances

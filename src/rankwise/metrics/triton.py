@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rankwise.arrays import Array, Offsets
 from rankwise.device import to_device
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.device.ragged import Ragged
 from rankwise.metrics.base import Metric, RankMetric
@@ -172,8 +172,7 @@ def _gains_and_ideal(
     block: tl.constexpr,
 ):
     """Fill the gains of a query and its ideal DCG: from counts of grades, or by counting the documents before each."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     lanes, grades = tl.arange(0, block), tl.arange(0, _GRADES)
     depth = tl.minimum(size, cutoff)
     counts = tl.zeros([_GRADES], tl.int32)
@@ -200,13 +199,13 @@ def _gains_and_ideal(
             gain = _gain(tl.load(labels + first + mine, mask=real, other=0.0).to(tl.float64), table, n_table, rule)
             rank = tl.zeros([32], tl.int32)
             for begin in range(0, size, block):
-                others = begin + lanes
-                inside = others < size
+                candidates = begin + lanes
+                inside = candidates < size
                 other = _gain(
-                    tl.load(labels + first + others, mask=inside, other=0.0).to(tl.float64), table, n_table, rule
+                    tl.load(labels + first + candidates, mask=inside, other=0.0).to(tl.float64), table, n_table, rule
                 )
                 wins = (other[:, None] > gain[None, :]) | (
-                    (other[:, None] == gain[None, :]) & (others[:, None] < mine[None, :])
+                    (other[:, None] == gain[None, :]) & (candidates[:, None] < mine[None, :])
                 )
                 rank += tl.sum((inside[:, None] & wins).to(tl.int32), 0)
             counted = real & (rank < depth)

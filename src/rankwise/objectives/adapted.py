@@ -67,7 +67,7 @@ class Adapted(Objective):
         checked, lists = checked_lists(labels, offsets)
         if parameters is not None and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             reject_columns(self, columns, tuple(parameter.name for parameter in parameters))
-        further = {name: lists.checked(name.replace("_", " "), values) for name, values in columns.items()}
+        further = {name: lists.checked(name, values) for name, values in columns.items()}
         streamed = _takes_stream(parameters)
         return _PreparedFunction(lists=lists, objective=self, labels=checked, columns=further, streamed=streamed)
 
@@ -123,9 +123,7 @@ class _PreparedFunction(Prepared):
         return np.asarray(array, np.float64)
 
     def _unexpected(self, got: str) -> ValueError:
-        return check.error(
-            f"the objective {self.objective!r} returned what is no set of derivatives", got=got, hint=_EXPECTED
-        )
+        return check.error(f"the objective {self.objective!r} did not return derivatives", got=got, hint=_EXPECTED)
 
 
 def _parameters(function: Callable[..., object]) -> Sequence[inspect.Parameter] | None:

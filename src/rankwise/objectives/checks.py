@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ _SIZES = (1, 2, 3, 5, 8, 1, 6, 7)
 _SCALES = (1.0, 5.0, 50.0)
 _DRAWS = 10  # of scores at each scale, for the sign of the Hessian
 _EXTREMES = (37.0, 4000.0)
-_STEP = 1e-4
 PASSED, FAILED, SKIPPED, NOTED = "passed", "FAILED", "skipped", "noted"
 Differences = Mapping[float, tuple[Derivatives, Array, Array]]
 """Scale of scores -> derivatives there, and finite differences of the value and of the gradient."""
@@ -206,19 +205,27 @@ def _plus_minus(scales: Iterable[float]) -> str:
     return ", ".join(f"±{scale:g}" for scale in scales)
 
 
-def _differences(example: _Example, scores: Array) -> tuple[Derivatives, Array, Array]:
-    """Return the derivatives, and fourth-order central differences of the value and of the gradient by each score."""
-    by_value, by_gradient = np.empty_like(scores), np.empty_like(scores)
+def differences(function: Callable[[Array], Array], scores: Array, step: float = 1e-4) -> Array:
+    """Return fourth-order central differences of a function by each score, one row per document."""
+    rows = []
     for i in range(scores.size):
-        sums = []
-        for steps in (1.0, -1.0, 2.0, -2.0):
-            moved = scores.copy()
-            moved[i] += steps * _STEP
-            at = example.prepared(moved, example.stream, hessian=False)
-            sums.append((at.value.sum(), at.gradient[i]))
-        for expected, column in zip((by_value, by_gradient), np.transpose(sums), strict=True):
-            expected[i] = (8.0 * (column[0] - column[1]) - (column[2] - column[3])) / (12.0 * _STEP)
-    return example.at(scores), by_value, by_gradient
+        unit = np.zeros_like(scores)
+        unit[i] = step
+        near = function(scores + unit) - function(scores - unit)
+        far = function(scores + 2.0 * unit) - function(scores - 2.0 * unit)
+        rows.append((8.0 * near - far) / (12.0 * step))
+    return np.array(rows)
+
+
+def _differences(example: _Example, scores: Array) -> tuple[Derivatives, Array, Array]:
+    """Return the derivatives, and differences of the value and of the gradient by each score."""
+
+    def value_and_gradient(scores: Array) -> Array:
+        at = example.prepared(scores, example.stream, hessian=False)
+        return np.array([at.value.sum(), *at.gradient])
+
+    rows = differences(value_and_gradient, scores)
+    return example.at(scores), rows[:, 0], np.diag(rows[:, 1:])
 
 
 def _independence(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ as they are not finite, make the values NaN.
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -22,12 +22,12 @@ from rankwise.device.ragged import Ragged
 from rankwise.device.random import key_words, query_words
 from rankwise.metrics.gains import Gain, Ideal
 from rankwise.metrics.triton import gains_and_ideal
-from rankwise.objectives import device_kernels as kernels
-from rankwise.objectives.curvature import TREATMENTS
-from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random
-from rankwise.objectives.noise import NOISES, noise_streams
+from rankwise.objectives.cpu import NOISES, TREATMENTS
+from rankwise.objectives.lists import Derivatives, DeviceKernel, Launch, Lists, Random, Selection, Values, noise_streams
+from rankwise.objectives.triton import chain, clean, fill_errors, gather, map_values, perturb, reduce, treat
 from rankwise.objectives.wrappers.bounds import BoundMaps
 from rankwise.stream import Stream
+from rankwise.threads import Kernel
 
 _TILE, _BLOCK, _WIDE = 256, 256, 1024
 
@@ -35,7 +35,9 @@ _TILE, _BLOCK, _WIDE = 256, 256, 1024
 class DeviceLists(Ragged, Lists):
     """The documents of queries as ranges of flat tensors."""
 
-    def __init__(self, offsets: Tensor, n_docs: int, host: Offsets | None = None, dtype: Any = torch.float32) -> None:
+    def __init__(
+        self, offsets: Tensor, n_docs: int, host: Offsets | None = None, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__(offsets, n_docs, host)
         self.dtype = dtype
         self.errors: Tensor | None = None
@@ -61,10 +63,10 @@ class DeviceLists(Ragged, Lists):
         lists = cls.at(offsets, labels.numel(), labels.device, labels.dtype)
         lists.once = True
         lists.errors = lists.empty_queries()
-        kernels.fill_errors[(lists.n_queries,)](lists.offsets, labels, lists.errors, lists.block(), num_warps=1)
+        fill_errors[(lists.n_queries,)](lists.offsets, labels, lists.errors, lists.block(), num_warps=1)
         return labels, lists
 
-    def column(self, values: Any) -> Any:
+    def column(self, values: Values) -> Values:
         """Return a column on this device, floating-point numbers in its precision; other values unchanged."""
         if isinstance(values, np.ndarray):
             return to_device(values, self.device, self.dtype)
@@ -72,94 +74,87 @@ class DeviceLists(Ragged, Lists):
             return values.to(self.device, self.dtype if values.is_floating_point() else None)
         return values
 
-    def exact_column(self, values: Any) -> Any:
+    def exact_column(self, values: Values) -> Values:
         """Return a column on this device, in its own precision."""
         return to_device(values, self.device) if isinstance(values, np.ndarray) else values
 
     # Operations of `prepare`.
 
-    def empty_documents(self, *, integer: bool = False) -> Any:
+    def empty_documents(self, *, integer: bool = False) -> Tensor:
         """Return an uninitialised column of documents."""
         return torch.empty(self.n_docs, dtype=torch.int32 if integer else self.dtype, device=self.device)
 
-    def empty_queries(self, *, integer: bool = False) -> Any:
+    def empty_queries(self, *, integer: bool = False) -> Tensor:
         """Return an uninitialised column of queries."""
         return torch.empty(self.n_queries, dtype=torch.int32 if integer else self.dtype, device=self.device)
 
-    def sums(self, values: Any) -> Any:
+    def sums(self, values: Tensor) -> Tensor:
         """Sum one number per document over each query."""
         return torch.segment_reduce(values, "sum", offsets=self.offsets.long(), unsafe=True)
 
-    def minima(self, values: Any) -> Any:
+    def minima(self, values: Tensor) -> Tensor:
         """Return the least number of each query's documents."""
         return torch.segment_reduce(values, "min", offsets=self.offsets.long(), unsafe=True)
 
-    def floats(self, values: Any) -> Any:
+    def floats(self, values: Tensor) -> Tensor:
         """Return integers or truth values as floating-point numbers."""
         return values.to(self.dtype)
 
-    def positive_or_one(self, values: Any) -> Any:
+    def positive_or_one(self, values: Tensor) -> Tensor:
         """Return values, with 1 for those that are not positive, to divide by."""
         return torch.where(values > 0.0, values, 1.0)
 
-    def order(self, keys: Any) -> Any:
+    def order(self, keys: Tensor) -> Tensor:
         """Return the documents of each query from the highest key to the lowest, numbered from 0; ties in row order."""
         return ordered(self, keys[None])[1][0]
 
-    def table(self, function: Callable[..., Array], *arguments: Any) -> Any:
+    def table(self, function: Callable[..., Array], *arguments: Any) -> Tensor:
         """Return a table for queries of up to the longest size, or longer: it is copied once."""
         return _table(function, arguments, 1 << (self.longest - 1).bit_length(), self.device, self.dtype)
 
-    def gains_and_ideal(self, labels: Any, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
+    def gains_and_ideal(self, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None) -> Ideal:
         """Return the gain of each document and the ideal DCG of each query."""
         return gains_and_ideal(self, labels, gain, cutoff)
 
-    def gain_shares(self, labels: Any, gain: Gain = "exponential", cutoff: int | None = None) -> Any:
+    def gain_shares(self, labels: Tensor, gain: Gain = "exponential", cutoff: int | None = None) -> Values:
         """Return the gain of each document over the ideal DCG of its query."""
         return gains_and_ideal(self, labels, gain, cutoff, shares=True).gains
 
-    def checked(self, what: str, values: Any, least: float | None = None) -> Any:
+    def checked(self, name: str, values: Values) -> Tensor:
         """Return a column of documents; its numbers are not checked."""
         column = self.column(values if isinstance(values, Tensor) else np.asarray(values, np.float64))
         if column.shape != (self.n_docs,):
             got = f"shape {tuple(column.shape)} for {self.n_docs} documents"
-            raise check.error(f"{what} must be one number per document", got=got)
-        return self.floats(column)
-
-    def document_weights(self, values: Any) -> Any:
-        """Return the weights of documents."""
-        return self.checked("document weights", values)
-
-    def teacher_scores(self, values: Any) -> Any:
-        """Return the scores of a teacher."""
-        return self.checked("teacher scores", values).clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE)
+            raise check.error(f"{name.replace('_', ' ')} must be one number per document", got=got)
+        column = self.floats(column)
+        return column.clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE) if name == "teacher_scores" else column
 
     # Operations of `fill`.
 
-    def checked_scores(self, scores: Any) -> tuple[Any, Any]:
+    def checked_scores(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Return scores with 0 for those that are not finite, as kernels rely on an order of documents; and flags."""
         if scores.shape != (self.n_docs,):
             got = f"shape {tuple(scores.shape)} for {self.n_docs} documents"
             raise check.error("scores must be one number per document", got=got)
         programs = max(-(-self.n_docs // _WIDE), 1)
         usable, flags = self.empty_documents(), torch.empty(programs, dtype=self.dtype, device=self.device)
-        kernels.clean[(programs,)](scores.contiguous(), usable, flags, self.n_docs, _WIDE)
+        clean[(programs,)](scores.contiguous(), usable, flags, self.n_docs, _WIDE)
         return usable, flags
 
-    def mark_invalid(self, flags: Any, out: Derivatives) -> None:
+    def mark_invalid(self, flags: Tensor, out: Derivatives) -> None:
         """Make the values NaN where scores or labels are not finite."""
         out.value.add_(flags.sum())
         if self.errors is not None:
             out.value.add_(self.errors)
 
-    def reduce(self, flags: Any, out: Derivatives, factor: float, moved: Any = None) -> Any:
+    def reduce(self, flags: Tensor, out: Derivatives, factor: float, moved: Tensor | None = None) -> Tensor:
         """Return ``factor`` times the sum of the values, and multiply the gradient by it, in place.
 
         ``moved``, an integer, becomes 1 if the gradient is not 0.
         """
         total = torch.empty((), dtype=self.dtype, device=self.device)
         errors = flags if self.errors is None else self.errors
-        kernels.reduce[(flags.numel(),)](
+        reduce[(flags.numel(),)](
             out.value, errors, flags, out.gradient, total, self.offsets if moved is None else moved, self.n_queries,
             flags.numel(), self.n_docs, factor, self.errors is not None, moved is not None, _WIDE,
         )  # fmt: skip
@@ -176,79 +171,81 @@ class DeviceLists(Ragged, Lists):
         return Random(key_words(streams), query_words(stream, self))
 
     def run(
-        self, kernel: Any, device_kernel: DeviceKernel, scores: Any, arguments: Any, random: Random | None, out: Any,
-        work: Array | None = None,
+        self, kernel: Kernel, device_kernel: DeviceKernel, scores: Tensor, arguments: Any, random: Random | None,
+        out: Any, work: Array | None = None,
     ) -> None:  # fmt: skip
         """Launch the second of two kernels."""
         launch = device_kernel if callable(device_kernel) else _imported(device_kernel)
         launch(self, scores, arguments, random, out)
 
-    def as_argument(self, values: Any) -> Any:
+    def as_argument(self, values: Values) -> Values:
         """Return values in the form that kernels take."""
         return values
 
     def treat(self, treatment: str, out: Derivatives) -> None:
-        """Replace the Hessian by one that Newton's method can use (``curvature.py``)."""
+        """Replace the Hessian by one that Newton's method can use (``cpu.py``)."""
         if treatment == "absolute":
             out.hessian.abs_()
         elif treatment == "gradient":
             out.hessian.copy_(out.gradient).abs_()
         elif treatment in TREATMENTS:
             number = TREATMENTS.index(treatment)
-            kernels.treat[(self.n_queries,)](self.offsets, out.gradient, out.hessian, number, _BLOCK, num_warps=2)
+            treat[(self.n_queries,)](self.offsets, out.gradient, out.hessian, number, _BLOCK, num_warps=2)
 
     def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
         """Add ``factor`` times the derivatives of a part."""
         for total, tensor in zip((out.value, *out.columns), (part.value, *part.columns), strict=True):
             total.add_(tensor, alpha=factor)
 
-    def chain(self, out: Derivatives, first: Any, second: Any = None) -> None:
+    def chain(self, out: Derivatives, first: Tensor, second: Tensor | None = None) -> None:
         """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
         tiles = self.tiles(_TILE)
         has_hessian = out.hessian.numel() > 0
-        kernels.chain[(tiles[0].numel(),)](
+        chain[(tiles[0].numel(),)](
             self.offsets, *tiles, first, first if second is None else second, out.gradient,
             out.hessian if has_hessian else out.gradient, out.numerator,
             second is not None, has_hessian, out.numerator is not out.gradient, _TILE, num_warps=2,
         )  # fmt: skip
 
-    def map_values(self, bounds: BoundMaps, values: Any) -> tuple[Any, Any]:
+    def map_values(self, bounds: BoundMaps, values: Tensor) -> tuple[Tensor, Tensor]:
         """Map the value of each query in place; return the map's first and second derivative."""
         firsts, seconds = torch.empty_like(values), torch.empty_like(values)
         tables = (bounds.scale,) * 5 if bounds.tables is None else bounds.tables
-        kernels.map_values[(self.n_queries,)](
+        map_values[(self.n_queries,)](
             values, bounds.scale, bounds.shift, bounds.slope, *tables, firsts, seconds, bounds.sign,
             bounds.tables is not None, _BLOCK, num_warps=2,
         )  # fmt: skip
         return firsts, seconds
 
     def noisy(
-        self, scores: Any, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
-    ) -> Iterator[Any]:
+        self, scores: Tensor, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
+    ) -> Iterator[Tensor]:
         """Yield (scores + scale · noise) / temperature for each sample."""
         random = self.random(stream, noise_streams(stream, samples))
         noisy = scores.new_empty((samples, self.n_docs))
         fill_noisy(self, scores, random, noisy, noise=NOISES.index(noise), scale=scale, sharpness=1.0 / temperature)
         return iter(noisy)
 
-    def gather(self, copies: Any, copy_offsets: Offsets, weights: Any, part: Derivatives, out: Derivatives) -> None:
+    def gather(
+        self, copies: Selection, copy_offsets: Offsets, weights: Tensor, part: Derivatives, out: Derivatives
+    ) -> None:
         """Sum weighted derivatives of copies of queries into those of the queries."""
         numbers = to_device(copy_offsets.astype(np.int32), self.device)
         tiles = self.tiles(_TILE)
         for total, column in zip(out.columns, part.columns, strict=True):
-            kernels.gather[(tiles[0].numel(),)](
+            gather[(tiles[0].numel(),)](
                 self.offsets, *tiles, numbers, copies.lists.offsets, weights, part.value, column, out.value, total,
                 total is out.gradient, _TILE, num_warps=2,
             )  # fmt: skip
 
     # Selections and devices.
 
-    def select(self, queries: NDArray[np.int64]) -> Any:
+    def select(self, queries: NDArray[np.int64]) -> Selection:
         """Return some of the queries, by number; one may occur several times."""
         ragged, numbers, rows = self.rows(queries)
         lists = DeviceLists(ragged.offsets, ragged.n_docs, ragged.host, self.dtype)
         lists.errors = None if self.errors is None else self.errors[numbers]
-        return DeviceSelection(lists, queries, rows, numbers)
+        return Selection(lists, queries, rows, numbers)
 
     def to(self, device: Any, dtype: Any) -> Self:
         """Return the same lists on another device, or in another precision."""
@@ -260,33 +257,12 @@ class DeviceLists(Ragged, Lists):
         return cast("Self", lists)
 
 
-class DeviceSelection(NamedTuple):
-    """Some of the queries of lists."""
-
-    lists: DeviceLists
-    """Their documents, numbered anew."""
-    queries: NDArray[np.int64]
-    """Their numbers, on the host."""
-    rows: Tensor
-    """The rows of their documents."""
-    numbers: Tensor
-    """Their numbers, on the device."""
-
-    def per_document(self, column: Any) -> Any:
-        """Return their documents' part of a column; one that is empty stays so."""
-        return column[self.rows] if len(column) else column
-
-    def per_query(self, column: Any) -> Any:
-        """Return their part of a column of queries."""
-        return column[self.numbers]
-
-
 def fill_noisy(
     lists: Ragged, scores: Tensor, random: Random, noisy: Tensor, *, noise: int, scale: float, sharpness: float = 1.0
 ) -> None:
     """Fill (scores + scale · noise) · sharpness, one row for each sample, by its key and the words of the queries."""
     tiles, keys = lists.tiles(_TILE), to_device(np.array(random.keys, np.int32), lists.device)
-    kernels.perturb[(tiles[0].numel(), len(random.keys))](
+    perturb[(tiles[0].numel(), len(random.keys))](
         lists.offsets, *tiles, keys, random.queries, scores, noisy, lists.n_docs, scale, sharpness, noise, _TILE,
         num_warps=2,
     )  # fmt: skip

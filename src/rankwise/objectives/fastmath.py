@@ -1,4 +1,4 @@
-"""exp, log, log1p and sigmoid that compilers can vectorise.
+"""exp, log, log1p_unit and sigmoid that compilers can vectorise.
 
 The C library's functions are calls, and a loop with a call in it runs one element at a time. These are straight lines
 of arithmetic, accurate to about 1e-15 (relative), so that a loop around them runs several elements at once. They are
@@ -76,21 +76,6 @@ def log1p_unit(x):
     """log(1 + x) for x in [0, 1], where it is cheapest: one division, no table, no exponent."""
     z = x / (2.0 + x)
     return 2.0 * z * atanh_ratio(z * z)
-
-
-@kernel(fastmath=FUSED)
-def log1p(x):
-    """log(1 + x) for any x ≥ −1/2, infinity included."""
-    sum_ = 1.0 + x
-    # What rounding 1 + x lost; it matters where x is small.
-    lost = x - (sum_ - 1.0) if x < 1.0 else 1.0 - (sum_ - x)
-    bits = np.float64(sum_).view(np.int64) - _SQRT_HALF_BITS
-    power = bits >> MANTISSA
-    mantissa = np.int64((bits & _MANTISSA_MASK) + _SQRT_HALF_BITS).view(np.float64)
-    z = (mantissa - 1.0) / (mantissa + 1.0)
-    exponent = np.float64(power)
-    result = exponent * _LN2_HIGH + (2.0 * z * atanh_ratio(z * z) + (exponent * _LN2_LOW + lost / sum_))
-    return x if x == np.inf else result
 
 
 @kernel(fastmath=FUSED)

@@ -6,6 +6,7 @@ docs/objectives.md`` rewrites the tables between markers in these files.
 """
 
 import dataclasses
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 from rankwise import check, grammar, registry
 from rankwise.arrays import Keywords
 from rankwise.files import replacing
-from rankwise.objectives.adapted import as_objective
+from rankwise.objectives.adapted import Adapted
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
@@ -66,37 +67,24 @@ def entries() -> list[ListingEntry]:
     listnet     Bruch 2021         exact  newton=neumann, epsilon=0.0
     softmax_ce  Bruch et al. 2019  exact  newton=neumann, epsilon=0.0
     """
-    return [
-        *(_entry(name, "objective", cls) for name, cls in OBJECTIVES.items()),
-        *(_entry(name, "wrapper", cls) for name, cls in WRAPPERS.items()),
-    ]
+    return [_entry(name, cls) for name, cls in (OBJECTIVES | WRAPPERS).items()]
 
 
 def registered() -> list[ListingEntry]:
     """Return the objectives that users have registered."""
-    rows = []
-    for name, thing in registry.of("objective").items():
-        if isinstance(thing, type):
-            wraps = any(item.name == "inner" for item in dataclasses.fields(thing))
-            rows.append(_entry(name, "wrapper" if wraps else "objective", thing))
-            continue
-        adapted = as_objective(thing)
-        description: Keywords = {
-            "class_name": type(adapted).__name__,
-            "description": _first_sentence(thing),
-            "paper": "",
-        }
-        description |= {"arguments": {}, "exact_with": ""}
-        exact, estimator = adapted.exact_hessian, adapted.estimator
-        rows.append(ListingEntry(name=name, kind="objective", exact_hessian=exact, estimator=estimator, **description))
-    return rows
+    return [_entry(name, thing) for name, thing in registry.of("objective").items()]
 
 
-def _entry(name: str, kind: str, cls: Any) -> ListingEntry:
+def _entry(name: str, thing: Any) -> ListingEntry:
+    """Return the entry of a class, or of a function."""
+    cls: Any = thing if isinstance(thing, type) else functools.partial(Adapted, thing)
+    fields = dataclasses.fields(thing) if isinstance(thing, type) else ()
+    wraps = any(item.name == "inner" for item in fields)
     exact: bool | str
     estimator: bool | str
-    if kind == "wrapper":
-        exact, estimator, exact_with = INSIDE, INSIDE, ""
+    exact_with = ""
+    if wraps:
+        exact, estimator = INSIDE, INSIDE
         sure, unsure = cls(ApproxNDCG(curvature="exact")), cls(ApproxNDCG())
         if sure.exact_hessian == unsure.exact_hessian:  # it does not depend on the objective inside
             exact = sure.exact_hessian
@@ -108,11 +96,11 @@ def _entry(name: str, kind: str, cls: Any) -> ListingEntry:
         exact_with = "" if exact else next(_exact_settings(plain), "")
     return ListingEntry(
         name=name,
-        kind=kind,
-        class_name=cls.__name__,
-        description=_first_sentence(cls),
-        paper=cls.paper,
-        arguments={item.name: item.default for item in dataclasses.fields(cls) if item.name != "inner"},
+        kind="wrapper" if wraps else "objective",
+        class_name=thing.__name__ if isinstance(thing, type) else Adapted.__name__,
+        description=_first_sentence(thing),
+        paper=getattr(thing, "paper", ""),
+        arguments={item.name: item.default for item in fields if item.name != "inner"},
         exact_hessian=exact,
         exact_with=exact_with,
         estimator=estimator,

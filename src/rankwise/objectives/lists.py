@@ -14,11 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import NONE, UNWANTED, Array, Offsets, read_only, rows_of, separate
-from rankwise.compiling import kernel
 from rankwise.metrics.gains import Gain, Ideal, gain_shares, gains_and_ideal
-from rankwise.metrics.order import longest_of, order_in, scratch_for
-from rankwise.objectives import curvature
-from rankwise.objectives.noise import perturb
+from rankwise.objectives import cpu
 from rankwise.stream import Stream
 from rankwise.threads import Kernel, over_queries
 
@@ -129,7 +126,7 @@ class Lists:
     def order(self, keys: Values) -> Values:
         """Return the documents of each query from the highest key to the lowest, numbered from 0; ties in row order."""
         rows = self.empty_documents(integer=True)
-        over_queries(_order, self.offsets, read_only(keys), rows)
+        over_queries(cpu.order, self.offsets, read_only(keys), rows)
         return read_only(rows)
 
     def table(self, function: Callable[..., Array], *arguments: Any) -> Values:
@@ -144,21 +141,15 @@ class Lists:
         """Return the gain of each document over the ideal DCG of its query."""
         return gain_shares(labels, self.offsets, gain, cutoff)
 
-    def checked(self, what: str, values: ArrayLike, least: float | None = None) -> Values:
-        """Return a column of documents after checking it."""
-        return read_only(check.document_values(what, values, self.offsets, least=least))
-
-    def document_weights(self, values: ArrayLike) -> Values:
-        """Return the checked weights of documents."""
-        return read_only(check.document_weights(values, self.offsets))
-
-    def teacher_scores(self, values: ArrayLike) -> Values:
-        """Return the checked scores of a teacher."""
-        return check.teacher_scores(values, self.offsets)
+    def checked(self, name: str, values: ArrayLike) -> Values:
+        """Return a column of documents, such as ``"teacher_scores"``, after checking it."""
+        checks = {"document_weights": check.document_weights, "teacher_scores": check.teacher_scores}
+        check_values = checks.get(name, functools.partial(check.document_values, name.replace("_", " ")))
+        return read_only(check_values(values, self.offsets))
 
     # Operations of `fill`.
 
-    def checked_scores(self, scores: ArrayLike) -> tuple[Values, Values]:
+    def checked_scores(self, scores: Values) -> tuple[Values, Values]:
         """Return checked scores as read-only float64, and the flags of :meth:`mark_invalid`."""
         array = np.asarray(scores)
         # The extremes are a quick check (no comparison holds for NaN). Not a product of arrays: BLAS's threads go on
@@ -205,8 +196,9 @@ class Lists:
         return read_only(values)
 
     def treat(self, treatment: str, out: Derivatives) -> None:
-        """Replace the Hessian by one that Newton's method can use (``curvature.py``)."""
-        curvature.treat(treatment, self.offsets, out.gradient, out.hessian)
+        """Replace the Hessian by one that Newton's method can use (``cpu.py``)."""
+        if treatment in cpu.TREATMENTS:
+            over_queries(cpu.treat, self.offsets, cpu.TREATMENTS.index(treatment), out.gradient, out.hessian)
 
     def add(self, out: Derivatives, factor: float, part: Derivatives) -> None:
         """Add ``factor`` times the derivatives of a part."""
@@ -217,7 +209,9 @@ class Lists:
         """Apply a map φ of each query's value to its derivatives: g' = φ'·g and h' = φ'·h + φ''·g²."""
         seconds = UNWANTED if second is None or not second.any() else second
         numerator = UNWANTED if out.numerator is out.gradient else out.numerator
-        over_queries(_chain, self.offsets, read_only(first), read_only(seconds), out.gradient, out.hessian, numerator)
+        over_queries(
+            cpu.chain, self.offsets, read_only(first), read_only(seconds), out.gradient, out.hessian, numerator
+        )
 
     def map_values(self, bounds: "BoundMaps", values: Values) -> tuple[Values, Values]:
         """Map the value of each query in place; return the map's first and second derivative."""
@@ -228,9 +222,10 @@ class Lists:
         self, scores: Values, stream: Stream, samples: int, *, scale: float, temperature: float, noise: str
     ) -> Iterator[Values]:
         """Yield (scores + scale · noise) / temperature for each sample, in the same memory."""
-        noisy = separate(self.n_docs)
-        for sample in range(samples):
-            perturb(scores, self.offsets, stream, sample, noisy, scale=scale, temperature=temperature, noise=noise)
+        noisy, queries = separate(self.n_docs), read_only(stream.queries(self.n_queries))
+        settings = (cpu.NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
+        for child in noise_streams(stream, samples):
+            over_queries(cpu.perturb, self.offsets, child.key, queries, *settings)
             yield read_only(noisy)
 
     def gather(
@@ -248,13 +243,23 @@ class Lists:
     def select(self, queries: NDArray[np.int64]) -> "Selection":
         """Return some of the queries, by number; one may occur several times."""
         rows, offsets = rows_of(queries, self.offsets)
-        return Selection(Lists(read_only(offsets)), queries, rows)
+        return Selection(Lists(read_only(offsets)), queries, rows, queries)
 
     def to(self, device: Any, dtype: Any) -> Self:
         """Return the same lists on a device, with derivatives in a precision."""
         from rankwise.objectives.device import DeviceLists  # torch and Triton, which the CPU does without
 
         return DeviceLists.at(self.offsets, self.n_docs, device, dtype)  # type: ignore[return-value]
+
+
+def noise_streams(stream: Stream, samples: int) -> list[Stream]:
+    """Return the streams of the noise of each sample."""
+    return [stream.child("noise", sample) for sample in range(samples)]
+
+
+def draw_streams(stream: Stream) -> list[Stream]:
+    """Return the streams of places, retries and strata of drawn rankings."""
+    return [stream.child(purpose) for purpose in ("place", "retry", "strata")]
 
 
 @functools.cache
@@ -269,40 +274,16 @@ class Selection(NamedTuple):
     lists: Lists
     """Their documents, numbered anew."""
     queries: NDArray[np.int64]
-    """Their numbers."""
-    rows: Any
+    """Their numbers, on the host."""
+    rows: Values
     """The rows of their documents: a slice or an array."""
+    numbers: Values
+    """Their numbers, where the lists are."""
 
     def per_document(self, column: Values) -> Values:
         """Return their documents' part of a column; one that is empty stays so."""
-        return read_only(column[self.rows]) if len(column) else column
+        return self.lists.as_argument(column[self.rows]) if len(column) else column
 
     def per_query(self, column: Values) -> Values:
         """Return their part of a column of queries."""
-        return read_only(column[self.queries])
-
-
-@kernel
-def _order(first, last, offsets, keys, rows):  # type: ignore[no-untyped-def]
-    n = longest_of(first, last, offsets)
-    ranked, scratch = np.empty(n, np.int64), scratch_for(n)
-    for q in range(first, last):
-        start, n = offsets[q], offsets[q + 1] - offsets[q]
-        order_in(keys[start : start + n], ranked[:n], scratch)
-        for k in range(n):
-            rows[start + k] = ranked[k]
-
-
-@kernel
-def _chain(first, last, offsets, firsts, seconds, gradient, hessian, numerator):  # type: ignore[no-untyped-def]
-    for q in range(first, last):
-        factor = firsts[q]
-        for i in range(offsets[q], offsets[q + 1]):
-            inner = gradient[i]
-            gradient[i] = factor * inner
-            if hessian.size:
-                hessian[i] = factor * hessian[i]
-                if seconds.size:
-                    hessian[i] += seconds[q] * (inner * inner)
-            if numerator.size:
-                numerator[i] = factor * numerator[i]
+        return self.lists.as_argument(column[self.numbers])

@@ -10,20 +10,18 @@ Gumbel noise. Two parameters:
   the Gumbel-Max method. Scores s / τ under noise of the scale β / τ give the same samples.
 """
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, offsets_of, read_only
-from rankwise.compiling import FUSED, kernel
-from rankwise.objectives.fastmath import log
-from rankwise.objectives.plackett_luce import draws as plackett_luce
-from rankwise.stream import Stream, fill_uniforms, uniform_pair
+from rankwise.arrays import Array, offsets_of, read_only
+from rankwise.compiling import kernel
+from rankwise.metrics.order import longest_of
+from rankwise.objectives.cpu import NOISES
+from rankwise.objectives.lists import Lists, draw_streams
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
+from rankwise.stream import Stream
 from rankwise.threads import over_queries
-
-NOISES: Final = ("gumbel", "logistic", "gaussian")
 
 
 def sample_scores(
@@ -57,15 +55,13 @@ def sample_scores(
     array([[0.18, 0.67, 0.16],
            [0.31, 0.44, 0.25]])
     """
-    checked, values = _lists(scores, offsets)
-    check.integer("samples", samples, least=1)
-    check_noise(scale, noise)
+    checked, values = _checked(scores, offsets, stream, samples, scale, noise)
     check.number("temperature", temperature, least=0.0, open_ends=True)
-    _check_stream(stream)
-    drawn = np.empty((samples, values.size))
-    for sample, row in enumerate(drawn):
-        perturb(values, checked, stream, sample, row, scale=scale, temperature=temperature, noise=noise)
-        over_queries(_normalise, read_only(checked), row)
+    lists, drawn = Lists(read_only(checked)), np.empty((samples, values.size))
+    noisy_scores = lists.noisy(values, stream, samples, scale=scale, temperature=temperature, noise=noise)
+    for row, noisy in zip(drawn, noisy_scores, strict=True):
+        row[:] = noisy
+        over_queries(_normalise, lists.offsets, row)
     return drawn
 
 
@@ -95,26 +91,23 @@ def sample_rankings(
     array([[0, 0],
            [0, 0]])
     """
-    checked, values = _lists(scores, offsets)
-    check.integer("samples", samples, least=1)
-    check_noise(scale, noise)
-    _check_stream(stream)
+    checked, values = _checked(scores, offsets, stream, samples, scale, noise)
+    sizes = np.diff(checked)
+    ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
+    rank_offsets = offsets_of(ranks)
+    drawn = np.empty((samples, int(rank_offsets[-1])), np.int64)
     if noise == "gumbel" and scale > 0.0:
         with np.errstate(over="ignore"):
             shares = values / scale
         if np.isfinite(shares).all():
-            return plackett_luce.sample(shares, checked, stream, samples, cutoff)
-    sizes = np.diff(checked)
-    ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
-    queries, starts, rank_offsets = (
-        np.repeat(np.arange(sizes.size), sizes),
-        np.repeat(checked[:-1], sizes),
-        offsets_of(ranks),
-    )
-    drawn, noisy = np.empty((samples, int(rank_offsets[-1])), np.int64), np.empty(values.size)
+            keys = read_only(np.array([child.key for child in draw_streams(stream)], np.uint64))
+            settings = (keys, read_only(stream.queries(sizes.size)), read_only(shares), rank_offsets, drawn)
+            over_queries(_draw_rankings, read_only(checked), *settings, work=20.0 * (sizes + samples * ranks))
+            return drawn
+    queries, starts = np.repeat(np.arange(sizes.size), sizes), np.repeat(checked[:-1], sizes)
     shown = np.arange(values.size) - starts < np.repeat(ranks, sizes)
-    for sample, row in enumerate(drawn):
-        perturb(values, checked, stream, sample, noisy, scale=scale, temperature=1.0, noise=noise)
+    noisy_scores = Lists(read_only(checked)).noisy(values, stream, samples, scale=scale, temperature=1.0, noise=noise)
+    for row, noisy in zip(drawn, noisy_scores, strict=True):
         row[:] = (np.lexsort((-noisy, queries)) - starts)[shown]
     return drawn
 
@@ -125,50 +118,20 @@ def check_noise(scale: float, noise: str) -> None:
     check.choice("noise", noise, NOISES)
 
 
-def perturb(
-    scores: Array,
-    offsets: Offsets,
-    stream: Stream,
-    sample: int,
-    noisy: Array,
-    *,
-    scale: float,
-    temperature: float,
-    noise: str,
-) -> None:
-    """Fill ``noisy`` with (scores + scale · noise) / temperature, from the random numbers of a sample."""
-    queries = read_only(stream.queries(offsets.size - 1))
-    settings = (NOISES.index(noise), float(scale), 1.0 / float(temperature), read_only(scores), noisy)
-    over_queries(_perturb, read_only(offsets), stream.child("noise", sample).key, queries, *settings)
-
-
-def noise_streams(stream: Stream, samples: int) -> list[Stream]:
-    """Return the streams of the noise of each sample."""
-    return [stream.child("noise", sample) for sample in range(samples)]
-
-
 @kernel
-def _perturb(first, last, offsets, key, queries, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
+def _draw_rankings(first, last, offsets, key, queries, scores, rank_offsets, drawn):  # type: ignore[no-untyped-def]
+    n = drawn.shape[0]
+    floats, integers, batch, at = working_memory(longest_of(first, last, offsets))
     for q in range(first, last):
-        mine = slice(offsets[q], offsets[q + 1])
-        perturb_list(key, queries[q], noise, scale, sharpness, scores[mine], noisy[mine])
-
-
-@kernel(fastmath=FUSED)
-def perturb_list(key, query, noise, scale, sharpness, scores, noisy):  # type: ignore[no-untyped-def]
-    """Fill ``noisy`` with (scores + scale · noise) · sharpness for one query; ``noise`` is an index of ``NOISES``."""
-    if noise < 2:
-        fill_uniforms(key, query, noisy)  # separate loops are vectorised better than one
-    if noise == 0:
-        for i in range(scores.size):
-            noisy[i] = (scores[i] - scale * log(-log(noisy[i]))) * sharpness
-    elif noise == 1:
-        for i in range(scores.size):
-            noisy[i] = (scores[i] + scale * log(noisy[i] / (1.0 - noisy[i]))) * sharpness
-    else:
-        for i in range(scores.size):
-            u, v = uniform_pair(key, query, i, 0)
-            noisy[i] = (scores[i] + scale * np.sqrt(-2.0 * log(u)) * np.cos(2.0 * np.pi * v)) * sharpness
+        values = scores[offsets[q] : offsets[q + 1]]
+        head = rank_offsets[q + 1] - rank_offsets[q]
+        steep = tabulate(values, values, head, floats, integers)
+        for i in range(0, n, samples_at_once(head)):
+            count = min(samples_at_once(head), n - i)
+            draw(steep, key, queries[q], i, count, n, 0, values.size, head, floats, integers, batch, at)
+            for a in range(count):
+                for k in range(head):
+                    drawn[i + a, rank_offsets[q] + k] = integers[PLACE, at[a * head + k]]
 
 
 @kernel
@@ -180,12 +143,15 @@ def _normalise(first, last, offsets, row):  # type: ignore[no-untyped-def]
         mine -= top + np.log(np.exp(mine - top).sum())
 
 
-def _lists(scores: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.int64], Array]:
+def _checked(
+    scores: ArrayLike, offsets: ArrayLike, stream: object, samples: int, scale: float, noise: str
+) -> tuple[NDArray[np.int64], Array]:
+    """Return offsets and scores, after checking all arguments."""
     checked = check.offsets(offsets, int(np.size(scores)))
-    return checked, check.document_values("scores", scores, checked)
-
-
-def _check_stream(stream: object) -> None:
+    values = check.document_values("scores", scores, checked)
+    check.integer("samples", samples, least=1)
+    check_noise(scale, noise)
     if not isinstance(stream, Stream):
         hint = "pass rw.Stream(seed=0), or data.stream(0), which has the ids of the queries"
         raise check.error("random numbers come from a stream", got=repr(stream), hint=hint)
+    return checked, values

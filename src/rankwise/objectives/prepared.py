@@ -132,14 +132,11 @@ def mapped(node: Any, function: Callable[[Any, str], Any]) -> Any:
     for name, role in _roles(kind).items():
         value = getattr(node, name)
         if isinstance(value, tuple) and not role:
-            changes[name] = _mapped_tuple(value, function)
+            is_named = hasattr(value, "_fields")
+            changes[name] = mapped(value, function) if is_named else tuple(function(part, "") for part in value)
         else:
             changes[name] = function(value, role)
     return node._replace(**changes) if hasattr(node, "_replace") else replace(node, **changes)
-
-
-def _mapped_tuple(values: Any, function: Callable[[Any, str], Any]) -> Any:
-    return mapped(values, function) if hasattr(values, "_fields") else tuple(function(value, "") for value in values)
 
 
 @functools.cache
@@ -177,7 +174,7 @@ class PreparedKernel(Prepared):
     numerator: bool = False
     """Whether the kernel's numerator is to be used."""
     curvature: str = ""
-    """Treatment of the Hessian (``curvature.py``)."""
+    """Treatment of the Hessian (``cpu.py``)."""
     work: Annotated[Column | None, "query"] = None
     """The cost of each query on the CPU, as :func:`rankwise.threads.over_queries` counts it."""
 
@@ -267,11 +264,11 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tupl
         if name not in accepted:
             takers = {column.name: column.objectives for column in taken_by_objectives()}
             takers["document_rewards"] = "PLRank"
-            known = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())
-            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {known}")
+            hints = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())
+            raise check.error(f"{who} takes no {name}", hint=f"leave it out; {hints}")
 
 
 def document_weights(columns: Mapping[str, ArrayLike], lists: Lists) -> Values:
     """Return the checked weights of documents; an empty column if there are none."""
     weights = columns.get("document_weights")
-    return lists.none if weights is None else lists.document_weights(weights)
+    return lists.none if weights is None else lists.checked("document_weights", weights)

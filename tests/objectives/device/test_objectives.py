@@ -20,7 +20,7 @@ from tests.objectives.device.devices import (
     on_device,
 )
 
-from rankwise.objectives.pairwise import triton as pairwise  # isort: skip
+from rankwise.objectives.pairwise.triton import pairwise  # isort: skip
 from rankwise.objectives.device import DeviceLists  # isort: skip
 from rankwise.objectives.lists import Lists as CPULists  # isort: skip
 from rankwise.objectives.prepared import NoDeviceKernelError  # isort: skip

@@ -8,8 +8,8 @@ import rankwise as rw
 from tests.objectives.device.devices import DEVICE, TOLERANCE, Lists, assert_same, on_device
 
 from rankwise.device import order  # isort: skip
-from rankwise.objectives.plackett_luce import listmle_triton, race_triton  # isort: skip
-from rankwise.objectives.softmax import triton as softmax_triton  # isort: skip
+from rankwise.objectives.plackett_luce.triton import listmle, race  # isort: skip
+from rankwise.objectives.softmax.triton import cross_entropy  # isort: skip
 
 TINY = Lists([1, 2, 5])
 
@@ -33,7 +33,7 @@ def test_plrank_draws_the_rankings_of_the_cpu(sampler, draws):
 
 @pytest.mark.parametrize("batch", [1, 40])
 def test_plrank_in_batches_of_samples(batch, monkeypatch):
-    monkeypatch.setattr(race_triton, "_SCRATCH", batch)
+    monkeypatch.setattr(race, "_SCRATCH", batch)
     both(rw.PLRank(sampler="race", samples=4, cutoff=7, metric="rbp"), TINY)
 
 
@@ -74,13 +74,13 @@ def test_listmle_across_blocks(ties):
 
 @pytest.mark.parametrize("ties", ["apart", "row"])
 def test_listmle_of_lists_that_several_programs_share(ties, monkeypatch):
-    monkeypatch.setattr(listmle_triton, "_TILE", 16)
+    monkeypatch.setattr(listmle, "_TILE", 16)
     both(rw.ListMLE(ties=ties), Lists([40, 3, 17, 1]))
 
 
 @pytest.mark.parametrize("text", ["xendcg", "softmax_ce(epsilon=0.5)", "xendcg(gamma=tight)"])
 def test_softmax_of_lists_that_several_programs_share(text, monkeypatch):
-    monkeypatch.setattr(softmax_triton, "LONG", 16)
+    monkeypatch.setattr(cross_entropy, "LONG", 16)
     lists = Lists([40, 3, 17, 1])
     lists.labels[40:43] = 0.0  # nothing to learn for softmax_ce
     lists.scores[3] += 30.0

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import threads
-from tests.objectives.test_objectives import IDS, OFFSETS, SIZES, differences, example, stream
+from tests.objectives.test_objectives import DISTILLED, IDS, OFFSETS, SIZES, example, stream
 
-TEXTS = ["distil", "distil(temperature=3.0)", "distil(temperature=0.2, newton=diagonal)", "margin_mse"]
-MIXED = [
-    "0.5*distil + 0.5*softmax_ce",
-    "0.3*margin_mse + 0.7*xendcg(gamma=one)",
-    "stochastic(distil(temperature=2.0), samples=3, scale=0.5)",
-    "weighted(margin_mse, by=size, power=-0.5)",
-]
-ALL = TEXTS + MIXED
 TEACHER = np.random.default_rng(9).normal(scale=2.0, size=OFFSETS[-1])
 
 
@@ -48,37 +39,23 @@ def test_margin_mse_is_the_mean_over_all_pairs():
         np.testing.assert_allclose(actual.value[q], np.mean(pairs) if pairs else 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("text", ALL)
-def test_derivatives_are_differences(text):
-    scores, _ = example()
-    actual = at(text, scores)
-    expected = differences(lambda s: at(text, s).value.sum(), scores)
-    np.testing.assert_allclose(actual.gradient, expected, atol=2e-7 * max(1.0, np.abs(expected).max()))
-    if rw.objective(text).exact_hessian:
-        expected = np.diag(differences(lambda s: at(text, s).gradient, scores))
-        np.testing.assert_allclose(actual.hessian, expected, atol=1e-6 * max(1.0, np.abs(expected).max()))
-
-
-@pytest.mark.parametrize("text", ALL)
-def test_constants_of_student_and_teacher_change_nothing(text):
+@pytest.mark.parametrize("text", DISTILLED)
+def test_a_constant_of_the_teacher_changes_nothing(text):
     scores, _ = example(1)
     shift = np.repeat(2.0 ** np.arange(len(SIZES)), SIZES)
     shift[OFFSETS[4] :] = -4096.0
-    plain = at(text, scores)
-    for moved in (at(text, scores + shift), at(text, scores, TEACHER + shift)):
-        for before, after in zip(plain, moved, strict=True):
-            np.testing.assert_allclose(after, before, atol=1e-9 * max(1.0, np.abs(before).max()))
-    np.testing.assert_allclose(np.add.reduceat(plain.gradient, OFFSETS[:-1]), 0.0, atol=1e-9)
+    for before, after in zip(at(text, scores), at(text, scores, TEACHER + shift), strict=True):
+        np.testing.assert_allclose(after, before, atol=1e-9 * max(1.0, np.abs(before).max()))
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", DISTILLED[:4])
 def test_the_teachers_own_scores_are_the_minimum(text):
     at_teacher = at(text, TEACHER + np.repeat(np.arange(len(SIZES)), SIZES))
     np.testing.assert_allclose(at_teacher.gradient, 0.0, atol=1e-12)
     assert (at_teacher.value <= at(text, example()[0]).value + 1e-12).all()
 
 
-@pytest.mark.parametrize("text", ALL)
+@pytest.mark.parametrize("text", DISTILLED)
 def test_extremes_stay_finite_and_one_document_is_nothing(text):
     rng = np.random.default_rng(0)
     for size in (37.0, 4000.0, 1e100, 1e308):
@@ -92,38 +69,23 @@ def test_extremes_stay_finite_and_one_document_is_nothing(text):
         np.testing.assert_array_equal(part, 0.0)
 
 
-@pytest.mark.parametrize("text", ALL)
-def test_queries_threads_and_batches_change_nothing(text, monkeypatch):
-    monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
+@pytest.mark.parametrize("text", DISTILLED)
+def test_a_mini_batch_takes_its_part_of_the_teacher(text):
     scores, _ = example(3)
-    with threads.use_threads(2):
-        full = at(text, scores)
+    full = at(text, scores)
     turned = np.array([3, 7, 0, 2, 6, 4, 1, 5])
     rows = np.concatenate([np.arange(OFFSETS[q], OFFSETS[q + 1]) for q in turned])
     prepared = rw.objective(text).prepare(example()[1], OFFSETS, teacher_scores=TEACHER).take(turned)
-    with threads.use_threads(1):
-        other = prepared(scores[rows], rw.Stream(5, 0, IDS[turned]))
+    other = prepared(scores[rows], rw.Stream(5, 0, IDS[turned]))
     np.testing.assert_array_equal(other.value, full.value[turned])
     for name in ("gradient", "hessian", "numerator"):
         np.testing.assert_array_equal(getattr(other, name), getattr(full, name)[rows])
 
 
-@pytest.mark.parametrize("text", ALL)
-def test_expressions_read_back_and_the_public_checks_pass(text):
-    objective = rw.objective(text)
-    assert rw.objective(repr(objective)) == objective
-    assert objective.reads == ("teacher_scores",)
+@pytest.mark.parametrize("text", DISTILLED)
+def test_the_public_checks_pass(text):
+    assert rw.objective(text).reads == ("teacher_scores",)
     assert rw.check_objective(text).passed
-
-
-@pytest.mark.parametrize("name", ["distil", "margin_mse"])
-def test_long_lists(name):
-    rng = np.random.default_rng(0)
-    scores, teacher = rng.normal(size=(2, 100_000))
-    actual = rw.objective(name)(scores, np.zeros(100_000), [0, 100_000], teacher_scores=teacher)
-    for part in actual:
-        assert np.isfinite(part).all()
-    assert np.abs(actual.gradient).max() > 0
 
 
 def test_a_high_temperature_is_margin_mse():

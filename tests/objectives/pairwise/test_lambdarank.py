@@ -207,23 +207,6 @@ def test_properties(data):
         assert (d.hessian <= sigma**2 * n / 4).all()
 
 
-def test_threads_order_and_split_do_not_matter():
-    rng = np.random.default_rng(4)
-    sizes = rng.integers(1, 200, 300)
-    scores, labels, offsets = random_lists(seed=6, sizes=sizes)
-    with rw.use_threads(1):
-        one = LambdaRank()(scores, labels, offsets)
-    with rw.use_threads(2):
-        two = LambdaRank()(scores, labels, offsets)
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a, b)
-    q = int(np.argmax(sizes))
-    mine = slice(offsets[q], offsets[q + 1])
-    alone = LambdaRank()(scores[mine], labels[mine], [0, sizes[q]])
-    np.testing.assert_array_equal(alone.gradient, one.gradient[mine])
-    assert alone.value[0] == one.value[q]
-
-
 def dense(objective, scores, labels, document_weights):
     """One list by NumPy, all pairs at once: value, gradient and Hessian without norm."""
     pairs = objective if isinstance(objective, Pairwise) else objective.pairs()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise import threads
 from tests.objectives.pairwise.yeti_by_hand import derivatives, drawn, pairs
 from tests.objectives.plackett_luce.test_plrank import chances
 
@@ -114,23 +113,6 @@ def test_two_documents_are_those_of_lambdarank(metric):
     ours, theirs = rw.Yeti(**settings)(*example, rw.Stream(1)), rw.LambdaRank(norm=False, **settings)(*example)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
-
-
-def test_numbers_go_by_query_ids_whatever_the_threads_the_order_and_the_batch(monkeypatch):
-    monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
-    scores, labels, offsets = lists(1)
-    ids, objective = np.array([f"q{k}" for k in range(offsets.size - 1)]), rw.Yeti()
-    full = objective(scores, labels, offsets, rw.Stream(4, 2, ids))
-    with threads.use_threads(3):
-        for one, other in zip(full, objective(scores, labels, offsets, rw.Stream(4, 2, ids)), strict=True):
-            np.testing.assert_array_equal(one, other)
-    batch = np.array([6, 0, 3])
-    rows = np.concatenate([np.arange(offsets[q], offsets[q + 1]) for q in batch])
-    part = objective.prepare(labels, offsets).take(batch)(scores[rows], rw.Stream(4, 2, ids[batch]))
-    np.testing.assert_array_equal(part.gradient, full.gradient[rows])
-    np.testing.assert_array_equal(part.value, full.value[batch])
-    for stream in (rw.Stream(5, 2, ids), rw.Stream(4, 3, ids)):
-        assert (objective(scores, labels, offsets, stream).gradient != full.gradient).any()
 
 
 def test_more_permutations_are_less_noise():

@@ -9,9 +9,19 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.objectives.plackett_luce import draws as plackett_luce
-from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw, draw_streams, sample
-from rankwise.objectives.plackett_luce.table import PLACE, STRATUM, STRIDE, UNIFORM, tabulate, working_memory
+from rankwise.objectives.lists import draw_streams
+from rankwise.objectives.plackett_luce.cpu import draws as plackett_luce
+from rankwise.objectives.plackett_luce.cpu.draws import (
+    DRAWS,
+    PLACE,
+    SAMPLERS,
+    STRATUM,
+    STRIDE,
+    UNIFORM,
+    draw,
+    tabulate,
+    working_memory,
+)
 from tests import shared
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))
@@ -90,9 +100,9 @@ def assert_plackett_luce(ranked, scores, cutoff):
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("cutoff", [1, 3, 10])
 def test_rankings_are_drawn_with_their_probability(name, cutoff):
-    assert_plackett_luce(
-        sample(SCORES[name], [0, len(SCORES[name])], rw.Stream(seed=3), 40_000, cutoff), SCORES[name], cutoff
-    )
+    scores = SCORES[name]
+    drawn = rw.sample_rankings(scores, [0, len(scores)], rw.Stream(seed=3), 40_000, cutoff)
+    assert_plackett_luce(drawn, scores, cutoff)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -107,7 +117,7 @@ def test_every_single_sample_is_plackett_luce(sampler, draws, name):
 def test_long_rankings_are_drawn_with_their_probability():
     """Beyond 32 ranks the head is sorted and searched in another way: the last rank of a full ranking tells."""
     scores = np.linspace(0.0, 2.0, 50)
-    ranked = sample(scores, [0, 50], rw.Stream(seed=0), 4_000)
+    ranked = rw.sample_rankings(scores, [0, 50], rw.Stream(seed=0), 4_000)
     assert (np.sort(ranked, axis=1) == np.arange(50)).all()
     first = np.bincount(ranked[:, 0], minlength=50)
     p = np.exp(scores) / np.exp(scores).sum()
@@ -212,7 +222,7 @@ STEEP = [
 def test_sums_keep_their_digits_however_steep_the_scores_are(scores):
     """The same rankings as ``sample`` draws, their terms computed in 60 digits."""
     rewards, stream = np.array([1.0, -2.0, 0.5, 3.0, 0.25, 0.0]), rw.Stream(seed=11)
-    ranked = sample(scores, [0, 6], stream, 60, 4)
+    ranked = rw.sample_rankings(scores, [0, 6], stream, 60, 4)
     plrank = rw.PLRank(metric="dcg", cutoff=4, samples=60, draws="independent", baseline=False, curvature="estimated")
     d = plrank(scores, np.zeros(6), [0, 6], stream, document_rewards=rewards)
     terms = [ranking_terms(scores, rewards, LOG[:4], tuple(row)) for row in ranked.tolist()]
@@ -225,7 +235,7 @@ def test_the_value_is_minus_the_mean_metric_of_the_rankings_drawn(metric):
     rng, sizes = np.random.default_rng(0), [7, 3, 12]
     offsets, stream = np.concatenate(([0], np.cumsum(sizes))), rw.Stream(seed=2)
     scores, labels = rng.normal(size=22), rng.integers(0, 4, 22).astype(float)
-    drawn = sample(scores, offsets, stream, 50, 5)
+    drawn = rw.sample_rankings(scores, offsets, stream, 50, 5)
     rows = drawn + np.repeat(offsets[:-1], np.minimum(sizes, 5))
     ranks = np.concatenate([np.arange(min(size, 5)) for size in sizes])
     text = "rbp(p=0.7)@5" if metric == "rbp" else f"{metric}@5"
@@ -395,8 +405,8 @@ def test_wrong_input_is_an_error():
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_weights=[1.0, 1.0])
     with pytest.raises(ValueError, match=r"a label is beyond the gain table, which ends at 1: got 2 at row 1"):
         rw.PLRank(gain=(0, 1))([0.0, 1.0], [0, 2], [0, 2], stream)
-    with pytest.raises(ValueError, match="the number of rankings must be a whole number of at least 1: got 0"):
-        sample([0.0], [0, 1], stream, 0)
+    with pytest.raises(ValueError, match="samples must be a whole number of at least 1: got 0"):
+        rw.sample_rankings([0.0], [0, 1], stream, 0)
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Fair exposure: unbiased against listing every ranking, and what groups, weights and streams do to it."""
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import rankwise as rw
 from rankwise import threads
 from rankwise.metrics.exposure import group_shares
 from rankwise.metrics.gains import discounts
-from rankwise.objectives.plackett_luce.draws import sample
-from tests.objectives import test_objectives as contract
 
 GROUPS: list[Any] = [["a", "b", "a", "b"], ["a", "b", "c", "b"], [-1, 7, -1, -1]]
 LABELS = np.array([0.0, 2.0, 1.0, 1.0])
@@ -80,7 +77,7 @@ def test_prices_from_the_rankings_that_are_priced_would_be_biased():
     repeats = 4000
     offsets = np.arange(0, 4 * repeats + 1, 4)
     shares = group_shares(np.tile(GROUPS[0], repeats), np.tile(LABELS, repeats), offsets)
-    drawn = sample(np.tile(SCORES, repeats), offsets, rw.Stream(seed=1), n=1)[0]
+    drawn = rw.sample_rankings(np.tile(SCORES, repeats), offsets, rw.Stream(seed=1), samples=1)[0]
     seen = np.zeros(4 * repeats)
     seen[drawn + np.repeat(offsets[:-1], 4)] = np.tile(discounts(4), repeats)
     exact = disparity(SCORES, LABELS, GROUPS[0], "equal", 4)
@@ -193,50 +190,3 @@ def test_errors_say_what_is_missing():
         rw.objective("fair(plrank, merit=proportionl)")
     with pytest.raises(ValueError, match="draws random numbers and needs a stream"):
         rw.fair(rw.ListNet())([0.0, 1.0], [0, 1], [0, 2], groups=["a", "b"])
-
-
-@dataclass(frozen=True, repr=False)
-class Grouped(rw.Objective):
-    """An objective that looks at groups, with groups that follow from labels: for the contract, which has none."""
-
-    inner: rw.Objective
-
-    @property
-    def inside(self):
-        return (self.inner,)
-
-    def prepare(self, labels, offsets, **documents):
-        return self.inner.prepare(labels, offsets, groups=np.mod(labels, 2.0) >= 1.0, **documents)
-
-
-FAIR = [
-    "fair(plrank(samples=20))",
-    "fair(xendcg, weight=3.0, merit=proportional)",
-    "fair(fair(lambdarank), merit=proportional)",
-]
-CONTRACT = [
-    contract.test_queries_are_independent_of_each_other_and_of_their_order,
-    contract.test_a_list_is_the_same_to_the_last_bit_beside_lists_of_any_length,
-    contract.test_a_constant_added_to_a_query_changes_nothing,
-    contract.test_gradients_of_a_list_add_up_to_zero,
-    contract.test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error,
-    contract.test_bad_input_names_the_query,
-]
-
-
-@pytest.mark.parametrize("text", FAIR)
-@pytest.mark.parametrize("keeps", CONTRACT, ids=lambda keeps: keeps.__name__)
-def test_it_keeps_the_contract(keeps, text, monkeypatch):
-    actual = rw.objective(text)
-    monkeypatch.setattr(rw, "objective", lambda _: Grouped(actual))
-    keeps(text)
-
-
-@pytest.mark.parametrize("text", FAIR)
-def test_it_keeps_the_rest_of_the_contract(text, monkeypatch):
-    contract.test_expressions_read_back(text)
-    actual = rw.objective(text)
-    monkeypatch.setattr(rw, "objective", lambda _: Grouped(actual))
-    contract.test_threads_change_nothing(text, monkeypatch)
-    for gap, order in itertools.product((37.0, 4000.0), ("right", "wrong", "random")):
-        contract.test_extreme_scores_stay_finite(text, gap, order)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import metrics as find_metrics
-from rankwise.objectives.guarantees import guarantees
+from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.training.validation import Measure, Validation
 
 if TYPE_CHECKING:

@@ -119,7 +119,7 @@ def _checked(
             hint="set teacher_score=…, the column that holds them, where the data are read, or train with teacher=… "
             "(rw.distilled)",
         )
-    return lists, lists.as_argument(lists.teacher_scores(columns["teacher_scores"]))
+    return lists, lists.checked("teacher_scores", columns["teacher_scores"])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,7 +5,9 @@ from typing import Any
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
 
 _BLOCK = 256
 
@@ -13,8 +15,7 @@ _BLOCK = 256
 @triton_kernel
 def _margins(offsets, scores, teacher, value, gradient, hessian, has_hessian: tl.constexpr, block: tl.constexpr):
     """Fill twice the variance of scores − teacher of a list, and its derivatives; means are in double precision."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     total = tl.zeros([block], tl.float64)
     for start in range(0, size, block):
@@ -39,7 +40,7 @@ def _margins(offsets, scores, teacher, value, gradient, hessian, has_hessian: tl
     tl.store(value + query, 2.0 * tl.sum(squares) / pairs)
 
 
-def margins(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def margins(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives."""
     has_hessian = out.hessian.numel() > 0
     outputs = (out.value, out.gradient, out.hessian if has_hessian else out.gradient)

@@ -12,9 +12,9 @@ from rankwise.arrays import Array
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.pairwise.cpu import pairwise
-from rankwise.objectives.pairwise.tiles import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
-from rankwise.objectives.pairwise.weights import WEIGHTS, distance_weights, rank_weights
+from rankwise.objectives.pairwise.cpu.pairwise import pairwise
+from rankwise.objectives.pairwise.cpu.tiles import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
+from rankwise.objectives.pairwise.cpu.weights import WEIGHTS, distance_weights, rank_weights
 from rankwise.objectives.prepared import (
     PerDocument,
     Prepared,
@@ -222,18 +222,9 @@ class BPR(Objective):
         return PreparedWeighted(lists=pairs.lists, inner=pairs, weights=weights)
 
 
-class PairArguments(NamedTuple):
-    """Arguments of the kernel of pairwise losses, beside the scores."""
+class PairSettings(NamedTuple):
+    """Settings of the kernel of pairwise losses, on the CPU and on a device."""
 
-    rows: PerDocument
-    """The documents of each query from the largest gain to the least; empty on a device, which does not need it."""
-    gains: PerDocument
-    """Gains in units in which a swap of two documents changes the metric itself."""
-    document_weights: PerDocument
-    discounts: Array
-    """The discount of each rank in the metric."""
-    distances: Array
-    """The weight of a pair by how many ranks the two are apart."""
     sigma: float
     truncation: int
     """Only pairs whose upper document is among this many first count."""
@@ -246,32 +237,42 @@ class PairArguments(NamedTuple):
     """The factor of the distance's weight in the weight of a pair (LambdaLoss, LambdaGap)."""
 
 
+class PairArguments(NamedTuple):
+    """Arguments of the kernel of pairwise losses, beside the scores."""
+
+    rows: PerDocument
+    """The documents of each query from the largest gain to the least; empty on a device, which does not need it."""
+    gains: PerDocument
+    """Gains in units in which a swap of two documents changes the metric itself."""
+    document_weights: PerDocument
+    discounts: Array
+    """The discount of each rank in the metric."""
+    distances: Array
+    """The weight of a pair by how many ranks the two are apart."""
+    settings: PairSettings
+
+
 def _prepare(
     objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
 ) -> PreparedKernel:
     reject_columns(objective, columns, ("document_weights",))
     checked, lists = checked_lists(labels, offsets)
     truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
-    weight, *shares = WEIGHTS[pairs.weight]
     gains = lists.as_argument(_gains(pairs, checked, lists))
     return PreparedKernel(
         lists=lists,
         objective=objective,
         kernel=pairwise,
-        device_kernel="rankwise.objectives.pairwise.triton:pairwise",
+        device_kernel="rankwise.objectives.pairwise.triton.pairwise:pairwise",
         arguments=PairArguments(
             rows=lists.order(gains) if lists.device is None else lists.none,
             gains=gains,
             document_weights=document_weights(columns, lists),
             discounts=lists.table(rank_weights, pairs.weight, pairs.cutoff),
             distances=lists.table(distance_weights, pairs.weight, pairs.cutoff),
-            sigma=float(pairs.sigma),
-            truncation=truncation,
-            norm=pairs.norm,
-            loss=LOSSES[pairs.loss],
-            weight=weight,
-            swap_share=shares[0],
-            distance_share=shares[1],
+            settings=PairSettings(
+                float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], *WEIGHTS[pairs.weight]
+            ),
         ),
         work=lists.sizes * (0.7 * np.minimum(lists.sizes, truncation) + 20.0) if lists.device is None else None,
     )

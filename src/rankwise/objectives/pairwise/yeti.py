@@ -11,9 +11,10 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.noise import NOISES, check_noise, noise_streams
-from rankwise.objectives.pairwise.yeti_cpu import METRICS, yeti_kernel
+from rankwise.objectives.cpu import NOISES
+from rankwise.objectives.lists import Lists, Values, noise_streams
+from rankwise.objectives.noise import check_noise
+from rankwise.objectives.pairwise.cpu.yeti import METRICS, yeti_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 
 
@@ -84,7 +85,7 @@ class Yeti(Objective):
             lists=lists,
             objective=self,
             kernel=yeti_kernel,
-            device_kernel="rankwise.objectives.pairwise.yeti_triton:yeti",
+            device_kernel="rankwise.objectives.pairwise.triton.yeti:yeti",
             arguments=YetiArguments(
                 gains=lists.as_argument(self._gains(checked, lists)),
                 discount_gaps=lists.table(_discount_gaps, self),

@@ -10,14 +10,15 @@ from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
-from rankwise.objectives import curvature
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.plackett_luce.cpu import fill_groups, listmle_kernel, plrank_kernel
-from rankwise.objectives.plackett_luce.draws import DRAWS, SAMPLERS, draw_streams
+from rankwise.objectives.cpu import TREATMENTS
+from rankwise.objectives.lists import Lists, Values, draw_streams
+from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
+from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel
+from rankwise.objectives.plackett_luce.cpu.plrank import plrank_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 
-_DEVICE = "rankwise.objectives.plackett_luce.listmle_triton"
+_DEVICE = "rankwise.objectives.plackett_luce.triton.listmle"
 _TIES = ("apart", "row")
 _METRICS = ("ndcg", "dcg", "precision", "rbp")
 
@@ -72,7 +73,7 @@ class PLRank(Objective):
         check.choice("way to draw", self.draws, DRAWS)
         if not isinstance(self.baseline, bool):
             raise check.error("baseline must be True or False", got=repr(self.baseline))
-        curvature.choose(self.curvature, "estimated")
+        check.choice("curvature", self.curvature, ("estimated", *TREATMENTS))
 
     @property
     def prepares_on_device(self) -> bool:
@@ -98,10 +99,10 @@ class PLRank(Objective):
             lists=lists,
             objective=self,
             kernel=plrank_kernel,
-            device_kernel="rankwise.objectives.plackett_luce.plrank_triton:plrank",
+            device_kernel="rankwise.objectives.plackett_luce.triton.plrank:plrank",
             arguments=PLRankArguments(
                 rewards=lists.as_argument(
-                    self._gains(checked, lists) if rewards is None else lists.checked("document rewards", rewards)
+                    self._gains(checked, lists) if rewards is None else lists.checked("document_rewards", rewards)
                 ),
                 discounts=lists.table(PLRank.rank_weights, self),
                 samples=self.samples,

@@ -6,7 +6,7 @@ the number of its relevant documents times its length, and the memory one row. F
 with p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), R_i has the derivatives ηw and η²t along s_k, and −ηΣw and
 η²Σt along s_i itself.
 
-With ``kernel="laplace"`` the comparison is the distribution function of Laplace instead (``laplace.py``), for which all
+With ``kernel="laplace"`` the comparison is the distribution function of Laplace instead (``cpu.py``), for which all
 ranks of a list cost little more than sorting it.
 """
 
@@ -21,8 +21,8 @@ from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
-from rankwise.objectives import curvature as curvatures
 from rankwise.objectives.base import Objective
+from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.prepared import (
     PerDocument,
@@ -33,9 +33,8 @@ from rankwise.objectives.prepared import (
     reject_columns,
 )
 from rankwise.objectives.smooth import cpu
-from rankwise.objectives.smooth.laplace import laplace_kernel
 
-_DEVICE = "rankwise.objectives.smooth"
+_DEVICE = "rankwise.objectives.smooth.triton"
 _SORT = 20.0  # the cost of a document where lists are sorted, in units of a sigmoid
 
 
@@ -52,7 +51,7 @@ class _Smooth(Objective):
     def __post_init__(self) -> None:
         check.number("eta", self.eta, least=0.0, open_ends=True)
         check.choice("kernel of smooth ranks", self.kernel, ("sigmoid", "laplace"))
-        curvatures.choose(self.curvature, "exact")
+        check.choice("curvature", self.curvature, ("exact", *TREATMENTS))
 
     @property
     def exact_hessian(self) -> bool:
@@ -70,14 +69,14 @@ class _Smooth(Objective):
         gains, best = self._gains(checked, lists)
         relevant, counts = lists.empty_documents(integer=True), lists.empty_queries(integer=True)
         arguments = (lists.as_argument(gains), (self.metric,), None, (relevant, counts))
-        lists.run(cpu.fill_relevant, f"{_DEVICE}.triton:fill_relevant", *arguments)
+        lists.run(cpu.fill_relevant, f"{_DEVICE}.sigmoid:fill_relevant", *arguments)
         inputs = [lists.as_argument(column) for column in (gains, relevant, counts, best)]
         by_sigmoid = self.kernel == "sigmoid"
         return PreparedKernel(
             lists=lists,
             objective=self,
-            kernel=cpu.smooth_kernel if by_sigmoid else laplace_kernel,
-            device_kernel=f"{_DEVICE}.triton:smooth" if by_sigmoid else f"{_DEVICE}.laplace_triton:smooth",
+            kernel=cpu.smooth_kernel if by_sigmoid else cpu.laplace_kernel,
+            device_kernel=f"{_DEVICE}.{'sigmoid' if by_sigmoid else 'laplace'}:smooth",
             arguments=SmoothArguments._make((*inputs, float(self.eta), self.metric)),
             curvature=self.curvature,
             work=None if lists.device else lists.sizes * (1.0 + np.maximum(counts, 0) if by_sigmoid else _SORT),
@@ -104,7 +103,7 @@ class ApproxNDCG(_Smooth):
     """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
 
     ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
-    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/curvature.py``).
+    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/cpu.py``).
 
     ``kernel="laplace"`` compares scores by Laplace's distribution function in the place of the sigmoid, here and in the
     other smooth metrics: a list then takes a sort and a few sweeps, whatever the number of its relevant documents. At

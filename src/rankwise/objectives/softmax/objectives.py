@@ -4,7 +4,6 @@ With ρ = softmax(scores) and a target φ that sums to 1, the loss of a list is 
 diagonal Hessian ρ(1 − ρ). ListNet, SoftmaxCE and XE-NDCG differ in φ alone.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -33,13 +32,48 @@ from rankwise.objectives.softmax.cpu import (
 )
 from rankwise.stream import Stream
 
-_NEWTON = ("neumann", "diagonal")
-_DEVICE = "rankwise.objectives.softmax"
+_DEVICE = "rankwise.objectives.softmax.triton"
 _GAMMAS = {"uniform": GAMMA_UNIFORM, "zero": GAMMA_ZERO, "one": GAMMA_ONE, "tight": GAMMA_TIGHT}
 
 
+class _CrossEntropy(Objective):
+    """Checks and preparation of the softmax family; each declares its fields, in the order of its expression."""
+
+    newton: str
+    epsilon: float
+    exact_hessian: ClassVar[bool] = True
+    prepares_on_device: ClassVar[bool] = True
+    accepted: ClassVar[tuple[str, ...]] = ()
+    """The columns of documents that it takes."""
+    target: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        check.choice("newton", self.newton, ("neumann", "diagonal"))
+        check.number("epsilon", self.epsilon, least=0.0)
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the target distribution, or gains where it depends on draws or scores."""
+        reject_columns(self, columns, self.accepted)
+        checked, lists = checked_lists(labels, offsets)
+        weights = document_weights(columns, lists)
+        masses, units = lists.empty_documents(), lists.empty_queries()
+        device_kernel = f"{_DEVICE}.targets:fill_targets"
+        lists.run(fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
+        return PreparedKernel(
+            lists=lists,
+            objective=self,
+            kernel=cross_entropy_kernel,
+            device_kernel=f"{_DEVICE}.cross_entropy:cross_entropy",
+            arguments=SoftmaxArguments(
+                lists.as_argument(masses), lists.as_argument(units), self.target, float(self.epsilon)
+            ),
+            streams=_streams if self.target == GAMMA_UNIFORM else None,
+            numerator=self.newton == "neumann",
+        )
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ListNet(Objective):
+class ListNet(_CrossEntropy):
     """Cross entropy with the softmax of the labels (Cao et al. 2007, as used by Bruch 2021).
 
     Lists without relevant documents count too: their target is uniform. ``epsilon`` is added to the softmax's
@@ -53,21 +87,13 @@ class ListNet(Objective):
 
     newton: str = "neumann"
     epsilon: float = 0.0
-    exact_hessian: ClassVar[bool] = True
-    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "listnet"
     paper: ClassVar[str] = "Bruch 2021"
-
-    def __post_init__(self) -> None:
-        _check(self.newton, self.epsilon)
-
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Compute the target distribution."""
-        return _prepare(self, EXP, labels, offsets, columns)
+    target: ClassVar[int] = EXP
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SoftmaxCE(Objective):
+class SoftmaxCE(_CrossEntropy):
     """Cross entropy with the labels over their sum (Bruch et al. 2019 and 2020).
 
     On binary labels exp(−loss) is a lower bound of the list's reciprocal rank and of its NDCG (see ``guarantees``).
@@ -82,21 +108,14 @@ class SoftmaxCE(Objective):
 
     newton: str = "neumann"
     epsilon: float = 0.0
-    exact_hessian: ClassVar[bool] = True
-    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "softmax_ce"
     paper: ClassVar[str] = "Bruch et al. 2019"
-
-    def __post_init__(self) -> None:
-        _check(self.newton, self.epsilon)
-
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Compute the target distribution."""
-        return _prepare(self, SHARE, labels, offsets, columns, ("document_weights",))
+    accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
+    target: ClassVar[int] = SHARE
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class XENDCG(Objective):
+class XENDCG(_CrossEntropy):
     """Cross entropy with φ ∝ 2^label − γ, a convex bound on NDCG (Bruch 2021).
 
     ``gamma="uniform"`` draws γ in [0, 1] anew for every document and round, as the paper does; ``"zero"`` and
@@ -117,23 +136,18 @@ class XENDCG(Objective):
     gamma: str = "uniform"
     newton: str = "neumann"
     epsilon: float = 0.0
-    exact_hessian: ClassVar[bool] = True
-    prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "xendcg"
     paper: ClassVar[str] = "Bruch 2021"
+    accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
 
     def __post_init__(self) -> None:
         check.choice("gamma", self.gamma, _GAMMAS)
-        _check(self.newton, self.epsilon)
+        super().__post_init__()
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Compute the gains, and the target distribution where nothing is drawn."""
-        return _prepare(self, _GAMMAS[self.gamma], labels, offsets, columns, ("document_weights",))
-
-
-def _check(newton: str, epsilon: float) -> None:
-    check.choice("newton", newton, _NEWTON)
-    check.number("epsilon", epsilon, least=0.0)
+    @property
+    def target(self) -> int:  # type: ignore[override]
+        """The target of this γ."""
+        return _GAMMAS[self.gamma]
 
 
 class SoftmaxArguments(NamedTuple):
@@ -145,32 +159,6 @@ class SoftmaxArguments(NamedTuple):
     """The unit of the masses of a query: 1, less for large labels, negative if there is nothing to learn."""
     target: int
     epsilon: float
-
-
-def _prepare(
-    objective: ListNet | SoftmaxCE | XENDCG,
-    target: int,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    columns: Mapping[str, ArrayLike],
-    accepted: tuple[str, ...] = (),
-) -> Prepared:
-    reject_columns(objective, columns, accepted)
-    checked, lists = checked_lists(labels, offsets)
-    weights = document_weights(columns, lists)
-    masses, units = lists.empty_documents(), lists.empty_queries()
-    lists.run(fill_targets, f"{_DEVICE}.targets_triton:fill_targets", checked, (weights, target), None, (masses, units))
-    return PreparedKernel(
-        lists=lists,
-        objective=objective,
-        kernel=cross_entropy_kernel,
-        device_kernel=f"{_DEVICE}.triton:cross_entropy",
-        arguments=SoftmaxArguments(
-            lists.as_argument(masses), lists.as_argument(units), target, float(objective.epsilon)
-        ),
-        streams=_streams if target == GAMMA_UNIFORM else None,
-        numerator=objective.newton == "neumann",
-    )
 
 
 def _streams(stream: Stream) -> list[Stream]:

@@ -1,19 +1,19 @@
 """Bounding: the metric of each list relative to its values over all orderings of the list (Westerborg 2022)."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, Offsets
+from rankwise.arrays import Array, Offsets
 from rankwise.metrics.orderings import Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
 from rankwise.objectives.wrappers.base import Wrapper
-from rankwise.objectives.wrappers.bounds import BoundMaps, bounds
+from rankwise.objectives.wrappers.bounds import BoundMaps, BoundRule, bounds
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.stream import Stream
@@ -22,7 +22,7 @@ _METHODS = ("min_max", "expectation", "expectation_max", "distribution")
 _GAINS = ("capped", "thesis")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """A smooth metric relative to what the list allows: its difficulty is taken out (thesis, chapter 3).
 
@@ -48,10 +48,10 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     it stands before it with a probability of favour/(1 + favour). Between are grades, by their share in the best gain.
     """
 
-    method: str = field(default="min_max", kw_only=True)
-    gain: str = field(default="capped", kw_only=True)
-    orderings: int = field(default=300_000, kw_only=True)
-    favour: float = field(default=1.0, kw_only=True)
+    method: str = "min_max"
+    gain: str = "capped"
+    orderings: int = 300_000
+    favour: float = 1.0
     name: ClassVar[str] = "bounded"
     paper: ClassVar[str] = "Westerborg 2022"
     prepares_on_device: ClassVar[bool] = False  # distributions are computed on the host
@@ -95,8 +95,8 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
             if isinstance(layer, weighted):
                 weights = weights * layer.weights(labels, lists)
             layer = layer.inner
-        rule: Keywords = {"gain": self.gain, "orderings": self.orderings, "favour": self.favour}
-        return bounds(metric_orderings(layer, labels, lists.offsets), weights, self.method, **rule)
+        rule = BoundRule(self.gain, self.orderings, self.favour)
+        return bounds(metric_orderings(layer, labels, lists.offsets), weights, self.method, rule)
 
 
 @runtime_checkable

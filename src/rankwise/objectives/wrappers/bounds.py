@@ -66,9 +66,7 @@ class BoundRule(NamedTuple):
     favour: float
 
 
-def bounds(
-    metric: Orderings, weights: Array, method: str, *, gain: str, orderings: int, favour: float = 1.0
-) -> BoundMaps:
+def bounds(metric: Orderings, weights: Array, method: str, rule: BoundRule) -> BoundMaps:
     """Return the map of each list; ``weights`` are the factors of wrappers inside, before the metric is bounded."""
     least, mean, most = metric.extremes()
     alive = (most - least > 1e-12) & (weights > 0.0)
@@ -82,7 +80,6 @@ def bounds(
         }[method]
         slope = np.where(alive, 1.0 / span, 0.0)
     sign = 1.0 if metric.kind == DISCORDANCE else -1.0
-    rule = BoundRule(gain, orderings, favour)
     tables = _tables(metric, rule, alive, least, most, sign) if method == "distribution" else None
     return BoundMaps(sign, scale, np.where(alive, shift, 0.0), slope, tables)
 
@@ -102,7 +99,9 @@ def _tables(
             discounts = metric.discounts[: list_gains.size].tobytes() if metric.kind == LINEAR else b""
             best = least[q] if sign > 0.0 else most[q]
             span = most[q] - least[q]
-            smoothed, gain = _smoothed(metric.kind, key, discounts, float(best), float(span), rule)
+            # Sigmoids as narrow as those of eq. 3.13 resolve single values and need all of them; wider ones quantiles.
+            smoothed_by = _full if rule.gain == "thesis" else _capped
+            smoothed, gain = smoothed_by(metric.kind, key, discounts, float(best), float(span), rule)
             distributions.append(smoothed)
             gains.append(gain)
         which[q] = numbers[key]
@@ -112,19 +111,6 @@ def _tables(
     values = np.concatenate([part.values for part in distributions])
     shares = np.concatenate([np.cumsum(part.chances) for part in distributions])
     return Tables(*map(read_only, (which, offsets, values, shares, np.array(gains))))
-
-
-def _smoothed(
-    kind: str, list_gains: bytes, discounts: bytes, best: float, span: float, rule: BoundRule
-) -> tuple[Distribution, float]:
-    """Return a distribution and the gain of its sigmoids.
-
-    Sigmoids as narrow as those of eq. 3.13 resolve single values and need all of them; wider ones need quantiles alone.
-    """
-    if rule.gain == "thesis":
-        full = _full(kind, list_gains, discounts, rule)
-        return full, sigmoid_gain(full, best, span, rule.gain)
-    return _capped(kind, list_gains, discounts, best, span, rule)
 
 
 @lru_cache(maxsize=1024)
@@ -137,9 +123,12 @@ def _capped(
 
 
 @lru_cache(maxsize=256)
-def _full(kind: str, list_gains: bytes, discounts: bytes, rule: BoundRule) -> Distribution:
-    """Return a distribution with all its values, cached: 5 MB for 300,000 values, where quantiles take 64 kB."""
-    return _distribution(kind, list_gains, discounts, rule)
+def _full(
+    kind: str, list_gains: bytes, discounts: bytes, best: float, span: float, rule: BoundRule
+) -> tuple[Distribution, float]:
+    """Return a distribution with all its values, and their gain: 5 MB for 300,000 values; quantiles take 64 kB."""
+    full = _distribution(kind, list_gains, discounts, rule)
+    return full, sigmoid_gain(full, best, span, rule.gain)
 
 
 def _distribution(kind: str, list_gains: bytes, discounts: bytes, rule: BoundRule) -> Distribution:

@@ -1,6 +1,6 @@
 """Learning from clicks without bias: every click is a list of its own, in which it alone is relevant."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # spreads the numbers of documents over
 _LARGEST = 1e9  # clicks of one document
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The sum over clicks of the inner loss of the list with that click alone, times the click's weight.
 
@@ -36,7 +36,7 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (array([3.4657]), array([ 1.5, -1.5]))
     """
 
-    clip: float | None = field(default=None, kw_only=True)
+    clip: float | None = None
     name: ClassVar[str] = "clickwise"
     paper: ClassVar[str] = "Joachims et al. 2017"
     prepares_on_device: ClassVar[bool] = False  # the number of clicks would have to be known

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,16 +15,15 @@ from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.order import longest_of
 from rankwise.objectives.base import Objective, columns_for
-from rankwise.objectives.lists import Derivatives, Values
-from rankwise.objectives.plackett_luce.draws import draw, draw_streams
+from rankwise.objectives.lists import Derivatives, Values, draw_streams
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
 from rankwise.objectives.plackett_luce.objectives import PLRank
-from rankwise.objectives.plackett_luce.table import PLACE, samples_at_once, tabulate, working_memory
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The inner loss plus ``weight`` times the disparity of exposure between groups (Singh and Joachims 2019).
 
@@ -47,11 +46,11 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (array([-0.25]), array([-0.5625,  0.5625]))
     """
 
-    weight: float = field(default=1.0, kw_only=True)
-    merit: str = field(default="equal", kw_only=True)
-    gain: Gain = field(default="exponential", kw_only=True)
-    cutoff: int | None = field(default=None, kw_only=True)
-    samples: int | None = field(default=None, kw_only=True)
+    weight: float = 1.0
+    merit: str = "equal"
+    gain: Gain = "exponential"
+    cutoff: int | None = None
+    samples: int | None = None
     name: ClassVar[str] = "fair"
     paper: ClassVar[str] = "Singh and Joachims 2019"
     estimator: ClassVar[bool] = True
@@ -159,7 +158,7 @@ class PreparedFair(Prepared):
         arguments = PriceArguments(self.groups, self.merits, model.discounts, model.samples, model.race, model.draws)
         random = self.lists.random(stream, draw_streams(stream))
         self.lists.run(
-            _price, "rankwise.objectives.wrappers.fair_triton:price", scores, arguments, random, (rewards,),
+            _price, "rankwise.objectives.wrappers.triton:price", scores, arguments, random, (rewards,),
             self.exposing.work,
         )  # fmt: skip
         return self.lists.as_argument(rewards)

@@ -1,6 +1,6 @@
 """The expected loss under random scores."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from rankwise.stream import Stream
 _SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/noise.py
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The expected loss under random scores: the mean of the inner loss over perturbed scores s + scale · noise.
 
@@ -33,10 +33,10 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (0.25, 0.05)
     """
 
-    samples: int = field(default=8, kw_only=True)
-    scale: float | None = field(default=None, kw_only=True)
-    noise: str = field(default="gumbel", kw_only=True)
-    temperature: float = field(default=1.0, kw_only=True)
+    samples: int = 8
+    scale: float | None = None
+    noise: str = "gumbel"
+    temperature: float = 1.0
     name: ClassVar[str] = "stochastic"
     paper: ClassVar[str] = "Bruch et al. 2020"
 

@@ -1,6 +1,6 @@
 """Weights of queries that the query itself determines."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
@@ -14,15 +14,15 @@ from rankwise.stream import Stream
 _MEASURES = ("size", "relevant", "ideal_dcg")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class weighted(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The inner loss times a weight that each query determines: its size, its relevant documents or its ideal DCG.
 
     ``power=-1`` divides by it. A query whose measure is 0 gets the weight 0.
     """
 
-    by: str = field(default="size", kw_only=True)
-    power: float = field(default=1.0, kw_only=True)
+    by: str = "size"
+    power: float = 1.0
     name: ClassVar[str] = "weighted"
 
     def __post_init__(self) -> None:

@@ -30,8 +30,9 @@ import torch
 from rankwise import check
 from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
-from rankwise.objectives.torch import PreparedLoss, TorchLoss
+from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers.nets.averages import Averages
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part

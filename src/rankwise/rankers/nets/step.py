@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from rankwise.device import to_device
+from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.prepared import has_kernels
-from rankwise.objectives.torch import PreparedLoss
 from rankwise.rankers.nets.batches import Part
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
-"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race_triton.py``, ``sequence_triton.py``).
+"""PL-Rank on a device: rankings are drawn there, the same as on the CPU (``race.py``, ``sequence.py``).
 
-The formulas are in ``cpu.py``. Two steps, for as many samples at once as the scratch memory holds:
+The formulas are in ``cpu/plrank.py``. Two steps, for as many samples at once as the scratch memory holds:
 
 1. ``_rank_derivatives``, one thread for each sample of a list: from the last rank to the first, chances and the reward
    that follows each rank; then from the first to the last, the derivatives of placed documents, and the sums that all
@@ -18,10 +18,11 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log_add
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
-from rankwise.objectives.lists import Random
-from rankwise.objectives.plackett_luce.race_triton import Race
-from rankwise.objectives.plackett_luce.sequence_triton import TableDraws
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives, Random
+from rankwise.objectives.plackett_luce.triton.race import Race
+from rankwise.objectives.plackett_luce.triton.sequence import TableDraws
 
 _TILE, _LANES = 128, 32
 
@@ -41,8 +42,7 @@ def _rank_derivatives(
     log_lasts, values, drs, ris = shared, shared + pairs, shared + 2 * pairs, shared + 3 * pairs
     sums_a, sums_b = shared + 4 * pairs, shared + 5 * pairs
     log_lefts, means = lefts, lefts + pairs
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     head = tl.minimum(size, cutoff)
     sample = (tl.program_id(1) * lanes + tl.arange(0, lanes)).to(tl.int64)
     valid = sample < count
@@ -158,7 +158,7 @@ def _gather(
             tl.store(sums + query, total)
 
 
-def plrank(lists: Any, scores: Tensor, arguments: Any, random: Random, out: Any) -> None:
+def plrank(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, out: Derivatives) -> None:
     """Compute the loss and its derivatives: draw samples batch by batch, and average over them."""
     rewards, discounts, samples, by_race, draws, baseline = arguments
     race = Race(lists, scores, rewards, random, discounts.numel(), samples, draws)

@@ -11,12 +11,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms
-from rankwise.objectives.lists import Random
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives, Random
 from rankwise.objectives.softmax.cpu import GAMMA_TIGHT, GAMMA_UNIFORM
-from rankwise.objectives.softmax.neumann_triton import neumann
-from rankwise.objectives.softmax.targets_triton import tight_targets
+from rankwise.objectives.softmax.triton.targets import tight_targets
 
 _BLOCK = 256
 LONG = 4096
@@ -99,8 +99,7 @@ def _cross_entropy(
     has_epsilon: tl.constexpr, draws: tl.constexpr, has_hessian: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Fill the value and the derivatives of a list."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     unit = tl.load(units + query)
     word = tl.load(words + query) if draws else 0
     top, best, mass = _walk_tops(first, 0, size, scores, masses, unit, draws, key_low, key_high, word, block)
@@ -193,7 +192,84 @@ def _long_walk(
             )  # fmt: skip
 
 
-def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | None, out: Any) -> None:
+@triton.jit
+def _others(first, size, documents, best, scores, gradient):
+    """Return which documents of a list are not the best, their scores and their gradient."""
+    other = (documents < size) & (documents != best)
+    score = tl.load(scores + first + documents, mask=other, other=0.0).to(tl.float64)
+    return other, score, tl.load(gradient + first + documents, mask=other, other=0.0).to(tl.float64)
+
+
+@triton_kernel
+def _neumann(
+    offsets, scores, gradient, numerator, log_epsilon: tl.float64, has_epsilon: tl.constexpr, block: tl.constexpr
+):
+    """Fill the three-term Newton numerator from the gradient: ``_neumann`` of the CPU, in double precision.
+
+    The shares of the rest, other than the best document, have a shift of their own.
+    """
+    _, first, size = program_list(offsets)
+    lanes = tl.arange(0, block)
+    lowest = tl.full([block], float("-inf"), tl.float64)
+    tops, places = lowest, tl.zeros([block], tl.int32)
+    for start in range(0, size, block):
+        inside = start + lanes < size
+        score = tl.load(scores + first + start + lanes, mask=inside, other=float("-inf")).to(tl.float64)
+        places = tl.where(score > tops, start + lanes, places)
+        tops = tl.maximum(tops, score)
+    top = tl.max(tops)
+    best = tl.min(tl.where(tops == top, places, size))
+    seconds = lowest
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=float("-inf")).to(tl.float64)
+        seconds = tl.maximum(seconds, score)
+    second = tl.max(seconds)
+    shift = top
+    if has_epsilon:
+        shift = tl.maximum(top, log_epsilon)
+        second = tl.maximum(second, log_epsilon)
+    second = tl.where(second == float("-inf"), top, second)  # a list of one document
+    rests = tl.zeros([block], tl.float64)
+    second_rests = rests
+    for start in range(0, size, block):
+        other = (start + lanes < size) & (start + lanes != best)
+        score = tl.load(scores + first + start + lanes, mask=other, other=0.0).to(tl.float64)
+        rests += tl.where(other, tl.exp(score - shift), 0.0)
+        second_rests += tl.where(other, tl.exp(score - second), 0.0)
+    rest, second_rest = tl.sum(rests), tl.sum(second_rests)
+    if has_epsilon:
+        rest += tl.exp(log_epsilon - shift)
+        second_rest += tl.exp(log_epsilon - second)
+    second_rest = tl.where(second_rest > 0.0, second_rest, 1.0)
+    mass = tl.exp(top - shift)
+    total = rest + mass
+    rho_best = mass / total
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        other, score, first_term = _others(first, size, start + lanes, best, scores, gradient)
+        sums += tl.where(other, first_term / (1.0 - tl.exp(score - shift) / total), 0.0)
+    a_sum = tl.sum(sums)
+    first_best = tl.load(gradient + first + best).to(tl.float64)
+    second_best = a_sum * rho_best
+    sums = tl.zeros([block], tl.float64)
+    for start in range(0, size, block):
+        other, score, first_term = _others(first, size, start + lanes, best, scores, gradient)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
+        term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
+        sums += tl.where(other, term / (1.0 - rho), 0.0)
+    b_sum = tl.sum(sums)
+    for start in range(0, size, block):
+        rows, inside = first + start + lanes, start + lanes < size
+        other, score, first_term = _others(first, size, start + lanes, best, scores, gradient)
+        rho, share = tl.exp(score - shift) / total, tl.exp(score - second) / second_rest
+        term = share * first_best + rho * (a_sum - first_term / (1.0 - rho))
+        result = first_term + term + share * second_best + rho * (b_sum - term / (1.0 - rho))
+        result = tl.where(other, result, first_best + second_best + rho_best * b_sum)
+        tl.store(numerator + rows, result.to(numerator.dtype.element_ty), mask=inside)
+
+
+def cross_entropy(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random | None, out: Derivatives) -> None:
     """Compute the loss and its derivatives."""
     masses, units, target, epsilon = arguments
     if target == GAMMA_TIGHT:
@@ -216,4 +292,6 @@ def cross_entropy(lists: Any, scores: Tensor, arguments: Any, random: Random | N
                 walk, epsilon > 0.0, draws, has_hessian, LONG, 1024, num_warps=8,
             )  # fmt: skip
     if out.numerator is not None and out.numerator is not out.gradient:
-        neumann(lists, scores, out.gradient, epsilon, out.numerator)
+        _neumann[(lists.n_queries,)](
+            lists.offsets, scores, out.gradient, out.numerator, log_epsilon, epsilon > 0.0, _BLOCK, num_warps=2
+        )

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+import triton
 import triton.language as tl
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.device import to_device
@@ -24,7 +24,7 @@ from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.ragged import Ragged
 from rankwise.device.random import uniform_pair
 from rankwise.objectives.lists import Random
-from rankwise.objectives.plackett_luce import draws
+from rankwise.objectives.plackett_luce.cpu import draws
 
 ANTITHETIC, LATIN = tl.constexpr(draws.ANTITHETIC), tl.constexpr(draws.LATIN)
 LARGEST_UNIFORM = tl.constexpr(draws.LARGEST_UNIFORM)
@@ -69,6 +69,16 @@ def _arrive(
         tl.store(target + n_docs, score - tl.log(-tl.log(odd)), mask=real & (2 * number + 1 < count))
 
 
+@triton.jit
+def _left(documents, first, size, source, valid, bar, last, scores):
+    """Return documents, whether there are such, whether they arrive after the last that is placed, and their scores."""
+    document = documents[None, :]
+    inside = document < size
+    key = tl.load(source + document, mask=valid[:, None] & inside, other=float("-inf"))
+    left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
+    return document, inside, left, tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
+
+
 @triton_kernel
 def _select(
     offsets, only, scores, rewards, keys, placed, ranks, lefts, cutoff, count, n_docs, n_queries,
@@ -109,21 +119,13 @@ def _select(
             tl.store(ranks + sample * n_docs + first + best, rank, mask=valid)
         highest = tl.full([rows], float("-inf"), tl.float64)
         for start in range(0, size, block):
-            document = (start + lanes)[None, :]
-            inside = document < size
-            key = tl.load(source + document, mask=valid[:, None] & inside, other=float("-inf"))
-            left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
-            score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
+            document, inside, left, score = _left(start + lanes, first, size, source, valid, bar, last, scores)
             highest = tl.maximum(highest, tl.max(tl.where(left, score, float("-inf")), 1))
         shift = tl.where(head < size, highest, 0.0)
         mass = tl.zeros([rows], tl.float64)
         reward_mass = tl.zeros([rows], tl.float64)
         for start in range(0, size, block):
-            document = (start + lanes)[None, :]
-            inside = document < size
-            key = tl.load(source + document, mask=valid[:, None] & inside, other=float("-inf"))
-            left = inside & ((key < bar[:, None]) | ((key == bar[:, None]) & (document > last[:, None])))
-            score = tl.load(scores + first + document, mask=inside, other=0.0).to(tl.float64)
+            document, inside, left, score = _left(start + lanes, first, size, source, valid, bar, last, scores)
             weight = tl.where(left, tl.exp(tl.minimum(score - shift[:, None], 0.0)), 0.0)
             mass += tl.sum(weight, 1)
             reward_mass += tl.sum(
@@ -169,15 +171,9 @@ class Race:
             yield start, min(most, self.samples - start)
 
     @cached_property
-    def keys(self) -> tuple[list[int], list[int], list[int]]:
-        """The words of the keys of places, retries and strata (``draw_streams``)."""
-        place, retry, strata = self.random.keys
-        return place, retry, strata
-
-    @cached_property
     def strides(self) -> Tensor:
         """Strides through strata; any tensor if there are none."""
-        return _device_strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
+        return _strides(self.samples, self.lists.device) if self.draws == LATIN.value else self.random.queries
 
     def draw(self, start: int, count: int, only: Tensor | None = None) -> Rankings:
         """Draw a batch; of all queries, or only of those that are marked."""
@@ -188,7 +184,7 @@ class Race:
         placed = ranks.new_empty(lists.n_queries * self.cutoff * count)
         lefts = arrivals.new_empty(2 * lists.n_queries * count)
         marks = ranks if only is None else only
-        place, _, strata = self.keys
+        place, _, strata = self.random.keys  # as in ``draw_streams``
         # Most queries are not marked, and one program is enough to skip a query.
         _arrive[(tiles[0].numel(), 1 if some else -(-count // 2))](
             lists.offsets, *tiles, marks, *place, *strata, self.random.queries, self.strides, self.scores, arrivals,
@@ -202,15 +198,11 @@ class Race:
 
 
 @lru_cache(maxsize=64)
-def _device_strides(samples: int, device: torch.device) -> Tensor:
-    return to_device(_strides(samples), device)
-
-
-def _strides(samples: int) -> NDArray[np.int64]:
+def _strides(samples: int, device: torch.device) -> Tensor:
     """Return a stride through strata for each number below ``samples − 1``, coprime to ``samples``."""
     steps = []
     for step in range(1, max(samples, 2)):
         while math.gcd(step, samples) > 1:
             step = step % samples + 1
         steps.append(step)
-    return np.array(steps, np.int64)
+    return to_device(np.array(steps, np.int64), device)

@@ -15,8 +15,9 @@ from rankwise.device.arithmetic import log1p
 from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
 from rankwise.device.order import COUNTED, count_before, ordered
 from rankwise.device.ragged import TILE
-from rankwise.objectives.pairwise.triton_pairs import tile_sums
-from rankwise.objectives.pairwise.triton_swaps import BY_SWAPS, swaps
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.pairwise.triton.tiles import BY_SWAPS, swaps, tile_sums
 
 _LN2 = tl.constexpr(0.6931471805599453)
 _COUNT_STEP = 32
@@ -155,11 +156,10 @@ def _scale(
         tl.store(value + query, factor * tl.sum(cost))
 
 
-def pairwise(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def pairwise(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives: list by list, or in three steps that rank, pair up, and scale."""
-    _, gains, weights, discounts, distances, sigma, truncation, norm, loss, weight, swap_share, distance_share = (
-        arguments
-    )
+    _, gains, weights, discounts, distances, settings = arguments
+    sigma, truncation, norm, loss, weight, swap_share, distance_share = settings
     weighted, has_hessian, swapped = weights.numel() > 0, out.hessian.numel() > 0, weight in BY_SWAPS
     weights = weights if weighted else gains
     ranked, ranked_gains, ranked_weights, ranked_gradient, ranked_hessian = scores.new_empty((5, lists.n_docs)).unbind()

@@ -1,104 +1,120 @@
 """Draw rankings from a Plackett-Luce distribution, exactly: each next document by the softmax of those that are left.
 
-Two samplers. ``sequence`` draws rank by rank from a table (see ``table.py``). A number below ``mass[h]``, where h is
-the first position not yet placed, falls into the interval of one document: a guide finds it in the tail, a short search
-in the head; if that document is placed already, another number is drawn. The mass left is ``mass[h]`` minus the weights
-of the few placed behind h, each less than that of h, so that no step loses digits, however dominant the first documents
-are.
+Documents stand in positions: the ``head``, the highest, as many as there are ranks, in order, then the ``tail``.
+``mass[j]`` is the sum of the weights from position j on, added up from the end. Weights are exp(score − the score of
+the last document of the head): those of the tail are at most 1.
+
+Two samplers. ``sequence`` draws rank by rank from the table. A number below ``mass[h]``, where h is the first position
+not yet placed, falls into the interval of one document: a guide finds it in the tail, a short search in the head; if
+that document is placed already, another number is drawn. The mass left is ``mass[h]`` minus the weights of the few
+placed behind h, each less than that of h, so that no step loses digits, however dominant the first documents are.
 ``race`` draws an exponential waiting time for each document and places the first to arrive, in logs: it costs a number
-per document, needs no table, and has no limits. It is used where scores are so steep that a table would overflow.
+per document and has no limits. It is used where scores are so steep that a table would overflow.
 """
 
+import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
-from rankwise.arrays import offsets_of, read_only
 from rankwise.compiling import kernel
-from rankwise.metrics.order import longest_of, sort_down
-from rankwise.objectives.plackett_luce.table import (
-    AFTER,
-    ARRIVAL,
-    BEFORE,
-    CHANCE,
-    EVEN,
-    FINENESS,
-    GUIDE,
-    HEIGHT,
-    KEEP,
-    LAST_SAMPLE,
-    MASS,
-    MERIT,
-    ODD,
-    PLACE,
-    REWARD,
-    SHORT,
-    STEEP,
-    STRATUM,
-    STRIDE,
-    UNIFORM,
-    WEIGHT,
-    samples_at_once,
-    tabulate,
-    working_memory,
-)
-from rankwise.stream import Stream, uniform_pair
-from rankwise.threads import over_queries
+from rankwise.metrics.order import order_in, scratch_for, sort_down
+from rankwise.stream import uniform_pair
 
 SAMPLERS: Final = ("sequence", "race")
 DRAWS: Final = ("independent", "antithetic", "latin")
 ANTITHETIC, LATIN = 1, 2
-
 LARGEST_UNIFORM = 1.0 - 2.0**-53
 
+STEEP = 600.0  # beyond this gap within the head, exp(gap) comes near the end of float64
+SHORT = 32  # ranges up to this length are searched one by one, not sorted or bisected
+FINENESS = 4  # parts of the guide per document of the tail
+_AT_ONCE, _SCRATCH = 64, 1024  # the number of samples drawn at once, and the scratch memory that limits it
 
-def sample(
-    scores: ArrayLike, offsets: ArrayLike, stream: Stream, n: int, cutoff: int | None = None
-) -> NDArray[np.int64]:
-    """Draw ``n`` rankings of every query: rows of documents' indexes within their query, best first.
-
-    The result has the shape (n, ranks), where a query has as many ranks as documents, or ``cutoff`` if that is fewer,
-    and its columns follow those of the query before it.
-
-    >>> sample([0.0, 50.0, 99.0, 9.0, 0.0], [0, 3, 5], Stream(seed=1), n=3, cutoff=2)
-    array([[2, 1, 0, 1],
-           [2, 1, 0, 1],
-           [2, 1, 0, 1]])
-    """
-    checked = check.offsets(offsets, int(np.size(scores)))
-    values = read_only(check.document_values("scores", scores, checked))
-    n = check.integer("the number of rankings", n, least=1)
-    sizes = np.diff(checked)
-    ranks = sizes if cutoff is None else np.minimum(sizes, check.integer("cutoff", cutoff, least=1))
-    rank_offsets = offsets_of(ranks)
-    drawn = np.empty((n, int(rank_offsets[-1])), np.int64)
-    keys = read_only(np.array([child.key for child in draw_streams(stream)], np.uint64))
-    settings = (keys, read_only(stream.queries(sizes.size)), values, rank_offsets, drawn)
-    over_queries(_sample, read_only(checked), *settings, work=20.0 * (sizes + n * ranks))
-    return drawn
-
-
-def draw_streams(stream: Stream) -> list[Stream]:
-    """Return the streams of places, retries and strata."""
-    return [stream.child(purpose) for purpose in ("place", "retry", "strata")]
+# Rows of a thread's working memory, each as long as the longest list.
+WEIGHT, REWARD, HEIGHT, MASS, MERIT, ARRIVAL, EVEN, ODD, FLOATS = range(9)
+PLACE, LAST_SAMPLE, STRATUM, STRIDE, INTEGERS = range(5)
+GUIDE = INTEGERS  # the rows from this on, laid end to end
+# Rows that hold a batch of samples, one rank after the other and one sample after the other.
+UNIFORM, CHANCE, KEEP, BEFORE, AFTER, BATCH = range(6)
 
 
 @kernel
-def _sample(first, last, offsets, key, queries, scores, rank_offsets, drawn):
-    n = drawn.shape[0]
-    floats, integers, batch, at = working_memory(longest_of(first, last, offsets))
-    for q in range(first, last):
-        values = scores[offsets[q] : offsets[q + 1]]
-        head = rank_offsets[q + 1] - rank_offsets[q]
-        steep = tabulate(values, values, head, floats, integers)
-        for i in range(0, n, samples_at_once(head)):
-            count = min(samples_at_once(head), n - i)
-            draw(steep, key, queries[q], i, count, n, 0, values.size, head, floats, integers, batch, at)
-            for a in range(count):
-                for k in range(head):
-                    drawn[i + a, rank_offsets[q] + k] = integers[PLACE, at[a * head + k]]
+def working_memory(longest):
+    """Return the working memory of a thread for lists of up to ``longest`` documents."""
+    floats, integers = np.empty((FLOATS, longest + 1)), np.empty((INTEGERS + FINENESS, longest + 1), np.int64)
+    size = max(_SCRATCH, longest) + _AT_ONCE  # an odd number of ranks makes one row of uniforms more
+    return floats, integers, np.empty((BATCH, size)), np.empty(size, np.int64)
+
+
+@kernel
+def samples_at_once(head):
+    """Return the number of samples that one call of :func:`draw` draws."""
+    return min(max(_SCRATCH // head, 1), _AT_ONCE)
+
+
+@kernel
+def tabulate(scores, rewards, head, floats, integers):
+    """Fill the table of a query; return whether the head is too steep for a table."""
+    n = scores.size
+    place, last_sample = integers[PLACE], integers[LAST_SAMPLE]
+    guide = integers.reshape(-1)[GUIDE * integers.shape[1] :]
+    weight, reward, height, mass, merit = floats[WEIGHT], floats[REWARD], floats[HEIGHT], floats[MASS], floats[MERIT]
+    _arrange(scores, rewards, head, place, last_sample)
+    level = scores[place[head - 1]]
+    for j in range(n):
+        height[j] = scores[place[j]] - level
+        weight[j] = np.exp(min(height[j], STEEP))
+        reward[j] = rewards[place[j]]
+        last_sample[j] = -1
+    mass[n] = merit[n] = 0.0
+    last_sample[n] = -1
+    for j in range(n - 1, -1, -1):
+        mass[j] = mass[j + 1] + weight[j]
+        merit[j] = merit[j + 1] + weight[j] * reward[j]
+    # guide[c] is the position whose interval holds the lower end of the c-th of equal parts of the tail's mass.
+    cells, j = FINENESS * (n - head), n - 1
+    part = mass[head] / cells
+    for c in range(cells):
+        while j > head and mass[j] <= c * part:
+            j -= 1
+        guide[c] = j
+    return height[0] > STEEP
+
+
+@kernel
+def _arrange(scores, rewards, head, place, mark):
+    """Fill the positions: the highest documents in order, then the rest, those without a reward first.
+
+    Strata then hold similar documents.
+    """
+    n = scores.size
+    if head > SHORT:
+        order_in(scores, place[:n], scratch_for(n))
+    else:
+        count = 0
+        for i in range(n):
+            score = scores[i]
+            if count == head and score <= scores[place[head - 1]]:
+                continue
+            at = count if count < head else head - 1
+            while at > 0 and scores[place[at - 1]] < score:
+                place[at] = place[at - 1]
+                at -= 1
+            place[at] = i
+            count = min(count + 1, head)
+    mark[:n] = 0
+    for j in range(head):
+        mark[place[j]] = 1
+    left, right = head, n - 1
+    for i in range(n):
+        if mark[i] == 0:
+            if rewards[i] == 0.0:
+                place[left] = i
+                left += 1
+            else:
+                place[right] = i
+                right -= 1
 
 
 @kernel
@@ -108,16 +124,9 @@ def _lay_strata(key, query, count, samples, stratum, stride):
         u, v = uniform_pair(key, query, c, 0)
         stratum[c] = min(np.int64(u * samples), samples - 1)
         step = 1 + np.int64(v * (samples - 1))
-        while _divisor(step, samples) > 1:
+        while math.gcd(step, samples) > 1:
             step = step % samples + 1
         stride[c] = step
-
-
-@kernel
-def _divisor(a, b):
-    while b:
-        a, b = b, a % b
-    return a
 
 
 @kernel

@@ -10,8 +10,10 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import sigmoid
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.ragged import TILE
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG, SETTLED
 
 _NDCG, _AP = tl.constexpr(NDCG), tl.constexpr(AP)
@@ -21,8 +23,7 @@ _SETTLED, _LN2 = tl.constexpr(SETTLED), tl.constexpr(LN2)
 @triton_kernel
 def _fill_relevant(offsets, gains, relevant, counts, metric: tl.constexpr, block: tl.constexpr):
     """Fill the documents of a list, relevant ones first, and the count of relevant ones to learn from."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     hits, misses = size * 0, size * 0
     for start in range(0, size, block):
         documents = start + tl.arange(0, block)
@@ -41,7 +42,7 @@ def _fill_relevant(offsets, gains, relevant, counts, metric: tl.constexpr, block
     tl.store(counts + query, count)
 
 
-def fill_relevant(lists: Any, gains: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+def fill_relevant(lists: DeviceLists, gains: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
     """Fill the relevant documents of each query."""
     _fill_relevant[(lists.n_queries,)](lists.offsets, gains, *out, *arguments, lists.block(), num_warps=1)
 
@@ -168,7 +169,7 @@ def _gather(
         tl.store(value + query, tl.where(settled, -1.0, tl.sum(total)))
 
 
-def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def smooth(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives, by both passes."""
     gains, relevant, counts, best, eta, metric = arguments
     scratch = scores.new_empty((6, lists.n_docs))

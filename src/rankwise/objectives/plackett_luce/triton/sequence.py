@@ -1,6 +1,6 @@
 """Plackett-Luce rankings on a device, rank by rank from a table: the sampler ``sequence``, draw by draw as the CPU's.
 
-The table is that of ``table.py``: documents in positions, the highest first, with the mass from each position on.
+The table is that of ``cpu/draws.py``: documents in positions, the highest first, with the mass from each position on.
 Three steps, in double precision:
 
 1. Documents are ranked.
@@ -20,11 +20,11 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import list_bounds, program_list, triton_kernel
 from rankwise.device.order import ordered
 from rankwise.device.random import uniform_pair
-from rankwise.objectives.plackett_luce.race_triton import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
-from rankwise.objectives.plackett_luce.table import STEEP
+from rankwise.objectives.plackett_luce.cpu.draws import STEEP
+from rankwise.objectives.plackett_luce.triton.race import ANTITHETIC, LARGEST_UNIFORM, LATIN, Race, Rankings
 
 _STEEP = tl.constexpr(STEEP)
 _LANES, _WIDEST = 32, 4096
@@ -38,8 +38,7 @@ def _tabulate(
 
     Weights are e^(score − level).
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     head = tl.minimum(size, cutoff)
     level = tl.load(scores + first + tl.load(by_rank + first + head - 1)).to(tl.float64)
     highest = tl.load(scores + first + tl.load(by_rank + first)).to(tl.float64)
@@ -173,7 +172,7 @@ class TableDraws:
         """Draw a batch."""
         race, lists = self.race, self.race.lists
         rankings = race.draw(start, count, only=self._table[-1])
-        place, retry, strata = race.keys
+        place, retry, strata = race.random.keys  # as in ``draw_streams``
         # One warp with a thread for each sample: a thread sees its own writes at once.
         _draw[(lists.n_queries, -(-count // _LANES))](
             lists.offsets, race.scores, race.rewards, *self._table, *place, *retry, *strata, race.random.queries,

@@ -7,9 +7,10 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.launching import tile_bounds, triton_kernel
+from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.lists import Random
-from rankwise.objectives.plackett_luce.race_triton import Race
-from rankwise.objectives.plackett_luce.sequence_triton import TableDraws
+from rankwise.objectives.plackett_luce.triton.race import Race
+from rankwise.objectives.plackett_luce.triton.sequence import TableDraws
 
 _TILE, _STEP = 64, 64
 
@@ -63,7 +64,7 @@ def _price(
     tl.store(rewards + first + documents, price.to(rewards.dtype.element_ty), mask=real)
 
 
-def price(lists: Any, scores: Tensor, arguments: Any, random: Random, out: tuple[Tensor]) -> None:
+def price(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, out: tuple[Tensor]) -> None:
     """Fill minus the price of each document's exposure."""
     groups, merits, discounts, samples, by_race, draws = arguments
     race = Race(lists, scores, scores, random, discounts.numel(), samples, draws)

@@ -9,8 +9,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.ragged import Ragged
+from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.softmax.cpu import EXP, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 
 _EXP, _SHARE, _ZERO, _UNIFORM = (
@@ -27,8 +28,7 @@ def _fill_targets(
     offsets, labels, weights, masses, units, target: tl.constexpr, weighted: tl.constexpr, block: tl.constexpr
 ):
     """Fill the target distribution of a list, in double precision; a label that is not valid makes it NaN."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     tops = tl.zeros([block], tl.float64)
     wrong = tl.zeros([block], tl.int32)
@@ -72,7 +72,7 @@ def _fill_targets(
     tl.store(units + query, tl.where(tl.sum(wrong) > 0, float("nan"), unit))
 
 
-def fill_targets(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+def fill_targets(lists: DeviceLists, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
     """Compute the target distributions."""
     weights, target = arguments
     weighted = weights.numel() > 0
@@ -87,8 +87,7 @@ def _tighten(offsets, scores, gains, units, masses, block: tl.constexpr):
 
     A score may equal the mean, and single precision would find it on the wrong side.
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     unit = tl.load(units + query).to(tl.float64)
     lanes = tl.arange(0, block)
     zeros = tl.zeros([block], tl.float64)

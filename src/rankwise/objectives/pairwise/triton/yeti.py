@@ -1,7 +1,7 @@
 """YetiLoss on a device: rankings are drawn with the noise of the CPU, and each document is paired with its neighbours.
 
 Every pair is computed twice, once for each of the two, so that nothing is added to by two programs at once. Rankings
-are sorted in double precision, as on the CPU, so that neighbours are the same. The formulas are in ``yeti_cpu.py``.
+are sorted in double precision, as on the CPU, so that neighbours are the same. The formulas are in ``cpu/yeti.py``.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log1p_unit
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.order import ordered
-from rankwise.objectives.device import fill_noisy
-from rankwise.objectives.lists import Random
-from rankwise.objectives.pairwise.yeti_cpu import MAP, MRR
+from rankwise.objectives.device import DeviceLists, fill_noisy
+from rankwise.objectives.lists import Derivatives, Random
+from rankwise.objectives.pairwise.cpu.yeti import MAP, MRR
 
 _MAP, _MRR = tl.constexpr(MAP), tl.constexpr(MRR)
 _TILE, _BLOCK = 128, 256
@@ -85,8 +85,7 @@ def _neighbours(
 @triton_kernel
 def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):
     """Add up the losses of the tiles of a list, each of which stands at the tile's first document."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     total = tl.zeros([block], losses.dtype.element_ty)
     for begin in range(0, size, block * tile):
         starts = begin + tl.arange(0, block) * tile
@@ -94,7 +93,7 @@ def _add_up(offsets, losses, value, tile: tl.constexpr, block: tl.constexpr):
     tl.store(value + query, tl.sum(total))
 
 
-def yeti(lists: Any, scores: Tensor, arguments: Any, random: Random, out: Any) -> None:
+def yeti(lists: DeviceLists, scores: Tensor, arguments: Any, random: Random, out: Derivatives) -> None:
     """Compute the loss and its derivatives: draw rankings, find neighbours, and add up."""
     gains, discount_gaps, metric, noise, scale, sigma = arguments
     permutations = len(random.keys)

@@ -1,6 +1,6 @@
 """ListMLE on a device: sums of exponentials over the documents after each place, and before it, by two scans.
 
-All sums are logs in double precision, as scores may be far apart. The formulas are in ``cpu.py``.
+All sums are logs in double precision, as scores may be far apart. The formulas are in ``cpu/listmle.py``.
 """
 
 from typing import Any
@@ -11,7 +11,9 @@ import triton.language as tl
 from torch import Tensor
 
 from rankwise.device.arithmetic import log_add
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
 
 _TILE = 4096
 """Places of a list that one program scans; several share a longer list."""
@@ -30,8 +32,7 @@ def _smaller(a, b):
 @triton_kernel
 def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, block: tl.constexpr):
     """Fill the groups of places: equal labels, single documents in row order, or a whole list of equal labels."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     last = tl.load(order + first + size - 1)
     mixed = tl.load(labels + first + tl.load(order + first)) > tl.load(labels + first + last)
@@ -59,7 +60,7 @@ def _fill_groups(offsets, labels, order, starts, stops, apart: tl.constexpr, blo
         end = tl.min(stop)
 
 
-def fill_groups(lists: Any, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
+def fill_groups(lists: DeviceLists, labels: Tensor, arguments: Any, _: None, out: tuple[Tensor, Tensor]) -> None:
     """Fill the groups of the ideal order."""
     order, apart = arguments
     _fill_groups[(lists.n_queries,)](lists.offsets, labels, order, *out, apart, lists.block())
@@ -225,7 +226,7 @@ def _add_tiles(offsets, tile_queries, tile_starts, losses, value, tile: tl.const
     tl.store(value + query, total)
 
 
-def listmle(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def listmle(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives: a scan from the end, a scan from the beginning, and their combination."""
     order, starts, stops = arguments
     tiles, shared = lists.tiles(_TILE), lists.longest > _TILE

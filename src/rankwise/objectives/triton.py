@@ -5,10 +5,9 @@ import triton.language as tl
 
 from rankwise import check
 from rankwise.device.arithmetic import sigmoid
-from rankwise.device.launching import list_bounds, tile_bounds, triton_kernel
+from rankwise.device.launching import program_list, tile_bounds, triton_kernel
 from rankwise.device.random import document_uniforms, uniform_pair
-from rankwise.objectives.curvature import FLOOR_SHARE, LEAST, TREATMENTS
-from rankwise.objectives.noise import NOISES
+from rankwise.objectives.cpu import FLOOR_SHARE, LEAST, NOISES, TREATMENTS
 from rankwise.objectives.wrappers.bounds import LEAST_SLOPE, SATURATED
 
 _GUMBEL, _LOGISTIC = tl.constexpr(NOISES.index("gumbel")), tl.constexpr(NOISES.index("logistic"))
@@ -57,8 +56,7 @@ def reduce(
 @triton_kernel
 def fill_errors(offsets, labels, errors, block: tl.constexpr):
     """Fill 0 for each query, NaN if one of its labels is negative or not finite."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     wrong = tl.zeros([block], tl.int32)
     for start in range(0, size, block):
         documents = start + tl.arange(0, block)
@@ -91,7 +89,7 @@ def chain(
 @triton_kernel
 def treat(offsets, gradient, hessian, treatment: tl.constexpr, block: tl.constexpr):
     """Replace the Hessian of a query by one that depends on all of it: a floor below its largest, or ones."""
-    first, size = list_bounds(offsets, tl.program_id(0))
+    _, first, size = program_list(offsets)
     source = hessian if treatment == _FLOORED else gradient
     largest = tl.zeros([block], hessian.dtype.element_ty)
     for start in range(0, size, block):

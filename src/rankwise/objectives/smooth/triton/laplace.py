@@ -6,7 +6,7 @@ separately those with the same score. Each step is a map of the two sums, *far* 
     far ← decay · (far + same),  same ← own    where the score changes, or    same ← same + own    where it does not,
 
 and the composition of such maps has the same form, so that a block of documents is scanned at once. All of it is in
-double precision. The formulas are in ``laplace.py``.
+double precision. The formulas are in ``cpu.py``.
 """
 
 from typing import Any
@@ -16,8 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from rankwise.device.launching import list_bounds, triton_kernel
+from rankwise.device.launching import program_list, triton_kernel
 from rankwise.device.order import ordered
+from rankwise.objectives.device import DeviceLists
+from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.smooth.cpu import AP, LN2, NDCG
 
 _NDCG, _AP = tl.constexpr(NDCG), tl.constexpr(AP)
@@ -77,6 +79,12 @@ def _step(first, size, start, scores, gains, ranked, eta, downwards: tl.constexp
     return place, inside, row, breaks, decay, tl.where(gain > 0.0, 1.0, 0.0).to(tl.float64)
 
 
+@triton.jit
+def _add(column, values, inside, fresh: tl.constexpr):
+    """Add values to a part of a column; a fresh one holds none yet."""
+    tl.store(column, values if fresh else tl.load(column, mask=inside, other=0.0) + values, mask=inside)
+
+
 @triton_kernel
 def _fill_sums(
     offsets, scores, gains, ranked, eta: tl.float64, above_0, near_0, tilt_0, above_1, near_1, tilt_1,
@@ -87,8 +95,7 @@ def _fill_sums(
     Sums ending in 0 are over irrelevant documents, those ending in 1 over relevant ones. Of documents with the same
     score, the earlier ones are counted downwards, the later ones upwards.
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, count_0, count_1 = far_a, far_a, far_a, far_a, far_a
@@ -102,24 +109,19 @@ def _fill_sums(
         far_b, same_b = _last(far_1, lanes, block), _last(same_1, lanes, block)
         at = first + place
         half_0, half_1 = 0.5 * (far_0 + same_0 - own_0), 0.5 * (far_1 + same_1 - own_1)
+        sum_0, sum_1, sign = half_0, half_1, 0.5
         if downwards:  # higher: F = 1 − w, and t = −w
             higher_0 = count_0 + tl.cumsum(own_0, 0) - same_0
             higher_1 = count_1 + tl.cumsum(own_1, 0) - same_1
             count_0 += tl.sum(own_0)
             count_1 += tl.sum(own_1)
-            tl.store(above_0 + at, higher_0 - far_0 + half_0, mask=inside)
-            tl.store(above_1 + at, higher_1 - far_1 + half_1, mask=inside)
-            tl.store(near_0 + at, half_0, mask=inside)
-            tl.store(near_1 + at, half_1, mask=inside)
-            tl.store(tilt_0 + at, -0.5 * far_0, mask=inside)
-            tl.store(tilt_1 + at, -0.5 * far_1, mask=inside)
-        else:
-            tl.store(above_0 + at, tl.load(above_0 + at, mask=inside, other=0.0) + half_0, mask=inside)
-            tl.store(above_1 + at, tl.load(above_1 + at, mask=inside, other=0.0) + half_1, mask=inside)
-            tl.store(near_0 + at, tl.load(near_0 + at, mask=inside, other=0.0) + half_0, mask=inside)
-            tl.store(near_1 + at, tl.load(near_1 + at, mask=inside, other=0.0) + half_1, mask=inside)
-            tl.store(tilt_0 + at, tl.load(tilt_0 + at, mask=inside, other=0.0) + 0.5 * far_0, mask=inside)
-            tl.store(tilt_1 + at, tl.load(tilt_1 + at, mask=inside, other=0.0) + 0.5 * far_1, mask=inside)
+            sum_0, sum_1, sign = higher_0 - far_0 + half_0, higher_1 - far_1 + half_1, -0.5
+        _add(above_0 + at, sum_0, inside, downwards)
+        _add(above_1 + at, sum_1, inside, downwards)
+        _add(near_0 + at, half_0, inside, downwards)
+        _add(near_1 + at, half_1, inside, downwards)
+        _add(tilt_0 + at, sign * far_0, inside, downwards)
+        _add(tilt_1 + at, sign * far_1, inside, downwards)
 
 
 @triton_kernel
@@ -132,8 +134,7 @@ def _fill_factors(
     The factors replace sums: ``above_0`` and ``near_0`` become c and b·c for irrelevant documents, ``above_1`` and
     ``near_1`` for relevant ones.
     """
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    query, first, size = program_list(offsets)
     list_best = tl.load(best + query).to(tl.float64)
     learns = tl.where(list_best == size, 0.0, list_best) if metric == _AP else tl.where(size == 1, 0.0, list_best)
     divisor = tl.where(learns > 0.0, learns, 1.0)
@@ -191,8 +192,7 @@ def _spread(
     downwards: tl.constexpr, has_hessian: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Add the terms of relevant documents that are higher, or lower, to every place; upwards fills the results."""
-    query = tl.program_id(0)
-    first, size = list_bounds(offsets, query)
+    _, first, size = program_list(offsets)
     lanes = tl.arange(0, block)
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, far_bc_a, same_bc_a, far_bc_b, same_bc_b = far_a, far_a, far_a, far_a, far_a, far_a, far_a
@@ -230,13 +230,12 @@ def _spread(
             tl.store(gradient + first + row, gradient_sum, mask=inside)
 
 
-def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> None:
+def smooth(lists: DeviceLists, scores: Tensor, arguments: Any, _: None, out: Derivatives) -> None:
     """Compute the loss and its derivatives: sort lists, compute ranks by two scans, and derivatives by two more."""
     gains, best, eta, metric = arguments.gains, arguments.best, arguments.eta, arguments.metric
     grid, block = (lists.n_queries,), lists.block()
     ranked = ordered(lists, scores[None])[1][0]
     columns = torch.empty((8, lists.n_docs), dtype=torch.float64, device=lists.device).unbind()
-    above_0, near_0, _tilt_0, above_1, near_1, _tilt_1, own_gradient, own_hessian = columns
     inputs = (lists.offsets, scores, gains, ranked, eta)
     for downwards in (True, False):
         _fill_sums[grid](*inputs, *columns[:6], downwards, block)
@@ -244,16 +243,4 @@ def smooth(lists: Any, scores: Tensor, arguments: Any, _: None, out: Any) -> Non
     has_hessian = out.hessian.numel() > 0
     outputs = (out.gradient, out.hessian if has_hessian else out.gradient)
     for downwards in (True, False):
-        _spread[grid](
-            *inputs,
-            above_0,
-            near_0,
-            above_1,
-            near_1,
-            own_gradient,
-            own_hessian,
-            *outputs,
-            downwards,
-            has_hessian,
-            block,
-        )
+        _spread[grid](*inputs, *columns[0:2], *columns[3:5], *columns[6:], *outputs, downwards, has_hessian, block)

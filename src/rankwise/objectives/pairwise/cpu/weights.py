@@ -9,7 +9,7 @@ import numpy as np
 from rankwise.arrays import Array
 from rankwise.compiling import FUSED, kernel
 from rankwise.metrics.gains import discounts as dcg_discounts
-from rankwise.objectives.pairwise.tiles import SHIFT, SPAN
+from rankwise.objectives.pairwise.cpu.tiles import SHIFT, SPAN
 
 DISCOUNTED, AVERAGE_PRECISION, RECIPROCAL_RANK, COUNT = range(4)
 """The weight of a pair in a kernel: a change of Σ gain · discount, of another metric, or 1."""

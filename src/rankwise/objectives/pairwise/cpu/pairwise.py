@@ -7,14 +7,12 @@ rest with larger gain another, at the end. So each pair is visited once, pairs o
 the two is known without a comparison. Ranges begin and end at vector boundaries: see ``tiles.py``.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from rankwise.compiling import kernel
 from rankwise.metrics.order import longest_of, order_in, scratch_for
 from rankwise.objectives.fastmath import exp
-from rankwise.objectives.pairwise.tiles import (
+from rankwise.objectives.pairwise.cpu.tiles import (
     LANES,
     LOGISTIC,
     NORM_BIAS,
@@ -26,30 +24,17 @@ from rankwise.objectives.pairwise.tiles import (
     fill_powers,
     logistic,
 )
-from rankwise.objectives.pairwise.weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
+from rankwise.objectives.pairwise.cpu.weights import DISCOUNTED, RECIPROCAL_RANK, fill_swaps, first_relevant, weigh
 
 _BEYOND = 1e300  # the gain of places outside of a range: pairs have no weight there
 
 
-class PairSettings(NamedTuple):
-    """The settings of a loss, for the functions below; ``PairArguments`` describes them."""
-
-    sigma: float
-    truncation: int
-    norm: bool
-    loss: int
-    weight: int
-    swap_share: float
-    distance_share: float
-
-
 @kernel
 def pairwise(
-    first, last, offsets, scores, rows, gains, document_weights, discounts, distances, sigma, truncation, norm, loss,
-    weight, swap_share, distance_share, value, gradient, hessian,
+    first, last, offsets, scores, rows, gains, document_weights, discounts, distances, settings, value, gradient,
+    hessian,
 ):  # fmt: skip
     """Fill the derivatives of queries ``first`` to ``last``; ``rows`` are sorted by gain."""
-    settings = PairSettings(sigma, truncation, norm, loss, weight, swap_share, distance_share)
     n = longest_of(first, last, offsets)
     tiles = np.empty((2, ((n + LANES) >> SHIFT) + 1), TILE)
     ranked, ranks, sorting = np.empty(n, np.int64), np.empty(n, np.int64), scratch_for(n)

@@ -1,0 +1,1 @@
+"""Triton kernels of the family, for devices."""
