@@ -14,7 +14,7 @@ from itertools import permutations
 
 import rankwise as rw
 from rankwise import check
-from rankwise.experiments.judging.comparisons import alpha, comparison, places
+from rankwise.experiments.comparisons import alpha, comparison, places
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 

@@ -12,13 +12,13 @@ import polars as pl
 from bounds import by_bound
 from changes import ahead, by_change
 from peaks import by_peak
-from rankwise.experiments.judging.comparisons import alpha, comparison, places
-from rankwise.experiments.judging.verdicts import counted, verdicts
-from rankwise.experiments.published import figures
+from rankwise.experiments.comparisons import alpha, comparison, places
 from rankwise.experiments.results import Results
 from rankwise.experiments.schema import QUERIES, empty
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import LEVELS, levels_table, means_table, verdict_table
+from rankwise.experiments.verdicts import counted, verdicts
+from rankwise.papers.claims import figures
 from rankwise.statistics import tables
 from rounds import by_reach, by_round
 

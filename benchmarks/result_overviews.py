@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from rankwise.experiments.judging.comparisons import alpha, places
-from rankwise.experiments.judging.verdicts import Verdict, counted, verdicts
+from rankwise.experiments.comparisons import alpha, places
+from rankwise.experiments.verdicts import Verdict, counted, verdicts
 from rankwise.statistics import tables
 from result_blocks import ABSENT, recipe_of, trials
 from result_folders import Folders

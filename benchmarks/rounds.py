@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 import rankwise as rw
-from rankwise.experiments.published import claims
+from rankwise.papers.claims import claims
 from rankwise.statistics import tables
 from rankwise.statistics.significance import t_test
 

@@ -21,20 +21,20 @@ from typer.testing import CliRunner
 import rankwise as rw
 from rankwise.cli.app import app
 from rankwise.data.catalog import sets
-from rankwise.experiments import published, summary
-from rankwise.experiments.judging.comparisons import comparison
+from rankwise.experiments import summary
+from rankwise.experiments.comparisons import comparison
 from rankwise.experiments.methods import method as read_method
-from rankwise.experiments.published import PAPERS, Claim, claims, figures
 from rankwise.experiments.results import Results
 from rankwise.experiments.running import estimate, frames
 from rankwise.experiments.running import run as engine
-from rankwise.experiments.running.cells import cells_of
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Store
-from rankwise.experiments.running.trial import compute
+from rankwise.experiments.running.trials import cells_of, compute
 from rankwise.experiments.schema import KEY, QUERIES
 from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
+from rankwise.papers import claims as paper_claims
+from rankwise.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
 from tests.processes import HANG, wait_until
 
@@ -688,7 +688,7 @@ def test_claims_follow_from_figures_and_from_words():
     assert all(c.significant for c in apart)
     assert len(apart) == 6
     section = {"source": "", "columns": ["data", "method", "ndcg"], "rows": [["x", "a", 0.5], ["x", "b", 0.5]]}
-    assert not published._from_figures(section)  # printed alike, neither is better
+    assert not paper_claims._from_figures(section)  # printed alike, neither is better
     bounded = [c for c in claims("westerborg2022.table5_1_ndcg") if c.data == "mq2008"]
     assert {c.better for c in bounded if c.significant is False} == {
         "min_max",

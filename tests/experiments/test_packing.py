@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.results import Results
+from rankwise.experiments.verdicts import verdicts
 from tests import synthetic_results
 
 SMALL: dict[str, Any] = {"quick": True, "jobs": 1, "trials": 2, "queries": 40, "data": ["synthetic(n_docs=15)"]}

@@ -13,15 +13,14 @@ import pytest
 import rankwise as rw
 from rankwise.data.synthetic.ratings import synthetic_ratings
 from rankwise.experiments.methods import method
-from rankwise.experiments.published import claims, figures
 from rankwise.experiments.running import run as engine
-from rankwise.experiments.running.cells import cells_of
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Store
-from rankwise.experiments.running.trial import parts_of
+from rankwise.experiments.running.trials import cells_of, parts_of
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import all_tables
+from rankwise.papers.claims import claims, figures
 from rankwise.rankers.nets import presets
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.experiments.judging.verdicts import verdicts
-from rankwise.experiments.published import PAPERS
 from rankwise.experiments.schema import CURVES
 from rankwise.experiments.spec import recipes
+from rankwise.experiments.verdicts import verdicts
+from rankwise.papers.claims import PAPERS
 from rankwise.statistics import tables
 from tests.benchmark_programs import program
 

@@ -10,12 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from rankwise.experiments import published, summary
-from rankwise.experiments.judging.contrasts import contrast, curve_contrast
-from rankwise.experiments.judging.verdicts import Verdict, verdicts
-from rankwise.experiments.published import claims, figures
+from rankwise.experiments import summary
+from rankwise.experiments.effects import contrast, curve_contrast
 from rankwise.experiments.results import Results
 from rankwise.experiments.schema import CURVES, QUERIES
+from rankwise.experiments.verdicts import Verdict, verdicts
+from rankwise.papers import claims as paper_claims
+from rankwise.papers.claims import claims, figures
 from rankwise.report.summary import agreement
 
 NAMES = ("LambdaMART", "XE-NDCG")
@@ -368,6 +369,6 @@ def test_statements_stand_for_what_figures_would_claim(monkeypatch):
         ("ndcg@10", False),
     ]
     wrong = {"t": {"source": "s", "claims": [{"kind": "slope", "data": ["d"], "metrics": ["ap"]}]}}
-    monkeypatch.setattr(published, "_paper", lambda _: wrong)
+    monkeypatch.setattr(paper_claims, "_paper", lambda _: wrong)
     with pytest.raises(ValueError, match="unknown kind of claim: got 'slope'"):
         claims("bruch2019.t")

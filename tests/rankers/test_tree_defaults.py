@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.experiments.running.sources import Source
-from rankwise.experiments.running.trial import Cell
+from rankwise.experiments.running.trials import Cell
 from rankwise.experiments.spec import find_spec, recipes
 from rankwise.model_selection.search import checked_search
 from rankwise.rankers.table import ranker_class

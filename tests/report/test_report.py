@@ -97,7 +97,7 @@ def test_summary_tells_the_winner_and_how_sure_it_is(results, page):
 def test_summary_does_not_claim_what_could_be_chance():
     found = synthetic.results(methods={"a": "lightgbm(listnet)", "b": "lightgbm(xendcg)"}, trials=2, queries=6)
     view = View(found)
-    from rankwise.experiments.judging.comparisons import comparison
+    from rankwise.experiments.comparisons import comparison
 
     compared = comparison(found, DATA, 0.0)
     assert compared is not None
@@ -119,7 +119,7 @@ def test_the_title_says_what_the_tests_bear_out_and_the_claim_whose_it_is(tmp_pa
 
 
 def test_titles_of_several_methods_and_data_sets():
-    from rankwise.experiments.judging.comparisons import comparison
+    from rankwise.experiments.comparisons import comparison
 
     def title(found: Results) -> str:
         compared = {name: comparison(found, name, 0.0) for name in View(found).datasets}
@@ -155,7 +155,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
     table = page.partition('id="levels-mslr-web30k"')[2].partition("</table>")[0]
     assert f"{np.mean(means):.4f} ± {half:.4f}" in table
     pooled = replace(found, spec=found.spec | {"protocol": "folds"})
-    from rankwise.experiments.judging.comparisons import comparison
+    from rankwise.experiments.comparisons import comparison
 
     compared = comparison(pooled, DATA, 0.0)
     assert compared is not None
@@ -295,7 +295,7 @@ def test_paper_is_told_to_agree_or_not(results, folder, page):
 
 def test_published_figures_stand_beside_ours():
     found = synthetic.results(trials=2, published="bruch2019.table1", methods={"ListNet": "a", "LambdaMART": "b"})
-    from rankwise.experiments.published import figures
+    from rankwise.papers.claims import figures
 
     found = replace(found, published=figures("bruch2019.table1"))
     frame = mean_frame(View(found), DATA, 0.0)

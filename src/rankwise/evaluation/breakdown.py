@@ -55,13 +55,13 @@ class Breakdown:
         return [int(j) for j in np.argsort(-np.abs(self.contributions), kind="stable")]
 
     def steps(self, top: int = TOP) -> tuple[list[int], float]:
-        """Give the features that are shown by themselves, zeros left out, and what all others add together."""
+        """Return the features that are shown by themselves, zeros left out, and the sum of all other contributions."""
         chosen = self.order[: check.integer("top", top, least=1)]
         shown = [j for j in chosen if self.contributions[j]]
         return shown, float(np.delete(self.contributions, shown).sum())
 
     def table(self, top: int = TOP) -> tables.Table:
-        """Give the features that add most, and the others in one row, as a table in any format."""
+        """Return a table of the largest contributions, with all others in one row."""
         shown, rest = self.steps(top)
         digits = digits_for(self.contributions)
         blank = ("",) * len(self.values)
@@ -75,8 +75,8 @@ class Breakdown:
                     tables.number(self.contributions[j], digits, signed=True),
                 )
             )
-        others = other_features(len(self.features) - len(shown))
-        rows += [(name, *blank, tables.number(rest, digits, signed=True)) for name in others]
+        rest_names = other_features(len(self.features) - len(shown))
+        rows += [(name, *blank, tables.number(rest, digits, signed=True)) for name in rest_names]
         rows.append((self.end_name, *blank, tables.number(self.end, digits)))
         header = ("feature", *self.values, "adds")
         return tables.Table(header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=self.notes)
@@ -98,12 +98,12 @@ class Breakdown:
         return pl.DataFrame({**named, "contribution": self.contributions[order]}, schema_overrides=overrides)
 
     def to_dict(self) -> Json:
-        """Give everything as plain data that JSON can hold."""
+        """Return everything as JSON-serializable data."""
         ends = {"start": {self.start_name: self.start}, "end": {self.end_name: self.end}}
         return {"title": self.title, **ends, **self.contributed()}
 
     def contributed(self) -> Json:
-        """Give the contributions as plain data that JSON can hold."""
+        """Return the contributions as JSON-serializable data."""
         return {"contributions": self.to_frame().to_dicts()}
 
     def __repr__(self) -> str:

@@ -106,7 +106,7 @@ def _test(
     plain = significance.t_test(values, weights)
     corrected = None if overlap is None else significance.t_test(values, weights, overlap=overlap)
     low, high = (corrected or plain).interval(1.0 - alpha)
-    own = stream.take(np.flatnonzero(both), both.size)
+    paired_stream = stream.take(np.flatnonzero(both), both.size)
     wins, ties, losses = significance.wins_ties_losses(values)
     return {
         "metric": metric,
@@ -116,7 +116,7 @@ def _test(
         "low": low,
         "high": high,
         "p_t": plain.p,
-        "p_fisher": significance.randomization_test(values, weights, stream=own),
+        "p_fisher": significance.randomization_test(values, weights, stream=paired_stream),
         "p_wilcoxon": significance.wilcoxon_test(values, weights),
         "p_corrected_t": None if corrected is None else corrected.p,
         "effect_size": significance.effect_size(values, weights),

@@ -87,7 +87,7 @@ def evaluate(
     >>> evaluation["rr"].tolist()
     [0.5, 1.0]
     """
-    asked = find_metrics(metrics)
+    chosen_metrics = find_metrics(metrics)
     system, lists = on_data(scores_or_model, data)
     if not lists.is_labelled:
         hint = "name the column of labels where the data are read: label=…"
@@ -98,14 +98,14 @@ def evaluate(
         settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
         drawn = SAMPLES if samples is None else samples
         settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return replace(evaluate_policy(scores, lists, asked, policy, **settings), candidates=candidates)
+        return replace(evaluate_policy(scores, lists, chosen_metrics, policy, **settings), candidates=candidates)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
             raise check.error(what, got=f"{name}={value!r}", hint="set policy='plackett_luce'")
     values = check.scores(scores, lists.offsets, lists.query_ids)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
-    columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in asked}
+    columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in chosen_metrics}
     ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)

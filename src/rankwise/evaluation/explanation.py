@@ -57,7 +57,7 @@ class Explanation:
 
     @property
     def title(self) -> str:
-        """Say what is explained."""
+        """The query that is explained."""
         return f"query {self.query}"
 
     @property
@@ -66,7 +66,7 @@ class Explanation:
         return float(np.abs(self.start + self.contributions.sum(1) - self.scores).max())
 
     def take(self, documents: "Iterable[object]") -> "Explanation":
-        """Give the explanation of some of the documents, all of which are then shown."""
+        """Return the explanation of some of the documents, all of which are then shown."""
         rows = sorted({self._row(document) for document in documents})
         if not rows:
             raise check.error("there is nothing to explain", got="no document")
@@ -74,7 +74,7 @@ class Explanation:
         return replace(self, **columns, values=tuple(self.values[row] for row in rows), shown=len(rows))
 
     def document(self, document: object) -> Breakdown:
-        """Say how the score of one document comes about."""
+        """Return the contributions of all features to the score of one document."""
         return self._breakdown(self._row(document))
 
     def _breakdown(self, row: int) -> Breakdown:
@@ -91,7 +91,7 @@ class Explanation:
         )
 
     def versus(self, above: object, below: object) -> Breakdown:
-        """Say why one document ranks above another: contributions of the first less those of the second.
+        """Return why one document ranks above another: contributions of the first minus those of the second.
 
         They add up to the difference of the scores, exactly for trees: where scores start from is the same for both.
         """
@@ -117,11 +117,11 @@ class Explanation:
         )
 
     def table(self, top: int = TOP) -> tables.Table:
-        """Give documents side by side, and the features that add most to them; the others are one row."""
+        """Return a table of documents side by side, with the features that add most; the others are one row."""
         n = min(self.shown, len(self.documents))
         parts, scores = self.contributions[:n], self.scores[:n]
         chosen, digits = largest(parts, top), digits_for(parts)
-        others = parts.sum(1) - parts[:, chosen].sum(1)
+        rest = parts.sum(1) - parts[:, chosen].sum(1)
         lines = [
             ("document", [tables.shortened(str(document)) for document in self.documents[:n]]),
             *([] if np.isnan(self.labels).all() else [("label", [_grade(label) for label in self.labels[:n]])]),
@@ -131,7 +131,7 @@ class Explanation:
                 for j in chosen
             ),
             *(
-                (name, [tables.number(x, digits, signed=True) for x in others])
+                (name, [tables.number(x, digits, signed=True) for x in rest])
                 for name in other_features(len(self.features) - len(chosen))
             ),
             ("score", [tables.number(score, digits) for score in scores]),
@@ -176,18 +176,18 @@ class Explanation:
         )
 
     def to_dict(self) -> Json:
-        """Give everything as plain data that JSON can hold."""
+        """Return everything as JSON-serializable data."""
         documents = []
         for row, document in enumerate(self.documents.tolist()):
             label = None if np.isnan(self.labels[row]) else float(self.labels[row])
-            about = {"document": document, "rank": int(self.ranks[row]), "label": label}
-            documents.append(about | {"score": float(self.scores[row]), **self._breakdown(row).contributed()})
-        about = {"query": self.query, "method": self.method, "start": self.start, "error": self.error}
-        return about | {"left_over": float(np.abs(self.left).max()), "documents": documents}
+            facts = {"document": document, "rank": int(self.ranks[row]), "label": label}
+            documents.append(facts | {"score": float(self.scores[row]), **self._breakdown(row).contributed()})
+        facts = {"query": self.query, "method": self.method, "start": self.start, "error": self.error}
+        return facts | {"left_over": float(np.abs(self.left).max()), "documents": documents}
 
     def _described(self, row: int) -> str:
-        about = [f"rank {self.ranks[row]}", *self.label(row)]
-        return f"document {self.documents[row]} ({', '.join(about)})"
+        facts = [f"rank {self.ranks[row]}", *self.label(row)]
+        return f"document {self.documents[row]} ({', '.join(facts)})"
 
     def label(self, row: int) -> list[str]:
         """The label of a document in words; nothing where nobody judged it."""
@@ -245,13 +245,13 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
         raise check.error("one query is explained at a time", got=got, hint=f"name a query, such as {names}")
     number = 0 if query is None else check.member("query", query, ids)
     one = lists.take([number])
-    found, scores = model.contributions(one), model.predict(one)
-    gap = np.abs(found.parts.sum(1) - scores)
-    if (gap > _NEAR * np.maximum(1.0, np.abs(found.parts).sum(1))).any():
+    contributions, scores = model.contributions(one), model.predict(one)
+    gap = np.abs(contributions.parts.sum(1) - scores)
+    if (gap > _NEAR * np.maximum(1.0, np.abs(contributions.parts).sum(1))).any():
         raise check.error("contributions do not add up to the scores", got=f"a difference of {gap.max():.2g}")
     order = np.argsort(-scores, kind="stable")
     documents = np.arange(one.n_docs) if one.document_ids is None else one.document_ids
-    schema = found.schema
+    schema = contributions.schema
     return Explanation(
         query=ids[number].item(),
         documents=documents[order],
@@ -259,12 +259,14 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
         labels=(one.labels if one.judged is None else np.where(one.judged == 1, one.labels, np.nan))[order],
         scores=scores[order],
         features=tuple(schema.title(j) for j in range(schema.count)),
-        values=tuple(tuple(schema.text(j, x) for j, x in enumerate(row)) for row in dense(found.features)[order]),
-        contributions=found.parts[order, :-1],
-        start=float(found.parts[0, -1]),
-        start_name=found.start,
-        method=found.method,
-        left=found.left[order],
+        values=tuple(
+            tuple(schema.text(j, x) for j, x in enumerate(row)) for row in dense(contributions.features)[order]
+        ),
+        contributions=contributions.parts[order, :-1],
+        start=float(contributions.parts[0, -1]),
+        start_name=contributions.start,
+        method=contributions.method,
+        left=contributions.left[order],
     )
 
 

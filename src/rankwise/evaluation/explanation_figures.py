@@ -34,13 +34,13 @@ def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: boo
         panels = drawing.subplots(down, across, sharex=True, squeeze=False).ravel()
         for row, (panel, part) in enumerate(zip(panels, parts, strict=False)):
             _bars(panel, part, top)
-            about = ", ".join([*why.label(row), f"score {tables.number(part.end)}"])
+            facts = ", ".join([*why.label(row), f"score {tables.number(part.end)}"])
             panel.set_title(
                 f"rank {why.ranks[row]}: document {tables.shortened(str(why.documents[row]), _LONGEST)}",
                 loc="left",
                 fontweight="bold",
             )
-            panel.set_title(about, loc="right", fontsize=8.5)
+            panel.set_title(facts, loc="right", fontsize=8.5)
         for panel in panels[len(parts) :]:
             panel.remove()
         start = f"{why.start_name} ({tables.number(why.start)})"
@@ -89,8 +89,8 @@ def _steps(part: "Breakdown", top: int) -> tuple[list[str], list[float]]:
     for j in shown:
         values = " against ".join(tables.shortened(column[j] or MISSING, 14) for column in columns)
         names.append(f"{tables.shortened(part.features[j], _LONGEST)} = {values}")
-    others = other_features(len(part.features) - len(shown))
-    return names + others, [float(part.contributions[j]) for j in shown] + [rest] * len(others)
+    rest_names = other_features(len(part.features) - len(shown))
+    return names + rest_names, [float(part.contributions[j]) for j in shown] + [rest] * len(rest_names)
 
 
 def _lay_out(panel: "Axes", names: list[str]) -> None:
@@ -110,5 +110,5 @@ def _head(drawing: "Figure", text: str) -> None:
 
 
 def _write(panel: "Axes", x: float, y: float, text: str, *, bold: bool = False) -> None:
-    about: Keywords = {"va": "center", "fontsize": 8, "fontweight": "bold" if bold else "normal"}
-    panel.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", **about)
+    style: Keywords = {"va": "center", "fontsize": 8, "fontweight": "bold" if bold else "normal"}
+    panel.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", **style)

@@ -31,18 +31,18 @@ class GroupExposure:
     Draws make no bias in it, so that the disparity of a list that is fair may come out a little below 0."""
 
     def to_dict(self) -> Json:
-        """Give the tables as plain data that JSON can hold."""
-        about = self.shares.to_dict()["metrics"]
+        """Return the tables as JSON-serializable data."""
+        means = self.shares.to_dict()["metrics"]
         measures = ("documents", "exposure", "merit")
         shares = {
-            name: {one: about[f"{one} of {name}"] for one in measures if f"{one} of {name}" in about}
+            name: {one: means[f"{one} of {name}"] for one in measures if f"{one} of {name}" in means}
             for name in self.names
         }
         return {"groups": shares, "disparity": {} if self.disparity is None else self.disparity.to_dict()["metrics"]}
 
     def tables(self) -> list[tables.Table]:
-        """Give the shares of groups, and the disparity between them, as tables."""
-        found, mean = [], self.shares.mean
+        """Return tables of the shares of groups, and of the disparity between them."""
+        all_tables, mean = [], self.shares.mean
         rows = tuple(
             (
                 name,
@@ -55,12 +55,12 @@ class GroupExposure:
         )
         header = ("group", "documents", "exposure", f"{100 * self.shares.confidence:g}% interval", "merit")
         notes = "Shares of a list's documents, exposure and merit (its gains), means over queries."
-        found.append(tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,)))
+        all_tables.append(tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,)))
         if self.disparity is not None:
             note = "Variance between groups of exposure over merit, which is 1 on average: 0 is fair."
             table = self.disparity.table(titles=[_TITLES[name] for name in self.disparity.metrics])
-            found.append(replace(table, header=("disparity", *table.header[1:]), notes=(note,)))
-        return found
+            all_tables.append(replace(table, header=("disparity", *table.header[1:]), notes=(note,)))
+        return all_tables
 
     def __repr__(self) -> str:
         return "\n\n".join(table.text() for table in self.tables())
@@ -80,12 +80,12 @@ class GroupMoments:
         self.moments = {merit: Moments(shares.queries.size) for merit, shares in self.shares.items()}
 
     def add(self, exposure: Array) -> None:
-        """Take the exposure of every document in one more ranking."""
+        """Add the exposure of every document in one more ranking."""
         for merit, shares in self.shares.items():
             self.moments[merit].add(shares.deviations(exposure))
 
     def finish(self, exposure: Array, settings: Json) -> GroupExposure | None:
-        """Give what was found, with the expected exposure of every document; None for data without groups."""
+        """Return shares and disparity at the expected exposure of every document; None for data without groups."""
         if not self.shares:
             return None
         ids = np.arange(self.data.n_queries) if self.data.query_ids is None else self.data.query_ids

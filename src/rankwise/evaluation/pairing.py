@@ -35,7 +35,7 @@ def pair(
     confidence: float,
 ) -> Paired:
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
-    asked = None if metrics is None else find_metrics(metrics)
+    selected = None if metrics is None else find_metrics(metrics)
     trials = {name: _is_trials(value, data) for name, value in systems.items()}
     if any(trials.values()):
         by_query = [name for name, is_list in trials.items() if not is_list]
@@ -45,7 +45,7 @@ def pair(
                 got=f"{by_query[0]!r} without, {next(name for name in trials if trials[name])!r} with",
                 hint="give every system a list with one evaluation (or mean) per trial",
             )
-        return _by_trial(cast("Mapping[str, Sequence[Trial]]", systems), asked)
+        return _by_trial(cast("Mapping[str, Sequence[Trial]]", systems), selected)
     evaluations = {}
     for name, value in systems.items():
         if not isinstance(value, Evaluation):
@@ -56,9 +56,9 @@ def pair(
                     where=f"system {name!r}",
                     hint="pass data as the second argument, or give evaluations",
                 )
-            value = evaluate(cast("Scored", value), data, asked or DEFAULT, seed=seed, confidence=confidence)
+            value = evaluate(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
-    return _by_query(evaluations, asked)
+    return _by_query(evaluations, selected)
 
 
 def _is_trials(value: System, data: Evaluated | None) -> bool:
@@ -68,11 +68,11 @@ def _is_trials(value: System, data: Evaluated | None) -> bool:
     return all(isinstance(entry, kinds) for entry in value)
 
 
-def _by_query(evaluations: Mapping[str, Evaluation], asked: "tuple[Metric, ...] | None") -> Paired:
-    (first_name, first), *others = evaluations.items()
-    metrics = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, asked)
+def _by_query(evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ...] | None") -> Paired:
+    (first_name, first), *rest = evaluations.items()
+    metrics = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, selected)
     columns = {expression: [first[expression]] for expression in metrics}
-    for name, other in others:
+    for name, other in rest:
         positions = _positions(first, other, first_name, name)
         if not np.array_equal(_weights(first), _weights(other)[positions]):
             raise check.error(
@@ -93,10 +93,10 @@ def _by_query(evaluations: Mapping[str, Evaluation], asked: "tuple[Metric, ...] 
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:
     """Where each query of ``first`` is in ``other``."""
     mine, theirs = first.query_ids, other.query_ids
-    found = places(mine, theirs)
-    missing = mine[found < 0]
+    positions = places(mine, theirs)
+    missing = mine[positions < 0]
     if not missing.size and mine.size == theirs.size:
-        return found
+        return positions
     one = missing[0] if missing.size else theirs[places(theirs, mine) < 0][0]
     owner, other_owner = (first_name, name) if missing.size else (name, first_name)
     got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
@@ -104,26 +104,30 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 
-def _means(trial: Trial, asked: "tuple[Metric, ...]") -> Mapping[str, float]:
+def _means(trial: Trial, selected: "tuple[Metric, ...]") -> Mapping[str, float]:
     if isinstance(trial, Evaluation):
         return trial.mean
-    return trial if isinstance(trial, Mapping) else {str(asked[0]): float(trial)}
+    return trial if isinstance(trial, Mapping) else {str(selected[0]): float(trial)}
 
 
-def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "tuple[Metric, ...] | None") -> Paired:
+def _by_trial(systems: Mapping[str, Sequence[Trial]], selected: "tuple[Metric, ...] | None") -> Paired:
     trials: dict[str, list[Mapping[str, float]]] = {}
     for name, entries in systems.items():
-        if not all(isinstance(entry, Evaluation | Mapping) for entry in entries) and (asked is None or len(asked) != 1):
+        if not all(isinstance(entry, Evaluation | Mapping) for entry in entries) and (
+            selected is None or len(selected) != 1
+        ):
             hint = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
             raise check.error(
                 "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
             )
-        trials[name] = [_means(entry, asked or ()) for entry in entries]
+        trials[name] = [_means(entry, selected or ()) for entry in entries]
     counts = {name: len(entries) for name, entries in trials.items()}
     if len(set(counts.values())) > 1:
         hint = "run every system on the same trials, in the same order"
         raise check.error("systems to be compared must have the same number of trials", got=str(counts), hint=hint)
-    metrics = _common({f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, asked)
+    metrics = _common(
+        {f"{name}, trial {i}": tuple(e) for name, es in trials.items() for i, e in enumerate(es)}, selected
+    )
     values = {
         expression: np.array([[entry[expression] for entry in entries] for entries in trials.values()])
         for expression in metrics
@@ -137,18 +141,18 @@ def _by_trial(systems: Mapping[str, Sequence[Trial]], asked: "tuple[Metric, ...]
     return Paired(unit="trial", values=values, ids=ids, weights=None, evaluations={})
 
 
-def _common(has: Mapping[str, tuple[str, ...]], asked: "tuple[Metric, ...] | None") -> list[str]:
+def _common(has: Mapping[str, tuple[str, ...]], selected: "tuple[Metric, ...] | None") -> list[str]:
     """List the expressions of the metrics asked for, or of those that all have."""
     first = next(iter(has.values()))
-    metrics = [expression for expression in first if all(expression in others for others in has.values())]
-    if asked is not None:
-        metrics = list(map(str, asked))
+    metrics = [expression for expression in first if all(expression in expressions for expressions in has.values())]
+    if selected is not None:
+        metrics = list(map(str, selected))
     if not metrics:
         raise check.error("systems to be compared have no metric in common", got=str(dict(has)))
-    for name, known in has.items():
+    for name, measured in has.items():
         for expression in metrics:
-            if expression not in known:
-                hint = check.suggestion(expression, known).rstrip("?")
+            if expression not in measured:
+                hint = check.suggestion(expression, measured).rstrip("?")
                 raise check.error(f"{name} was not evaluated by a metric asked for", got=expression, hint=hint)
     return metrics
 

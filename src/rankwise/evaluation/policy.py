@@ -87,12 +87,12 @@ class PolicyEvaluation(Evaluation):
         )
 
     def to_dict(self) -> Json:
-        """Give what :meth:`summary` says, and by what policy, as plain data that JSON can hold."""
-        about = {"policy": self.policy, "samples": self.samples, "exposure_cutoff": self.exposure_cutoff}
-        return {**super().to_dict(), **about, **({} if self.groups is None else self.groups.to_dict())}
+        """Return the :meth:`summary` and the policy as JSON-serializable data."""
+        facts = {"policy": self.policy, "samples": self.samples, "exposure_cutoff": self.exposure_cutoff}
+        return {**super().to_dict(), **facts, **({} if self.groups is None else self.groups.to_dict())}
 
     def tables(self, *, titles: Titles | None = None) -> list[Table]:
-        """Give the metrics as a table; the shares of groups and the disparity between them as two more."""
+        """Return the table of metrics, and of data with groups those of shares and disparity."""
         return super().tables(titles=titles) + ([] if self.groups is None else self.groups.tables())
 
 
@@ -153,23 +153,23 @@ def _far_apart(scores: Array, data: RankingDataset) -> Array:
     order = np.lexsort((scores, queries))
     ranked = scores[order]
     level = np.cumsum(np.concatenate(([False], ranked[1:] != ranked[:-1])))
-    found = np.full(scores.size, -np.inf)
-    found[order] = _APART * level
-    return np.where(scores > -np.inf, found, -np.inf)
+    spread = np.full(scores.size, -np.inf)
+    spread[order] = _APART * level
+    return np.where(scores > -np.inf, spread, -np.inf)
 
 
 def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int) -> Iterable[NDArray[np.int64]]:
     """Draw rankings: the rank of every document from 1, or 0 for one with score −inf, which is never shown."""
     rows = np.flatnonzero(scores > -np.inf)
     queries = np.repeat(np.arange(data.n_queries), data.sizes)[rows]
-    kept, sizes = np.unique(queries, return_counts=True)
+    query_numbers, sizes = np.unique(queries, return_counts=True)
     offsets = offsets_of(sizes)
     starts = np.repeat(offsets[:-1], sizes)
     places = np.arange(rows.size) - starts + 1
-    own = stream.take(kept, data.n_queries)
+    drawn_stream = stream.take(query_numbers, data.n_queries)
     for block in range(0, samples, _AT_ONCE):
         count = min(_AT_ONCE, samples - block)
-        for drawn in _drawn(scores[rows], offsets, own.child("block", block // _AT_ONCE), count):
+        for drawn in _drawn(scores[rows], offsets, drawn_stream.child("block", block // _AT_ONCE), count):
             ranks = np.zeros(data.n_docs, np.int64)
             ranks[rows[starts + drawn]] = places
             yield ranks

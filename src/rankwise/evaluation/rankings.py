@@ -99,7 +99,7 @@ def columns_to_rank(models: Iterable[Ranker]) -> Keywords:
 def read_ranking(
     path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool, model: Ranker | None = None
 ) -> Ranking:
-    """Give the scores of a file or a model, and the data that they belong to: DATA, or a run joined with qrels.
+    """Read the scores of a file or a model, with the data that they belong to: DATA, or a run joined with qrels.
 
     ``model`` is what ``path`` holds, where it has been loaded already.
     """
@@ -130,7 +130,7 @@ def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) ->
 
 
 def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
-    """Take the data for qrels; every query counts, also those for which the run found nothing."""
+    """Join a run with data as qrels; every query counts, also those that the run does not have."""
     if data.document_ids is None:
         hint = "give one score per line instead, in the order of the data, or take relevance from qrels"
         raise check.error("a TREC run needs data with document ids", got=f"{shown(path)} and data without", hint=hint)

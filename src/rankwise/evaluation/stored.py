@@ -64,7 +64,7 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
 
 
 def is_evaluation(path: str | Path) -> bool:
-    """Tell values of queries from data and scores, by the columns of a Parquet file."""
+    """Whether a Parquet file holds values of queries, rather than data or scores, by its columns."""
     import polars as pl
 
     path = Path(path)

@@ -23,7 +23,7 @@ class Model(Protocol):
     """Anything that scores documents: of a data set, or, if it is a scikit-learn estimator, of a matrix of features."""
 
     def predict(self, data: Any, /) -> ArrayLike:
-        """Give one score per document."""
+        """Return one score per document."""
         ...
 
 
@@ -79,8 +79,8 @@ def _estimated(estimator: Any, data: RankingDataset) -> ArrayLike:
         return estimator.decision_function(_input(estimator, data))  # type: ignore[no-any-return]
     if hasattr(estimator, "predict_proba"):
         return estimator.predict_proba(_input(estimator, data))[:, -1]  # type: ignore[no-any-return]
-    found = np.asarray(estimator.predict(_input(estimator, data)))
-    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    predictions = np.asarray(estimator.predict(_input(estimator, data)))
+    return predictions[:, 0] if predictions.ndim == 2 and predictions.shape[1] == 1 else predictions
 
 
 def _expected_grade(classifier: object, classes: object, data: RankingDataset) -> ArrayLike:
@@ -101,15 +101,15 @@ def _input(estimator: object, data: RankingDataset) -> Any:
     count, names = getattr(estimator, "n_features_in_", None), getattr(estimator, "feature_names_in_", None)
     if count is None and names is None:
         return data.features
-    known = None if names is None else tuple(map(str, names))
-    schema = Schema(data.n_features if count is None else int(count), known)
+    column_names = None if names is None else tuple(map(str, names))
+    schema = Schema(data.n_features if count is None else int(count), column_names)
     matrix = schema.align(data.with_(categorical=(), categories={})).features
-    if known is None:
+    if column_names is None:
         return matrix
     check.dense_features(matrix, "an estimator that was trained on a table", "")
-    columns: Keywords = {name: matrix[:, number] for number, name in enumerate(known)}
+    columns: Keywords = {name: matrix[:, number] for number, name in enumerate(column_names)}
     for number, listed in data.categories.items():
-        name = (data.feature_names or known)[number]
+        name = (data.feature_names or column_names)[number]
         columns[name] = [None if np.isnan(code) else listed[int(code)] for code in columns[name].tolist()]
     # Estimators that were trained on a table ask for one; those of scikit-learn take either.
     return (sys.modules.get("pandas") or importlib.import_module("polars")).DataFrame(columns)

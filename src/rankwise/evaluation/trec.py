@@ -175,12 +175,12 @@ def scores_of_run(run: "Table | str | Path", data: RankingDataset) -> NDArray[np
 
 
 def run_frame(run: "Table | str | Path") -> "pl.DataFrame":
-    """Give a run, wherever it is, as a frame with columns query, document (both text) and score, checked."""
+    """Read and check a run in any form: a frame with columns query, document (both text) and score."""
     return _frame(run, read_run, "run", "score")
 
 
 def qrels_frame(qrels: Run) -> "pl.DataFrame":
-    """Give qrels, wherever they are, as a frame with columns query, document (both text) and grade, checked."""
+    """Read and check qrels in any form: a frame with columns query, document (both text) and grade."""
     return _frame(qrels, read_qrels, "qrels", "grade")
 
 

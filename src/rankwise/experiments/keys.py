@@ -65,8 +65,8 @@ def checked(key: str, value: object, kind: object) -> Any:
     value = tuple(value) if isinstance(value, list) else value
     if key not in _CHECKS:
         return value
-    made = _CHECKS[key](value)
-    return made if key in _REWRITTEN else value
+    result = _CHECKS[key](value)
+    return result if key in _REWRITTEN else value
 
 
 def _fits(value: Any, kind: Any) -> bool:

@@ -36,8 +36,8 @@ def write(path: str | Path, description: Json, frames: Mapping[str, pl.DataFrame
         hint = "run the experiment first: its folder lists the trials, and none of them is there"
         raise check.error("there are no trials to pack", got=description["spec"]["name"], hint=hint)
     parts = {_DESCRIPTION: (json.dumps(description, indent=1, ensure_ascii=False) + "\n").encode()}
-    for name, whole in frames.items():
-        frame = whole.drop(_LEFT_OUT, strict=False)
+    for name, full in frames.items():
+        frame = full.drop(_LEFT_OUT, strict=False)
         if frame.height:
             parts[f"{name}.parquet"] = _parquet(frame.cast(_DRAWN) if name == "curves" else frame)
     with replacing(path, force=True) as new, zipfile.ZipFile(new, "w") as archive:
@@ -54,12 +54,12 @@ def read(path: str | Path) -> tuple[Json, dict[str, pl.DataFrame]]:
     with check.library("a file of results", path, hint=_HINT), zipfile.ZipFile(path) as archive:
         if sum(part.file_size for part in archive.infolist()) > _LARGEST:
             raise ValueError(f"more than {_LARGEST} bytes")
-        kept = {part.filename: archive.read(part) for part in archive.infolist()}
-        description: Json = json.loads(kept[_DESCRIPTION])
-        whole = isinstance(description["spec"], dict) and isinstance(description["spec"]["name"], str)
-        if not whole or not isinstance(description["about"], dict):
+        parts = {part.filename: archive.read(part) for part in archive.infolist()}
+        description: Json = json.loads(parts[_DESCRIPTION])
+        complete = isinstance(description["spec"], dict) and isinstance(description["spec"]["name"], str)
+        if not complete or not isinstance(description["about"], dict):
             raise ValueError(f"{_DESCRIPTION} is no description of an experiment")
-        frames = {name: _frame(kept.get(f"{name}.parquet"), schema) for name, schema in FRAMES.items()}
+        frames = {name: _frame(parts.get(f"{name}.parquet"), schema) for name, schema in FRAMES.items()}
         if not frames["queries"].height:
             raise ValueError("no values of queries")
     return description, frames
@@ -74,8 +74,8 @@ def _parquet(frame: pl.DataFrame) -> bytes:
 def _frame(content: bytes | None, schema: pl.Schema) -> pl.DataFrame:
     if content is None:
         return together([], schema)
-    found = pl.read_parquet(io.BytesIO(content))
-    if missing := set(schema).difference(found.columns, {_LEFT_OUT}):
+    frame = pl.read_parquet(io.BytesIO(content))
+    if missing := set(schema).difference(frame.columns, {_LEFT_OUT}):
         raise ValueError(f"no column {min(missing)}")
-    kinds = {name: schema.get(name, pl.Float64()) for name in found.columns}  # others are metrics
-    return together([found.cast(pl.Schema(kinds))], schema)
+    kinds = {name: schema.get(name, pl.Float64()) for name in frame.columns}  # others are metrics
+    return together([frame.cast(pl.Schema(kinds))], schema)

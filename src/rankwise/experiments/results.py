@@ -12,7 +12,6 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.experiments import packing, summary
-from rankwise.experiments.published import figures
 from rankwise.experiments.running.store import Store
 from rankwise.experiments.schema import (
     CONTRIBUTIONS,
@@ -20,11 +19,11 @@ from rankwise.experiments.schema import (
     DOCUMENTS,
     FEATURES,
     KEY,
-    PUBLISHED,
     QUERIES,
     empty,
     together,
 )
+from rankwise.papers.claims import PUBLISHED, figures
 
 DESCRIPTION = "experiment.json"
 """The file in a folder of results that says what was run and which files belong to it."""
@@ -59,30 +58,30 @@ class Results:
         """Read what lies in a folder of results, also of a run that is not finished, or in a file of :meth:`pack`."""
         if Path(folder).is_file():
             description, frames = packing.read(folder)
-            spec, about = description["spec"], description["about"]
-            return cls(spec, **frames, published=figures(spec.get("published", "")), about=about)  # type: ignore[arg-type]
+            spec, facts = description["spec"], description["about"]
+            return cls(spec, **frames, published=figures(spec.get("published", "")), about=facts)  # type: ignore[arg-type]
         return cls.gathered(folder, _description(folder))
 
     @classmethod
     def gathered(cls, folder: str | Path, description: Json) -> "Results":
         """Read the trials that a description lists from a folder of results."""
-        kept = Store(folder).read(description["files"])
+        stored = Store(folder).read(description["files"])
         with check.library("the trials", folder, hint="delete them, and run the experiment again"):
             frames = {
-                "queries": together(kept.queries, QUERIES),
-                "curves": together(kept.curves, CURVES),
-                "documents": together(kept.documents, DOCUMENTS),
-                "contributions": together(kept.contributions, CONTRIBUTIONS),
-                "features": together(kept.features, FEATURES).unique(
+                "queries": together(stored.queries, QUERIES),
+                "curves": together(stored.curves, CURVES),
+                "documents": together(stored.documents, DOCUMENTS),
+                "contributions": together(stored.contributions, CONTRIBUTIONS),
+                "features": together(stored.features, FEATURES).unique(
                     ["data", "query", "document"], maintain_order=True
                 ),
             }
         return cls(
             **frames,
             spec=description["spec"],
-            feature_names=kept.feature_names,
+            feature_names=stored.feature_names,
             published=figures(description["spec"].get("published", "")),
-            about=description["about"] | kept.about,
+            about=description["about"] | stored.about,
         )
 
     def pack(self, path: str | Path, *, documents: bool = False) -> Path:
@@ -92,20 +91,20 @@ class Results:
         are for the query explorer, and for figures of metrics that were not computed. The same results make the same
         bytes, so that a file under version control changes when its numbers do.
         """
-        kept = [name for name in packing.FRAMES if documents or name != "documents"]
-        packing.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in kept})
+        names = [name for name in packing.FRAMES if documents or name != "documents"]
+        packing.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
         return Path(path)
 
     def to_text(self) -> str:
-        """Give every table as text: means with intervals and marks, and whether the paper's direction agrees."""
+        """Return every table as text: means with intervals and marks, and whether the paper's direction agrees."""
         return "\n\n".join(f"{title}\n{table.text()}" for title, table in summary.all_tables(self))
 
     def to_markdown(self) -> str:
-        """Give the tables as a Markdown page, with how they were made."""
+        """Return the tables as a Markdown page, with how they were made."""
         return summary.markdown(self)
 
     def to_dict(self) -> Json:
-        """Give means, tests and verdicts as plain data."""
+        """Return means, tests and verdicts as plain data."""
         return summary.to_dict(self)
 
     def __repr__(self) -> str:
@@ -123,15 +122,15 @@ class Results:
     def metrics(self) -> list[str]:
         """The metrics, that which decides first."""
         decide = self.spec.get("decide")
-        known = [name for name in self.queries.columns if name not in QUERIES]
-        return sorted(known, key=lambda name: name != decide)
+        names = [name for name in self.queries.columns if name not in QUERIES]
+        return sorted(names, key=lambda name: name != decide)
 
     @property
     def methods(self) -> list[str]:
         """The methods that there are results of, in the order of the description."""
-        found = set(self.queries["method"].unique())
-        named = [name for name in self.spec.get("methods", {}) if name in found]
-        return named + sorted(found.difference(named))
+        trained = set(self.queries["method"].unique())
+        named = [name for name in self.spec.get("methods", {}) if name in trained]
+        return named + sorted(trained.difference(named))
 
     def trial_means(self) -> pl.DataFrame:
         """One row per data set, level, trial and method: the mean of every metric over the queries that it scores.
@@ -168,15 +167,15 @@ def _description(folder: str | Path) -> Json:
             hint += f", such as {beside[0]}"
         raise check.error("not a folder of results", got=str(folder), hint=hint)
     try:
-        found: Json = json.loads(path.read_text(encoding="utf-8"))
-        spec, files, about = found["spec"], found["files"], found["about"]
+        content: Json = json.loads(path.read_text(encoding="utf-8"))
+        spec, files, facts = content["spec"], content["files"], content["about"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        spec = files = about = None
-    whole = isinstance(spec, dict) and isinstance(spec.get("name"), str) and isinstance(about, dict)
-    if not whole or not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        spec = files = facts = None
+    complete = isinstance(spec, dict) and isinstance(spec.get("name"), str) and isinstance(facts, dict)
+    if not complete or not isinstance(files, list) or not all(isinstance(file, str) for file in files):
         raise check.error(
             "the description of an experiment is damaged",
             where=str(path),
             hint="delete it and run the experiment again: its trials are kept",
         )
-    return found
+    return content

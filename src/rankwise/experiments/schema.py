@@ -43,18 +43,6 @@ CONTRIBUTIONS = pl.Schema(
         "contributions": pl.List(pl.Float32),
     }
 )
-PUBLISHED = pl.Schema(
-    {
-        "data": pl.String(),
-        "level": pl.Float64(),
-        "method": pl.String(),
-        "metric": pl.String(),
-        "value": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-        "source": pl.String(),
-    }
-)
 
 
 def empty(schema: pl.Schema) -> pl.DataFrame:

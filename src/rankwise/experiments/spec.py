@@ -129,13 +129,13 @@ class Spec:
         return self._settings(chosen, data, level)
 
     def _settings(self, chosen: Method, data: str, level: float) -> Keywords:
-        found = dict(self.settings)
+        settings = dict(self.settings)
         words = {data, chosen.ranker, f"@{level:g}"}
-        for key, own in self.settings_for.items():
+        for key, special in self.settings_for.items():
             if set(key.split()) <= words:
-                found |= own
-        found |= chosen.settings
-        return {key: None if value == "none" else value for key, value in found.items()}
+                settings |= special
+        settings |= chosen.settings
+        return {key: None if value == "none" else value for key, value in settings.items()}
 
     def digest(self, name: str, data: str, level: float, fingerprint: str) -> str:
         """A digest of everything that changes a trial's numbers; not of the number of trials, titles and the like."""
@@ -156,35 +156,35 @@ class Spec:
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def changed(self, changes: Mapping[str, object]) -> "Spec":
-        """Give the experiment with some keys replaced; ``settings.rounds`` and ``settings`` win over all others.
+        """Return the experiment with some keys replaced; ``settings.rounds`` and ``settings`` override all others.
 
         >>> spec = Spec(name="x", methods={"a": "lightgbm(xendcg)"}, settings={"rounds": 500})
         >>> spec.changed({"trials": 2, "settings.rounds": 5}).settings_of("a", "synthetic", 0.0)
         {'rounds': 5}
         """
         plain: Json = {}
-        own = dict(checked("settings", changes.get("settings", {}), _kinds()["settings"]))
+        common = dict(checked("settings", changes.get("settings", {}), _kinds()["settings"]))
         for key, value in changes.items():
             if key.startswith("settings."):
-                own[key.removeprefix("settings.")] = value
+                common[key.removeprefix("settings.")] = value
             elif key != "settings":
                 plain[key] = value
         _known(plain, lambda _: "the changes")
-        if own:
-            everywhere = self.settings_for.get("", {}) | own
-            others = {key: value for key, value in self.settings_for.items() if key}
-            plain["settings_for"] = others | plain.get("settings_for", {}) | {"": everywhere}
+        if common:
+            everywhere = self.settings_for.get("", {}) | common
+            specific = {key: value for key, value in self.settings_for.items() if key}
+            plain["settings_for"] = specific | plain.get("settings_for", {}) | {"": everywhere}
         return dataclasses.replace(self, **plain)
 
     def quickly(self) -> "Spec":
-        """Give the small form."""
+        """Return the small form."""
         return self.changed(self.quick)
 
     def plain(self) -> Json:
-        """Give the experiment as plain data."""
+        """Return the experiment as plain data."""
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        found: Json = json.loads(json.dumps(values, default=str))
-        return found
+        plain: Json = json.loads(json.dumps(values, default=str))
+        return plain
 
 
 @cache
@@ -238,7 +238,7 @@ def recipes() -> list[str]:
 
 
 def find_spec(name: str) -> Spec:
-    """Give the experiment of a name that comes with rankwise, or of a TOML file.
+    """Return the experiment of a name that comes with rankwise, or of a TOML file.
 
     >>> find_spec("2021-tabel1")
     Traceback (most recent call last):
@@ -252,4 +252,4 @@ def find_spec(name: str) -> Spec:
 
 
 def _folder() -> Traversable:
-    return resources.files("rankwise.experiments").joinpath("recipes")
+    return resources.files("rankwise.papers").joinpath("recipes")

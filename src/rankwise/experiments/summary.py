@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Json
-from rankwise.experiments.judging.comparisons import alpha, comparison, letters_of, measured, places
-from rankwise.experiments.judging.verdicts import MARGIN, Verdict, verdicts
+from rankwise.experiments.comparisons import alpha, comparison, letters_of, measured, places
+from rankwise.experiments.verdicts import MARGIN, Verdict, verdicts
 from rankwise.statistics import significance, tables
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ LEVELS = {
 
 def verdict_table(results: "Results") -> tables.Table | None:
     """Lay the verdicts out; None where the paper claims nothing about these methods."""
-    found = verdicts(results)
-    if not found:
+    judged = verdicts(results)
+    if not judged:
         return None
     words = {True: ", significant", False: ", level", None: ""}
-    levels = len({one.levels + one.rounds for one in found if one.levels}) > 1
+    levels = len({one.levels + one.rounds for one in judged if one.levels}) > 1
     rows = []
-    for one in found:
+    for one in judged:
         row = [one.data or tables.NOTHING]
         span = [f"{level:g}" for level in one.levels[:1] + one.levels[1:][-1:]]
         row += [f"rounds {one.rounds[0]} to {one.rounds[-1]}" if one.rounds else " to ".join(span)] * levels
@@ -50,7 +50,7 @@ def verdict_table(results: "Results") -> tables.Table | None:
     interval = f"{100 * (1 - alpha(results)):g}% interval"
     header = ("data", *["level"] * levels, "metric", "the paper says", "on", "ours", interval, "p adjusted", "verdict")
     return tables.Table(
-        header=header, rows=tuple(rows), align="l" + "r" * levels + "lllrlrl", notes=tuple(_read(found))
+        header=header, rows=tuple(rows), align="l" + "r" * levels + "lllrlrl", notes=tuple(_read(judged))
     )
 
 
@@ -63,30 +63,30 @@ COVERED = {
 }
 
 
-def _read(found: list[Verdict]) -> Iterator[str]:
-    """Say where the statements stand, what the tests cover and what they are corrected for."""
-    sources = dict.fromkeys(f"{one.source}{': ' if one.note else ''}{one.note.rstrip('.')}" for one in found)
+def _read(judged: list[Verdict]) -> Iterator[str]:
+    """Return the notes below verdicts: sources of the statements, coverage of the tests and their correction."""
+    sources = dict.fromkeys(f"{one.source}{': ' if one.note else ''}{one.note.rstrip('.')}" for one in judged)
     yield f"The paper: {'; '.join(sources)}."
-    if any(one.data and not one.same_data for one in found):
+    if any(one.data and not one.same_data for one in judged):
         yield "Other data: the paper's sets are not among ours, so the verdict is about the direction on other data."
-    covered = dict.fromkeys(one.covers for one in found if one.covers)
-    count = sum(bool(one.covers) for one in found)
+    covered = dict.fromkeys(one.covers for one in judged if one.covers)
+    count = sum(bool(one.covers) for one in judged)
     if covered:
         tests, many = ". ".join(COVERED[name] for name in covered), tables.count(count, "statement")
         yield f"{tests}. p-values after Holm's correction for {many}; intervals without."
-    if any(len(one.levels) > 1 for one in found):
+    if any(len(one.levels) > 1 for one in judged):
         yield (
             "Over several levels: by how much the difference of the two methods changes from the first to the last, on "
             "the least-squares line through all of them."
         )
-    if any(one.data and not one.covers for one in found):
+    if any(one.data and not one.covers for one in judged):
         yield "Not tested: a statement about learning curves needs two trials of them."
-    if any(one.rounds for one in found):
+    if any(one.rounds for one in judged):
         yield (
             "Over rounds: the mean of the difference over all rounds of training, or its change from the first to the "
             "last where the paper says that one method gains. A trial that stopped early keeps its last value."
         )
-    if any(one.published_significant is False for one in found):
+    if any(one.published_significant is False for one in judged):
         yield f"≈: the paper calls the methods level, which agrees if their difference surely is within ±{MARGIN:g}."
 
 
@@ -95,19 +95,19 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     import polars as pl
 
     compared = comparison(results, data, level)
-    here = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
+    at_place = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
     metrics = measured(results)
     published = results.published.filter((pl.col("data") == data) & (pl.col("level") == level))
     short = letters_of(results) if compared else {}
     shown = [name for name in metrics if name in set(published["metric"])]
     rows: list[tuple[tables.Cell | str, ...]] = []
     for method in results.methods:
-        own = here.filter(pl.col("method") == method).sort("trial")
-        if not own.height:
+        trials = at_place.filter(pl.col("method") == method).sort("trial")
+        if not trials.height:
             continue
         row: list[tables.Cell | str] = [short.get(method, ""), method]
         for name in metrics:
-            row.append(_cell(own[name].to_numpy(), name, method, compared, alpha(results)))
+            row.append(_cell(trials[name].to_numpy(), name, method, compared, alpha(results)))
             if name in shown:
                 value = published.filter((pl.col("method") == method) & (pl.col("metric") == name))
                 row.append(tables.number(value["value"][0]) if value.height else tables.NOTHING)
@@ -116,7 +116,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     for name in metrics:
         header += [name, "paper"] if name in shown else [name]
     notes = [compared.legend(hint=False)] if compared else []
-    notes += [f"{_half(results)}."] * (here["trial"].n_unique() >= significance.FEWEST)
+    notes += [f"{_half(results)}."] * (at_place["trial"].n_unique() >= significance.FEWEST)
     sources = published["source"].unique(maintain_order=True).to_list()
     notes += [f"Paper: {'; '.join(sources)}."] if shown else []
     return tables.Table(
@@ -125,7 +125,7 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
 
 
 def _half(results: "Results") -> str:
-    """Say what follows a mean."""
+    """Return the legend of what follows a mean."""
     return f"±: half of the {100 * (1 - alpha(results)):g}% interval of the mean, over trials"
 
 
@@ -157,19 +157,18 @@ def levels_table(results: "Results", data: str) -> tables.Table:
     compared = {level: comparison(results, name, level) for name, level in places(results) if name == data}
     means = results.trial_means().filter(pl.col("data") == data)
     ahead = results.methods[-1]
-    others = results.methods[:-1]
+    rivals = results.methods[:-1]
     rows: list[tuple[tables.Cell | str, ...]] = []
     for level, one in compared.items():
         row: list[tables.Cell | str] = [f"{level:g}"]
         for method in results.methods:
-            own = means.filter((pl.col("level") == level) & (pl.col("method") == method))
-            known = own.height > 0
-            row.append(_cell(own[metric].to_numpy(), metric, method, one, alpha(results)) if known else tables.NOTHING)
-        row += [_gap(one, metric, ahead, method) for method in others]
+            values = means.filter((pl.col("level") == level) & (pl.col("method") == method))[metric].to_numpy()
+            row.append(_cell(values, metric, method, one, alpha(results)) if values.size else tables.NOTHING)
+        row += [_gap(one, metric, ahead, method) for method in rivals]
         rows.append(tuple(row))
     short = letters_of(results)
     header = (LEVELS.get(results.spec["treatment"], "level"), *(f"{short[name]} {name}" for name in results.methods))
-    header += tuple(f"{ahead} − {method}" for method in others)
+    header += tuple(f"{ahead} − {method}" for method in rivals)
     first = next((one for one in compared.values() if one), None)
     half = f" {_half(results)}." if means["trial"].n_unique() >= significance.FEWEST else ""
     notes = [f"{metric}.{half} *: the difference is significant."]
@@ -187,52 +186,52 @@ def _gap(compared: "Comparison | None", metric: str, ahead: str, method: str) ->
 
 def all_tables(results: "Results") -> list[tuple[str, tables.Table]]:
     """Every table with its title."""
-    found = []
+    listed = []
     levels = len(set(results.queries["level"])) > 1
     for data in dict.fromkeys(data for data, _ in places(results)):
         mine = [level for name, level in places(results) if name == data]
         count = results.queries.filter(data=data)["trial"].n_unique()
         title = f"{data}, {tables.count(count, 'trial')}"
         if levels:
-            found.append((title, levels_table(results, data)))
+            listed.append((title, levels_table(results, data)))
         if not levels or len(mine) <= 2:
-            found += [
+            listed += [
                 (title + (f", {LEVELS.get(results.spec['treatment'], 'level')} {level:g}" if levels else ""), one)
                 for level, one in ((level, means_table(results, data, level)) for level in mine)
             ]
     agreement = verdict_table(results)
-    return [*found, ("Does it hold here?", agreement)] if agreement else found
+    return [*listed, ("Does it hold here?", agreement)] if agreement else listed
 
 
 def claimed(spec: Json) -> str:
-    """Say whose claim it is that an experiment is to show."""
+    """Return the source of the claim that an experiment tests."""
     return "The paper claims" if spec.get("paper") else "What it is to show"
 
 
 def markdown(results: "Results") -> str:
     """Write the outcome as a Markdown page."""
-    spec, about = results.spec, results.about
+    spec, facts = results.spec, results.about
     claim = f"{claimed(spec)}: {spec['claim']}" if spec.get("claim") else ""
     parts = [f"# {spec.get('title') or spec['name']}", spec.get("paper", ""), claim]
     parts += [text for title, table in all_tables(results) for text in (f"## {title}", table.markdown())]
-    made = [f"- {name.capitalize()}: {about[name]}" for name in ("date", "machine") if about.get(name)]
-    if about.get("command"):
-        made.insert(0, f"- Command: `{about['command']}`")
-    if about.get("versions"):
-        made.append(f"- Versions: {', '.join(f'{name} {text}' for name, text in about['versions'].items())}")
-    made += [f"- {method}: `{text}`" for method, text in spec["methods"].items()]
-    return "\n\n".join(part for part in (*parts, "## How it was made", "\n".join(made)) if part) + "\n"
+    facts_listed = [f"- {name.capitalize()}: {facts[name]}" for name in ("date", "machine") if facts.get(name)]
+    if facts.get("command"):
+        facts_listed.insert(0, f"- Command: `{facts['command']}`")
+    if facts.get("versions"):
+        facts_listed.append(f"- Versions: {', '.join(f'{name} {text}' for name, text in facts['versions'].items())}")
+    facts_listed += [f"- {method}: `{text}`" for method, text in spec["methods"].items()]
+    return "\n\n".join(part for part in (*parts, "## How it was made", "\n".join(facts_listed)) if part) + "\n"
 
 
 def to_dict(results: "Results") -> Json:
-    """Give the outcome as plain data: means and tests at every place, and the verdicts."""
-    found = []
+    """Return the outcome as plain data: means and tests at every data set and level, and the verdicts."""
+    outcomes = []
     for data, level in places(results):
         compared = comparison(results, data, level)
-        found.append({"data": data, "level": level, "comparison": compared.to_dict() if compared else None})
+        outcomes.append({"data": data, "level": level, "comparison": compared.to_dict() if compared else None})
     return {
         "spec": results.spec,
         "about": results.about,
-        "places": found,
+        "places": outcomes,
         "verdicts": [asdict(v) for v in verdicts(results)],
     }

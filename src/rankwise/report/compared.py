@@ -4,8 +4,8 @@ import math
 
 import polars as pl
 
-from rankwise.experiments.judging.verdicts import verdicts
 from rankwise.experiments.summary import levels_table, means_table, verdict_table
+from rankwise.experiments.verdicts import verdicts
 from rankwise.report import lines
 from rankwise.report.levels import level_means
 from rankwise.report.parts import Plot, Tabled
@@ -20,16 +20,16 @@ def comparison_parts(view: View, data: str, level: float, comparison: Comparison
     if len(view.tabled_levels(data)) > 1:
         name, title = f"{name}-{lines.word(f'{level:g}')}", f"{data}, {view.level_name(level)}"
     frame = mean_frame(view, data, level)
-    found: list[Tabled | Plot] = [
+    blocks: list[Tabled | Plot] = [
         Tabled(
             name=f"comparison-{name}", title=title, caption="The best of each column is bold.",
             table=means_table(view.results, data, level), frame=frame,
         )
     ]  # fmt: skip
     if comparison is None:
-        return found
+        return blocks
     best = {metric: max(values, key=lambda one: values[one]) for metric, values in comparison.mean.items()}
-    said = "; ".join(f"{metric}: {system} {comparison.mean[metric][system]:.4f}" for metric, system in best.items())
+    alt = "; ".join(f"{metric}: {system} {comparison.mean[metric][system]:.4f}" for metric, system in best.items())
     few = all(math.isnan(low) for low, _ in comparison.interval[view.main].values())
     caption = (
         f"Means{'' if few else f' with their {view.percent} intervals'}, the best on top; letters as in the table. "
@@ -40,10 +40,10 @@ def comparison_parts(view: View, data: str, level: float, comparison: Comparison
         else "Intervals of single methods may overlap where paired tests tell them apart."
     )
     return [
-        *found,
+        *blocks,
         Plot(
             name=f"means-{name}", title=f"Means on {title}", caption=caption, size=means_size(comparison),
-            alt=f"Means with intervals on {title}. Best by {said}.",
+            alt=f"Means with intervals on {title}. Best by {alt}.",
             draw=lambda drawing: draw_means(drawing, comparison, view.colours), frame=frame,
         ),
         Tabled(

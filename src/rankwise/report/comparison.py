@@ -86,9 +86,9 @@ def _headline(comparison: Comparison) -> str:
     """What the tests of the first metric bear out, and no more."""
     metric, baseline = comparison.metrics[0], comparison.baseline
     if baseline is None:
-        found = Verdict.of(comparison, metric)
-        text = found.headline()
-        return text if text.startswith(found.ranked[0]) else text[:1].upper() + text[1:]
+        verdict = Verdict.of(comparison, metric)
+        text = verdict.headline()
+        return text if text.startswith(verdict.ranked[0]) else text[:1].upper() + text[1:]
     better, worse, _ = _beside(comparison, metric, baseline)
     for names, word in ((better, "better"), (worse, "worse")):
         if names:
@@ -98,12 +98,12 @@ def _headline(comparison: Comparison) -> str:
 
 def _found(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """What was found by the first metric, and in short by each other."""
-    first, *others = comparison.metrics
+    first, *further = comparison.metrics
     baseline = comparison.baseline
     if baseline is None:
         yield verdict(f"these {_plural(comparison)}", comparison, first, titles[first])
         alike: dict[str, list[str]] = {}
-        for metric in others:
+        for metric in further:
             alike.setdefault(Verdict.of(comparison, metric).headline(), []).append(titles[metric])
         if alike:
             yield " ".join(f"By {listed(names)}, {headline}." for headline, names in alike.items())
@@ -164,7 +164,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     caption = f"Means{intervals}, the best by {titles[comparison.metrics[0]]} on top; letters as in the table."
     if not few:
         caption += " Intervals of single systems may overlap where paired tests tell them apart."
-    said = [
+    sentences = [
         f"{titles[metric]}: " + ", ".join(f"{name} {tables.number(mean)}" for name, mean in means.items())
         for metric, means in comparison.mean.items()
     ]
@@ -173,7 +173,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         name="means-figure",
         title="Means beside each other",
         caption=caption,
-        alt="; ".join(said) + ".",
+        alt="; ".join(sentences) + ".",
         size=(max(width, _WIDTH), height),
         draw=lambda drawing: draw_means(drawing, comparison, titles=titles),
         frame=comparison.to_frame(),
@@ -189,8 +189,8 @@ def _columns(comparison: Comparison, titles: Mapping[str, str]) -> list[list[str
     count = max(1, math.ceil(sum(widths.values()) / room))
     parts: list[list[str]] = [[]]
     for metric, width in widths.items():
-        taken = sum(widths[one] for one in parts[-1])
-        if parts[-1] and (taken + width > room or taken + width / 2 > sum(widths.values()) / count):
+        used = sum(widths[one] for one in parts[-1])
+        if parts[-1] and (used + width > room or used + width / 2 > sum(widths.values()) / count):
             parts.append([])
         parts[-1].append(metric)
     return parts
@@ -237,13 +237,13 @@ def _by_unit(comparison: Comparison, titles: Mapping[str, str]) -> str:
     """The differences on single queries, or trials, by the first metric."""
     metric = comparison.metrics[0]
     shown = chosen_pairs(comparison, metric)
-    said = [f"{one} against {other}: {gain(comparison, metric, one, other)}" for one, other in shown]
+    sentences = [f"{one} against {other}: {gain(comparison, metric, one, other)}" for one, other in shown]
     plot = Plot(
         name="differences",
         title=f"Differences in {titles[metric]}",
         caption=f"Every {comparison.paired.unit} is a bar in the colour of who is better, sorted by difference; the "
         "dashed line is the mean.",
-        alt="; ".join(said) + ".",
+        alt="; ".join(sentences) + ".",
         size=differences_size(len(shown)),
         draw=lambda drawing: draw_differences(drawing, comparison, metric, shown, title=titles[metric]),
         frame=comparison.to_frame(),
@@ -251,8 +251,8 @@ def _by_unit(comparison: Comparison, titles: Mapping[str, str]) -> str:
     return html.figure(plot.name, plot.title, plot.caption, plot.alt, plot.svg())
 
 
-def _made(comparison: Comparison, titles: Mapping[str, str], about: Mapping[str, str]) -> str:
-    rows = {**about, "Systems": ", ".join(comparison.systems)}
+def _made(comparison: Comparison, titles: Mapping[str, str], facts: Mapping[str, str]) -> str:
+    rows = {**facts, "Systems": ", ".join(comparison.systems)}
     rows |= {title: metric for metric, title in titles.items() if title != metric}
     rows["Version"] = f"rankwise {__version__}"
     entries = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in rows.items())

@@ -23,7 +23,7 @@ def by_cutoff(view: View) -> list[Plot]:
     frame, source = cutoff_means(view)
     if not frame.height:
         return []
-    found = []
+    plots = []
     groups = {against: [against, *names] for against, names in view.groups.items()} or {"": view.methods}
     datasets = frame["data"].unique(maintain_order=True).to_list()
     for number, names in enumerate(groups.values()):
@@ -33,9 +33,9 @@ def by_cutoff(view: View) -> list[Plot]:
             panels = lines.laid_out(drawing, len(datasets))
             for panel, data in zip(panels, datasets, strict=True):
                 for place, method in enumerate(view.methods):
-                    own = rows.filter(pl.col("data") == data, pl.col("method") == method)
-                    if own.height:
-                        lines.band(panel, own, "k", place, method)
+                    curve = rows.filter(pl.col("data") == data, pl.col("method") == method)
+                    if curve.height:
+                        lines.band(panel, curve, "k", place, method)
                 panel.set_xlabel("k, the depth to which a ranking is read")
                 panel.set_ylabel("ndcg@k")
                 panel.locator_params(axis="x", integer=True)
@@ -45,19 +45,19 @@ def by_cutoff(view: View) -> list[Plot]:
             lines.legend(drawing, panels[0])
 
         ends = rows.group_by("data", "method", maintain_order=True).agg(pl.first("mean"), pl.last("mean").alias("end"))
-        said = "; ".join(f"{r[1]} on {r[0]} from {r[2]:.4f} to {r[3]:.4f}" for r in ends.iter_rows())
-        found.append(
+        alt = "; ".join(f"{r[1]} on {r[0]} from {r[2]:.4f} to {r[3]:.4f}" for r in ends.iter_rows())
+        plots.append(
             Plot(
                 name=f"cutoffs-{number + 1}" if len(groups) > 1 else "cutoffs",
                 title="How deep does the reader look?",
                 caption=f"Mean NDCG of the first k documents, {source}",
-                alt=f"NDCG at k by k: {said}.",
+                alt=f"NDCG at k by k: {alt}.",
                 size=lines.size(len(datasets)),
                 draw=draw,
                 frame=rows,
             )
         )
-    return found
+    return plots
 
 
 def cutoff_means(view: View) -> tuple[pl.DataFrame, str]:
@@ -71,8 +71,8 @@ def cutoff_means(view: View) -> tuple[pl.DataFrame, str]:
                 rows += [(data, method, k, view.mean(data, level, method, f"ndcg@{k}")) for k in cutoffs]
         source = f"all trials. {view.bands(view.datasets[0])}"
     else:
-        for (data, method), own in view.results.documents.group_by("data", "method", maintain_order=True):
-            rows += [(str(data), str(method), k, one) for k, one in _evaluated(own, view.confidence)]
+        for (data, method), documents in view.results.documents.group_by("data", "method", maintain_order=True):
+            rows += [(str(data), str(method), k, one) for k, one in _evaluated(documents, view.confidence)]
         source = f"first trial. Bands are {view.percent} intervals over queries."
     frame = pl.DataFrame(
         [(data, method, k, one.mean, one.low, one.high) for data, method, k, one in rows],
@@ -88,14 +88,14 @@ def _cutoff(name: str) -> int | None:
     return int(depth) if word == "ndcg" and at and depth.isdigit() else None
 
 
-def _evaluated(own: pl.DataFrame, confidence: float) -> list[tuple[int, Mean]]:
+def _evaluated(rows: pl.DataFrame, confidence: float) -> list[tuple[int, Mean]]:
     """Evaluate one method's documents for k = 1, 2, …; rows of a query must lie together."""
-    own = own.sort("query", "document")
-    sizes = own["query"].rle().struct.field("len").to_numpy()
+    rows = rows.sort("query", "document")
+    sizes = rows["query"].rle().struct.field("len").to_numpy()
     offsets = offsets_of(sizes)
-    scores, labels = own["score"].to_numpy(), own["label"].to_numpy()
-    found = []
+    scores, labels = rows["score"].to_numpy(), rows["label"].to_numpy()
+    means = []
     for k in range(1, min(_DEEPEST, int(sizes.max(initial=1))) + 1):
         values = metric(f"ndcg@{k}")(scores, labels, offsets)
-        found.append((k, student(values[~np.isnan(values)], confidence=confidence)))
-    return found
+        means.append((k, student(values[~np.isnan(values)], confidence=confidence)))
+    return means

@@ -110,15 +110,15 @@ def pack_set(explored: Explored, key: str, packs: dict[str, str]) -> Json:
     wide, methods, features, parts = explored.documents, explored.methods, explored.features, explored.contributions
     sizes = explored.queries["len"].to_numpy()
     starts = offsets_of(sizes)
-    about = {"ids": explored.queries["query"].to_list(), "documents": sizes.tolist()}
-    packs[key] = pack(about | {"relevant": explored.relevant.tolist()}, explored.values)
+    facts = {"ids": explored.queries["query"].to_list(), "documents": sizes.tolist()}
+    packs[key] = pack(facts | {"relevant": explored.relevant.tolist()}, explored.values)
     bounds = _cuts(starts)
     for chunk, (first, last) in enumerate(itertools.pairwise(bounds)):
         span = slice(int(starts[first]), int(starts[last]))
-        own = wide[span]
-        ids = own["id"].to_list() if own["id"].null_count() < own.height else None
-        header = {"ids": ids, "numbers": own["document"].to_list(), "labels": own["label"].to_list()}
-        arrays: list[Column] = [own[f"score {place}"].to_numpy() for place in range(len(methods))]
+        values = wide[span]
+        ids = values["id"].to_list() if values["id"].null_count() < values.height else None
+        header = {"ids": ids, "numbers": values["document"].to_list(), "labels": values["label"].to_list()}
+        arrays: list[Column] = [values[f"score {place}"].to_numpy() for place in range(len(methods))]
         if features is not None:
             arrays.append(features[span].ravel())
         arrays += [one[span].ravel() for one in parts]
@@ -182,8 +182,8 @@ def _matrix(wide: pl.DataFrame, rows: pl.DataFrame, column: str, width: int) -> 
     joined = wide.select(keys).join(rows.select(*keys, column), on=keys, how="left", maintain_order="left")
     matrix = np.full((joined.height, width), np.nan, np.float32)
     lengths = joined[column].list.len().fill_null(0).to_numpy()
-    whole = np.flatnonzero(lengths == width)
-    matrix[whole] = joined[column].gather(whole).explode().to_numpy().reshape(-1, width)
+    full = np.flatnonzero(lengths == width)
+    matrix[full] = joined[column].gather(full).explode().to_numpy().reshape(-1, width)
     return rounded(matrix)
 
 
@@ -210,14 +210,14 @@ def _values(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Relevant documents of each query, and values as (methods, metrics, queries); NaN where a query is skipped."""
     rows = _tested(view, data)
-    found = np.full((len(methods), len(view.query_metrics), queries.height), np.nan, np.float32)
+    values = np.full((len(methods), len(view.query_metrics), queries.height), np.nan, np.float32)
     relevant = np.zeros(queries.height, np.int64)
     for place, name in enumerate(methods):
-        own = rows.filter(pl.col("method") == name)
-        own = queries.select("query").join(own, on="query", how="left", maintain_order="left")
-        found[place] = own.select(pl.col(view.query_metrics).cast(pl.Float32)).to_numpy().T
-        relevant = np.maximum(relevant, own["relevant"].fill_null(0).to_numpy())
-    return relevant, found
+        rows_of_method = rows.filter(pl.col("method") == name)
+        rows_of_method = queries.select("query").join(rows_of_method, on="query", how="left", maintain_order="left")
+        values[place] = rows_of_method.select(pl.col(view.query_metrics).cast(pl.Float32)).to_numpy().T
+        relevant = np.maximum(relevant, rows_of_method["relevant"].fill_null(0).to_numpy())
+    return relevant, values
 
 
 def _cuts(starts: NDArray[np.int64]) -> list[int]:
@@ -232,8 +232,8 @@ def pack(header: Json, *arrays: Column) -> str:
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
     body = b"".join(np.ascontiguousarray(array, "<f4").tobytes() for array in arrays)
-    whole = len(text).to_bytes(4, "little") + text + body
-    return base64.b64encode(gzip.compress(whole, 6, mtime=0)).decode("ascii")
+    content = len(text).to_bytes(4, "little") + text + body
+    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
 
 
 def unpack(text: str) -> tuple[Json, NDArray[np.float32]]:
@@ -243,9 +243,9 @@ def unpack(text: str) -> tuple[Json, NDArray[np.float32]]:
     >>> header, numbers.tolist()
     ({'ids': ['a']}, [0.5, 2.0])
     """
-    whole = gzip.decompress(base64.b64decode(text))
-    length = int.from_bytes(whole[:4], "little")
-    return json.loads(whole[4 : 4 + length]), np.frombuffer(whole, "<f4", offset=4 + length)
+    content = gzip.decompress(base64.b64decode(text))
+    length = int.from_bytes(content[:4], "little")
+    return json.loads(content[4 : 4 + length]), np.frombuffer(content, "<f4", offset=4 + length)
 
 
 def embedded(packs: "Iterable[tuple[str, str]]") -> str:

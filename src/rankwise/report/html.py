@@ -38,7 +38,7 @@ def page(
     sections: Iterable[tuple[str, str, str]],
     packed: Packed | None,
 ) -> str:
-    """Put everything into one document.
+    """Return everything as one HTML document.
 
     A claim is (whose, what), or what alone is an introduction; a section is (name, title, HTML).
     """
@@ -115,8 +115,8 @@ def folded(summary: str, content: str) -> str:
 def drawing(svg: str, name: str, alt: str) -> str:
     """Make an SVG file part of the page: names of its own, the page's colours, and words instead of the picture."""
     body = _METADATA.sub("", svg)
-    found = _HEAD.match(body)
-    view, body = (found[1], body[found.end() :]) if found else ("0 0 1 1", body)
+    head = _HEAD.match(body)
+    view, body = (head[1], body[head.end() :]) if head else ("0 0 1 1", body)
     body = _PAINT.sub(lambda part: f"{part[1]}: {_colour(part[2])}", body)
     body = _NAMES.sub(lambda part: f"{part[1]}{name}-", body)
     opening = (
@@ -126,6 +126,6 @@ def drawing(svg: str, name: str, alt: str) -> str:
     return opening + body.strip()
 
 
-def _colour(given: str) -> str:
-    name = _COLOURS.get(given.lower())
-    return f"var(--{name})" if name else given
+def _colour(colour: str) -> str:
+    name = _COLOURS.get(colour.lower())
+    return f"var(--{name})" if name else colour

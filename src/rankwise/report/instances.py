@@ -27,7 +27,7 @@ _Draw = Callable[["Axes", View, str, str, str], None]
 
 def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]:
     """One figure per data set: the difference between paired methods on every query, sorted."""
-    found = []
+    plots = []
     for data, tested in comparisons.items():
         by_query = tested if tested.paired.unit == "query" else _untested(view, data)
         shown = [(one, other) for one, other in view.pairs.items() if {one, other} <= set(by_query.systems)]
@@ -42,7 +42,7 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
                 for one in shown
             ]
         )
-        said = "; ".join(
+        alt = "; ".join(
             f"{one} is better than {other} on {wins}, equal on {ties} and worse on {losses} of {wins + ties + losses} "
             "queries"
             for one, other in shown
@@ -57,13 +57,13 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
         def draw(drawing: "Figure", by_query: Comparison = by_query, shown: list[tuple[str, str]] = shown) -> None:
             draw_differences(drawing, by_query, view.main, shown, view.colours)
 
-        found.append(
+        plots.append(
             Plot(
                 name=f"differences-{lines.word(data)}", title=f"Query by query, {data}", caption=caption,
-                alt=f"{said}.", size=differences_size(len(shown)), draw=draw, frame=frame,
+                alt=f"{alt}.", size=differences_size(len(shown)), draw=draw, frame=frame,
             )
         )  # fmt: skip
-    return found
+    return plots
 
 
 def _untested(view: View, data: str) -> Comparison:
@@ -119,7 +119,7 @@ def gains(view: View) -> list[Plot]:
 
 def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, *, square: bool = False) -> list[Plot]:
     """One figure for each method that others are held against; a panel for each of them and each data set."""
-    found = []
+    groups = []
     columns = len(view.datasets) if len(view.datasets) in (2, 3, 4) else 0  # a row for each method
     for number, (against, methods) in enumerate(view.groups.items()):
         places = [
@@ -152,7 +152,7 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
                 if place % wide:
                     panel.set_ylabel("")
 
-        found.append(
+        groups.append(
             Plot(
                 name=f"{name}-{number + 1}" if len(view.groups) > 1 else name,
                 title=f"{title}: against {against}",
@@ -163,7 +163,7 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
                 frame=frame,
             )
         )
-    return found
+    return groups
 
 
 def _places(view: View, against: str, methods: list[str]) -> Iterator[tuple[str, str]]:
@@ -184,12 +184,12 @@ def _said(view: View, places: list[tuple[str, str]], against: str) -> str:
 
 def _draw_distributions(panel: "Axes", view: View, data: str, method: str, against: str) -> None:
     both = view.paired(data, method, against)
-    values, others = np.sort(both["value"].to_numpy()), np.sort(both["other"].to_numpy())
-    x = np.unique(np.concatenate((values, others)))
+    values, other_values = np.sort(both["value"].to_numpy()), np.sort(both["other"].to_numpy())
+    x = np.unique(np.concatenate((values, other_values)))
     if x.size > 400:
         x = np.quantile(x, np.linspace(0.0, 1.0, 400))
     share = np.searchsorted(values, x, side="right") / values.size
-    other = np.searchsorted(others, x, side="right") / others.size
+    other = np.searchsorted(other_values, x, side="right") / other_values.size
     panel.fill_between(x, share, other, where=share < other, step="post", color="#8C8C8C", alpha=0.35, linewidth=0)
     for values_up_to, name in ((other, against), (share, method)):
         panel.step(x, values_up_to, where="post", linewidth=1.4, label=name, **lines.style(view.methods.index(name)))

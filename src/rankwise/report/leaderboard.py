@@ -47,7 +47,7 @@ def write_leaderboard(
 
 
 def section(leaderboard: "Leaderboard", tested: "Evaluation") -> tuple[str, str, str]:
-    """Give the same as one section of another page: its name, its title, and what is in it."""
+    """Return the leaderboard as a section of another page: name, title and content."""
     board, drawing = _parts(leaderboard)
     words = html.paragraphs(leaderboard.table().notes)
     return "search", "A ranker within a time", "\n".join([words, board, drawing, _tested(tested)])

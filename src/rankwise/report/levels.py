@@ -66,9 +66,9 @@ def _draw(panel: "Axes", view: View, rows: pl.DataFrame, percent: bool) -> None:
     if percent:
         rows = rows.with_columns(pl.col("level") * 100.0)
     for number, method in enumerate(view.methods):
-        own = rows.filter(pl.col("method") == method)
-        if own.height:
-            lines.band(panel, own, "level", number, method, marked=True)
+        curve = rows.filter(pl.col("method") == method)
+        if curve.height:
+            lines.band(panel, curve, "level", number, method, marked=True)
     lines.grid(panel)
 
 
@@ -79,17 +79,17 @@ def level_means(view: View) -> pl.DataFrame:
         levels = view.results.queries.filter(pl.col("data") == data)["level"].unique().sort().to_list()
         for level in levels:
             names = view.present(data, level)
-            asked = [(name, None) for name in names]
-            asked += [(name, other) for name, other in view.pairs.items() if name in names and other in names]  # type: ignore[misc]
-            for name, other in asked:
-                found = view.mean(data, level, name, view.main, other)
-                rows.append((data, level, name, other, found.mean, found.low, found.high, found.units))
+            pairs = [(name, None) for name in names]
+            pairs += [(name, other) for name, other in view.pairs.items() if name in names and other in names]  # type: ignore[misc]
+            for name, other in pairs:
+                mean = view.mean(data, level, name, view.main, other)
+                rows.append((data, level, name, other, mean.mean, mean.low, mean.high, mean.units))
     names = ["data", "level", "method", "against", "mean", "low", "high", "units"]
     return pl.DataFrame(rows, schema=names, schema_overrides={"against": pl.String}, orient="row")
 
 
 def _falls(view: View, frame: pl.DataFrame, datasets: list[str]) -> str:
-    """Say from where to where each method goes."""
+    """Return the values of each method at the first and the last level, as text."""
     texts = []
     for data in datasets:
         for method in view.methods:

@@ -64,10 +64,10 @@ def within(panel: "Axes") -> None:
 
 def legend(drawing: "Figure", *panels: "Axes", paired: bool = False) -> None:
     """One legend for all panels, above them, of the lines in those that are passed; pairs of lines stand together."""
-    found = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
-    if len(found) > 1:
-        columns = legend_columns(list(found), 72.0 * drawing.get_figwidth(), paired=paired)
-        drawing.legend(found.values(), found, loc="outside upper left", ncols=columns, fontsize=_LEGEND)
+    lines = {name: line for panel in panels for line, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if len(lines) > 1:
+        columns = legend_columns(list(lines), 72.0 * drawing.get_figwidth(), paired=paired)
+        drawing.legend(lines.values(), lines, loc="outside upper left", ncols=columns, fontsize=_LEGEND)
 
 
 def legend_columns(names: Sequence[str], width: float, *, paired: bool = False) -> int:
@@ -99,12 +99,12 @@ def shape(panels: int, columns: int = 0) -> tuple[int, int]:
 def laid_out(drawing: "Figure", panels: int, columns: int = 0, **options: Any) -> "list[Axes]":
     """Panels in rows, every one with its own numbers below; those that are too many are taken away."""
     rows, columns = shape(panels, columns)
-    found = drawing.subplots(rows, columns, squeeze=False, **options).ravel()
-    for panel in found[panels:]:
+    axes = drawing.subplots(rows, columns, squeeze=False, **options).ravel()
+    for panel in axes[panels:]:
         panel.remove()
-    for panel in found[:panels]:
+    for panel in axes[:panels]:
         panel.tick_params(labelbottom=True)
-    return list(found[:panels])
+    return list(axes[:panels])
 
 
 def size(panels: int, height: float = 3.0, extra: float = 0.5, columns: int = 0) -> tuple[float, float]:

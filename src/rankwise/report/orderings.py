@@ -137,13 +137,13 @@ def _smoothing() -> Plot:
     rows = []
     for one in (Instance(8, 4), Instance(15, 5)):
         for metric in METRICS:
-            found = one.spread(metric)
-            x = np.linspace(found.values[0], found.values[-1], 2 * _POINTS)
+            distribution = one.spread(metric)
+            x = np.linspace(distribution.values[0], distribution.values[-1], 2 * _POINTS)
             panel = f"{metric}, {one}"
-            share = np.cumsum(found.chances)[np.searchsorted(found.values, x, side="right") - 1]
+            share = np.cumsum(distribution.chances)[np.searchsorted(distribution.values, x, side="right") - 1]
             rows += [(panel, "exact", a, b) for a, b in zip(x, share, strict=True)]
             for gain in _GAINS:
-                rows += [(panel, f"gain {gain}", a, b) for a, b in zip(x, _smooth(found, x, gain), strict=True)]
+                rows += [(panel, f"gain {gain}", a, b) for a, b in zip(x, _smooth(distribution, x, gain), strict=True)]
     return _plot(
         "orderings-gains", "A distribution, and sigmoids instead of steps",
         "The share of orderings that do no better than x, and what is left of it when steps become sigmoids of a given "
@@ -157,9 +157,11 @@ def _functions() -> Plot:
     for kind, instances in (("same ratio", _SAME_RATIO), ("ratios 1, 2, 3", _RATIOS)):
         for metric in METRICS:
             for one in map(Instance._make, instances):
-                found = one.spread(metric)
-                x = np.linspace(found.values[0], found.values[-1], _POINTS)
-                share = _smooth(found, x, found.different / (found.values[-1] - found.values[0]))
+                distribution = one.spread(metric)
+                x = np.linspace(distribution.values[0], distribution.values[-1], _POINTS)
+                share = _smooth(
+                    distribution, x, distribution.different / (distribution.values[-1] - distribution.values[0])
+                )
                 rows += [(f"{metric}, {kind}", str(one), a, b) for a, b in zip(x, share, strict=True)]
     return _plot(
         "orderings-distributions", "How orderings are spread",
@@ -175,10 +177,10 @@ def _favoured() -> Plot:
     for metric in METRICS:
         one = Instance(75, 25)
         for favour in _FAVOURS:
-            found = one.spread(metric, favour)
-            share = np.cumsum(found.chances)
+            distribution = one.spread(metric, favour)
+            share = np.cumsum(distribution.chances)
             step = max(1, share.size // (4 * _POINTS))
-            pairs = zip(found.values[::step], share[::step], strict=True)
+            pairs = zip(distribution.values[::step], share[::step], strict=True)
             rows += [(f"{metric}, {one}", f"favour {favour}", x, y) for x, y in pairs]
     return _plot(
         "orderings-favoured", "Orderings that favour relevant documents",
@@ -189,10 +191,10 @@ def _favoured() -> Plot:
     )  # fmt: skip
 
 
-def _smooth(found: Distribution, x: Array, gain: float) -> Array:
+def _smooth(distribution: Distribution, x: Array, gain: float) -> Array:
     from scipy.special import expit
 
-    share: Array = expit(gain * (x[:, None] - found.values[None, :])) @ found.chances
+    share: Array = expit(gain * (x[:, None] - distribution.values[None, :])) @ distribution.chances
     return share
 
 
@@ -215,16 +217,16 @@ def _plot(name: str, title: str, caption: str, frame: pl.DataFrame, x: str, y: s
             panel.set_ylabel(y)
 
     ends = frame.group_by("panel", "line", maintain_order=True).last()
-    said = "; ".join(f"{r[0]}, {r[1]} ends at {r[3]:.3g}" for r in ends.iter_rows())
+    alt = "; ".join(f"{r[0]}, {r[1]} ends at {r[3]:.3g}" for r in ends.iter_rows())
     return Plot(
-        name=name, title=title, caption=caption, alt=f"{title}: {y} by {x}. {said}.",
+        name=name, title=title, caption=caption, alt=f"{title}: {y} by {x}. {alt}.",
         size=lines.size(len(names), 2.7, 0.1), draw=draw, frame=frame,
     )  # fmt: skip
 
 
 def _lines(panel: "Axes", rows: pl.DataFrame) -> None:
-    for number, (name, own) in enumerate(rows.partition_by("line", maintain_order=True, as_dict=True).items()):
-        columns = own.to_numpy()[:, 2:].astype(np.float64).T
+    for number, (name, curve) in enumerate(rows.partition_by("line", maintain_order=True, as_dict=True).items()):
+        columns = curve.to_numpy()[:, 2:].astype(np.float64).T
         panel.plot(*columns, linewidth=1.4, label=name[0], **lines.neutral(number))
     panel.legend(fontsize=7.5)
     lines.grid(panel)

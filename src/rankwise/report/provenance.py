@@ -16,14 +16,14 @@ _WORDS = {"command": "Command", "date": "Date", "machine": "Machine"}
 
 def made(view: View, folder: Path) -> str:
     """Write the last section of the page."""
-    spec, about = view.results.spec, view.results.about
-    rows = [(_WORDS[name], _words(about[name])) for name in _WORDS if about.get(name)]
-    versions = about.get("versions") or {"rankwise": about.get("rankwise", __version__)}
+    spec, facts = view.results.spec, view.results.about
+    rows = [(_WORDS[name], _words(facts[name])) for name in _WORDS if facts.get(name)]
+    versions = facts.get("versions") or {"rankwise": facts.get("rankwise", __version__)}
     rows.append(("Versions", ", ".join(f"{name} {text}" for name, text in versions.items())))
-    if about.get("other_versions"):
-        rows.append(("Also", "; ".join(_words(one) for one in about["other_versions"])))
+    if facts.get("other_versions"):
+        rows.append(("Also", "; ".join(_words(one) for one in facts["other_versions"])))
     rows += _counts(view)
-    seconds = about.get("seconds") or {}
+    seconds = facts.get("seconds") or {}
     if seconds:
         rows.append(("Training time", ", ".join(f"{name} {_time(seconds[name])}" for name in seconds)))
     methods = [(name, str(text)) for name, text in (spec.get("methods") or {}).items()]
@@ -40,12 +40,12 @@ def _counts(view: View) -> list[tuple[str, str]]:
     queries = view.results.queries
     if not queries.height:
         return []
-    found = []
+    counts = []
     for (data,), rows in queries.group_by("data", maintain_order=True):
         trials, count = rows["trial"].n_unique(), rows["query"].n_unique()
         text = f"{tables.count(count, 'test query', 'test queries')}, {tables.count(trials, 'trial')}"
-        found.append((str(data), text))
-    return [("Data", "; ".join(f"{name}: {text}" for name, text in found))]
+        counts.append((str(data), text))
+    return [("Data", "; ".join(f"{name}: {text}" for name, text in counts))]
 
 
 def _list(rows: list[tuple[str, str]], *, code: bool = False) -> str:

@@ -15,16 +15,16 @@ from rankwise.statistics.figures.comparisons import colours_of
 
 def packed_rankings(comparison: Comparison, titles: Mapping[str, str]) -> Packed | None:
     """Pack the rankings of every query; None where documents are not known, or cannot be matched."""
-    known = {name: one.ranked for name, one in comparison.paired.evaluations.items() if one.ranked is not None}
-    if not known or len(known) < len(comparison.systems):
+    ranked = {name: one.ranked for name, one in comparison.paired.evaluations.items() if one.ranked is not None}
+    if not ranked or len(ranked) < len(comparison.systems):
         return None
-    documents = _documents(comparison, known)
+    documents = _documents(comparison, ranked)
     if documents is None:
         return None
     queries = sampled(documents)
     documents = queries.select("query").join(documents, on="query", maintain_order="left_right")
     places = pl.DataFrame({"query": _texts(comparison.paired.ids)}).with_row_index("place")
-    taken = queries.join(places, on="query", how="left", maintain_order="left")["place"].to_numpy()
+    query_places = queries.join(places, on="query", how="left", maintain_order="left")["place"].to_numpy()
     relevant = documents.group_by("query", maintain_order=True).agg((pl.col("label") > 0).sum())["label"]
     packs: dict[str, str] = {}
     explored = Explored(
@@ -35,20 +35,20 @@ def packed_rankings(comparison: Comparison, titles: Mapping[str, str]) -> Packed
         queries=queries,
         documents=documents,
         relevant=relevant.cast(pl.Int64).to_numpy(),
-        values=np.stack(list(comparison.paired.values.values()), axis=1)[:, :, taken].astype(np.float32),
+        values=np.stack(list(comparison.paired.values.values()), axis=1)[:, :, query_places].astype(np.float32),
     )
     index = {"metrics": list(titles.values()), "features": [], "trials": 1}
     return Packed(index | {"sets": [pack_set(explored, "set-0", packs)]}, packs)
 
 
-def _documents(comparison: Comparison, known: Mapping[str, Ranked]) -> pl.DataFrame | None:
+def _documents(comparison: Comparison, ranked: Mapping[str, Ranked]) -> pl.DataFrame | None:
     """One row per document that any system ranked, or that was judged; None where they cannot be matched.
 
     Where all systems ranked the same lists, documents are matched by their places. Runs are matched by ids, and their
     documents lie in the order in which trec_eval breaks ties.
     """
     evaluations = comparison.paired.evaluations
-    frames = [_ranked(evaluations[name].query_ids, one) for name, one in known.items()]
+    frames = [_ranked(evaluations[name].query_ids, one) for name, one in ranked.items()]
     lists = [frame.select("query", "document", "id", "label") for frame in frames]
     wide = lists[0]
     if all(one.equals(wide) for one in lists):

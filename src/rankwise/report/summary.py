@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rankwise.experiments.judging.contrasts import DRAWS
-from rankwise.experiments.judging.verdicts import counted, verdicts
+from rankwise.experiments.effects import DRAWS
 from rankwise.experiments.summary import COVERED
+from rankwise.experiments.verdicts import counted, verdicts
 from rankwise.report.view import View
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
@@ -20,50 +20,50 @@ def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
     """The title of a report: what the tests bear out, and no more."""
     if not comparisons:
         return str(view.results.spec.get("title") or view.results.spec.get("name") or "Report")
-    found = [Verdict.of(comparison, view.main) for comparison in comparisons.values()]
-    if len(found) == 1:
-        text = found[0].headline()
-        return text if text.startswith(found[0].ranked[0]) else text[:1].upper() + text[1:]
-    sure = [one.ranked[0] for one in found if not one.close]
+    outcomes = [Verdict.of(comparison, view.main) for comparison in comparisons.values()]
+    if len(outcomes) == 1:
+        text = outcomes[0].headline()
+        return text if text.startswith(outcomes[0].ranked[0]) else text[:1].upper() + text[1:]
+    sure = [one.ranked[0] for one in outcomes if not one.close]
     if sure:
         best = max(sure, key=sure.count)
-        count, of = sure.count(best), len(found)
+        count, of = sure.count(best), len(outcomes)
         return f"{best} ranks best on {f'all {of}' if count == of else f'{count} of {of}'} data sets"
-    ahead = " of all others" if any(one.beaten for one in found) else ""
+    ahead = " of all others" if any(one.beaten for one in outcomes) else ""
     return f"No method is ahead{ahead} by more than chance"
 
 
 def summary(view: View, comparisons: Mapping[str, Comparison]) -> list[str]:
     """One paragraph per data set, and what the tests do not cover where all trials share one split."""
-    found = [verdict(data, comparison, view.main) for data, comparison in comparisons.items()]
+    sentences = [verdict(data, comparison, view.main) for data, comparison in comparisons.items()]
     drawn = view.results.spec.get("protocol") == "runs" and any(
         one.paired.unit == "trial" for one in comparisons.values()
     )
-    return [*found, f"{COVERED[DRAWS]}."] if drawn else found
+    return [*sentences, f"{COVERED[DRAWS]}."] if drawn else sentences
 
 
 def verdict(data: str, comparison: Comparison, metric: str, title: str | None = None) -> str:
-    """Say which method is best on a data set, whom it beats by more than chance, and whom it does not.
+    """Return a sentence about the best method on a data set and the methods that it significantly beats.
 
     ``title`` is what the metric is called.
     """
-    found, title = Verdict.of(comparison, metric), title or metric
-    best = found.ranked[0]
-    unit, n = comparison.paired.unit, gain(comparison, metric, best, found.ranked[1]).units  # those that count
+    outcome, title = Verdict.of(comparison, metric), title or metric
+    best = outcome.ranked[0]
+    unit, n = comparison.paired.unit, gain(comparison, metric, best, outcome.ranked[1]).units  # those that count
     units = tables.count(n, unit, {"query": "queries"}.get(unit))
     mean = f"{tables.number(comparison.mean[metric][best])}{_interval(comparison, metric, best)} over {units}"
-    if not found.close:
+    if not outcome.close:
         text = f"On {data}, {best} ranks best: mean {title} {mean}. "
     else:
-        nobody = "" if found.beaten else f"{found.headline()}: "
+        nobody = "" if outcome.beaten else f"{outcome.headline()}: "
         text = f"On {data}, {nobody}{best} has the highest mean {title}, {mean}. "
-    if found.beaten:
-        against = "; ".join(f"over {name} {gain(comparison, metric, best, name)}" for name in found.beaten[:3])
-        more = f" and {tables.count(len(found.beaten) - 3, 'more method')}" if len(found.beaten) > 3 else ""
+    if outcome.beaten:
+        against = "; ".join(f"over {name} {gain(comparison, metric, best, name)}" for name in outcome.beaten[:3])
+        more = f" and {tables.count(len(outcome.beaten) - 3, 'more method')}" if len(outcome.beaten) > 3 else ""
         text += f"That is more than chance: {against}{more}. "
-    if found.close:
-        lead = gain(comparison, metric, best, found.close[0])
-        text += f"Over {listed(found.close)} the lead could be chance ({found.close[0]}: {lead})."
+    if outcome.close:
+        lead = gain(comparison, metric, best, outcome.close[0])
+        text += f"Over {listed(outcome.close)} the lead could be chance ({outcome.close[0]}: {lead})."
     return text.strip()
 
 
@@ -74,6 +74,6 @@ def _interval(comparison: Comparison, metric: str, system: str) -> str:
 
 
 def agreement(results: "Results") -> list[str]:
-    """Say how many statements of the paper hold here, and how surely; nothing where there is no paper."""
-    found = verdicts(results)
-    return [f"The paper's {tables.count(len(found), 'statement')}, here: {counted(found)}."] if found else []
+    """Return a sentence about how many statements of the paper hold here; nothing if there is no paper."""
+    judged = verdicts(results)
+    return [f"The paper's {tables.count(len(judged), 'statement')}, here: {counted(judged)}."] if judged else []

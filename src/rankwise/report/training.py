@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from rankwise.arrays import Keywords
-from rankwise.experiments.published import claims
+from rankwise.papers.claims import claims
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View, student
@@ -39,7 +39,7 @@ def learning_curves(view: View) -> list[Plot]:
 def both_parts(view: View) -> list[Plot]:
     """The metric on training and on validation queries in one figure: methods that a paper pairs have a panel each."""
     series = view.results.curves["series"].unique(maintain_order=True).to_list()
-    found = []
+    plots = []
     for one in series:
         metric = one.removeprefix(_TRAIN)
         if not one.startswith(_TRAIN) or f"{_VALID}{metric}" not in series:
@@ -47,8 +47,8 @@ def both_parts(view: View) -> list[Plot]:
         shown = [f"{_VALID}{metric}", one]
         frame = curve_means(view, shown)
         panels = [(data, pair) for data in frame["data"].unique(maintain_order=True) for pair in paired_methods(view)]
-        found.append(_both(view, frame, shown, panels, metric))
-    return found
+        plots.append(_both(view, frame, shown, panels, metric))
+    return plots
 
 
 def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[str, list[str]]], metric: str) -> Plot:
@@ -75,29 +75,29 @@ def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[
 
 def paired_methods(view: View) -> list[list[str]]:
     """Pairs of methods that the paper compares, and two that are left; all together if others are, or pairs overlap."""
-    said = claims(str(view.results.spec.get("published", "")))
-    pairs = {frozenset((one.better, one.worse)) for one in said if {one.better, one.worse} <= set(view.methods)}
+    published = claims(str(view.results.spec.get("published", "")))
+    pairs = {frozenset((one.better, one.worse)) for one in published if {one.better, one.worse} <= set(view.methods)}
     left = set(view.methods).difference(*pairs)
     if pairs and len(left) == 2:
         pairs.add(frozenset(left))
     ordered = sorted(
         (sorted(pair, key=view.methods.index) for pair in pairs), key=lambda one: view.methods.index(one[0])
     )
-    whole = sorted(name for pair in ordered for name in pair) == sorted(view.methods)
-    return ordered if whole else [view.methods]
+    complete = sorted(name for pair in ordered for name in pair) == sorted(view.methods)
+    return ordered if complete else [view.methods]
 
 
 def bounds(view: View) -> list[Plot]:
     """The bound on a metric that the loss guarantees, beside the metric itself."""
     series = view.results.curves["series"].unique(maintain_order=True).to_list()
-    found = []
+    plots = []
     for one in series:
         name = one.removeprefix(_BOUND)
         metric = next((f"{part} {name}" for part in ("test", "valid", "train") if f"{part} {name}" in series), None)
         if one.startswith(_BOUND) and metric:
             title = f"What the loss guarantees of {name}, and what is reached"
-            found.append(_curves(view, [metric, one], f"bound-{lines.word(name)}", title, name))
-    return found
+            plots.append(_curves(view, [metric, one], f"bound-{lines.word(name)}", title, name))
+    return plots
 
 
 def _losses(view: View) -> Plot:
@@ -113,8 +113,8 @@ def _losses(view: View) -> Plot:
 
     def draw(drawing: "Figure") -> None:
         for panel, (data, method) in zip(lines.laid_out(drawing, len(places)), places, strict=True):
-            own = frame.filter(pl.col("data") == data, pl.col("method") == method)
-            _panel(panel, view, own, [_LOSS])
+            curve = frame.filter(pl.col("data") == data, pl.col("method") == method)
+            _panel(panel, view, curve, [_LOSS])
             panel.set_xlabel("round")
             lines.heading(panel, f"{method}, {data}" if len(view.datasets) > 1 else method)
 
@@ -126,7 +126,7 @@ def _losses(view: View) -> Plot:
 
 
 def _caption(view: View, frame: pl.DataFrame) -> str:
-    """Say what lines and bands are."""
+    """Return the legend of lines and bands."""
     trials = int(frame["trials"].max() or 1)  # type: ignore[arg-type]
     drawn = f", bands their {view.percent} intervals" if frame["low"].is_finite().any() else "; bands would hide some"
     bands = drawn if trials >= FEWEST else ", too few for bands"
@@ -206,13 +206,13 @@ def curve_means(view: View, series: list[str]) -> pl.DataFrame:
     """Mean and interval by round over trials, at the least level; a trial that stopped early keeps its last value."""
     curves = view.results.curves
     curves = curves.filter(pl.col("series").is_in(series), pl.col("level") == curves["level"].min())
-    found = []
+    means = []
     for (data, method, one), rows in curves.group_by("data", "method", "series", maintain_order=True):
         wide = rows.pivot("trial", index="round", values="value", aggregate_function="last").sort("round")
         values = wide.drop("round").select(pl.all().forward_fill())
         numbers = values.fill_null(float("nan")).to_numpy()
         spread = [student(row[row == row], confidence=view.confidence) for row in numbers]
-        found.append(
+        means.append(
             pl.DataFrame(
                 {
                     "data": [str(data)] * wide.height,
@@ -226,7 +226,7 @@ def curve_means(view: View, series: list[str]) -> pl.DataFrame:
                 }
             )
         )
-    return pl.concat(found)
+    return pl.concat(means)
 
 
 def _title(series: str) -> str:

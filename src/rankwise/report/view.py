@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise.experiments.judging.comparisons import alpha
-from rankwise.experiments.judging.contrasts import contrast
+from rankwise.experiments.comparisons import alpha
+from rankwise.experiments.effects import contrast
 from rankwise.experiments.schema import KEY
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics.evaluation import Evaluation
@@ -112,7 +112,7 @@ class View:
         return levels[:1] if self.by_level else levels
 
     def level_name(self, level: float) -> str:
-        """Say what a level is."""
+        """Return what a level means, in words."""
         if self.results.spec.get("treatment") == "binarize":
             return "binary labels" if level else "graded labels"
         return f"level {level:g}"
@@ -160,11 +160,11 @@ class View:
         if not wide.height or method not in wide.columns or (against or method) not in wide.columns:
             return Mean(math.nan, math.nan, math.nan, 0)
         values = wide[method].to_numpy() - (wide[against].to_numpy() if against else 0.0)
-        found = student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None, self.confidence)
+        interval = student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None, self.confidence)
         apart = contrast(self.results, data, [level], metric, method, against) if against else None
-        if apart is None or math.isnan(found.low):
-            return found
-        return Mean(apart.difference, *apart.interval(self.confidence), found.units)
+        if apart is None or math.isnan(interval.low):
+            return interval
+        return Mean(apart.difference, *apart.interval(self.confidence), interval.units)
 
     @cached_property
     def pairs(self) -> dict[str, str]:
@@ -174,25 +174,25 @@ class View:
             return {one: other for one, other in named.items() if {one, other} <= set(self.methods)}
         texts = {name: str((self.results.spec.get("methods") or {}).get(name, name)) for name in self.methods}
         bare = {_normal(text): name for name, text in texts.items()}
-        found = {}
+        partners = {}
         for name in self.methods:
             inside = next((bare[inner] for inner in _unwrapped(texts[name]) if bare.get(inner, name) != name), None)
             against = named or inside or self.methods[0]
             if against != name and against in self.methods:
-                found[name] = against
-        wrapped = {other for other in found.values() if other != self.methods[0]}
-        return {name: other for name, other in found.items() if name not in wrapped}
+                partners[name] = against
+        wrapped = {other for other in partners.values() if other != self.methods[0]}
+        return {name: other for name, other in partners.items() if name not in wrapped}
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:
         """A method that others are held against -> those others."""
-        found: dict[str, list[str]] = {}
+        by_group: dict[str, list[str]] = {}
         for name, against in self.pairs.items():
-            found.setdefault(against, []).append(name)
-        return found
+            by_group.setdefault(against, []).append(name)
+        return by_group
 
     def bands(self, data: str) -> str:
-        """Say what the bands around means are: intervals over trials, over queries if there is one, or none."""
+        """Return the legend of bands around means: intervals over trials, over queries for a single trial, or none."""
         n = self.by_trial.filter(pl.col("data") == data)["trial"].n_unique()
         if 1 < n < FEWEST:
             return f"{n} trials are too few for bands."
@@ -200,7 +200,7 @@ class View:
 
     @property
     def shared(self) -> str:
-        """Say of intervals of differences what they allow for, beside what those of means do."""
+        """Return what intervals of differences account for, beyond those of means."""
         shares = self.results.spec.get("protocol") != "runs" and self.by_trial["trial"].n_unique() >= FEWEST
         return " Those of differences allow for trials that share data." if shares else ""
 
@@ -245,7 +245,7 @@ def _unwrapped(text: str) -> list[str]:
             return node.args[0] if wrapper else node
 
     try:
-        found = [ast.unparse(Without(word).visit(ast.parse(text.strip(), mode="eval"))) for word in _WRAPPERS]
+        texts = [ast.unparse(Without(word).visit(ast.parse(text.strip(), mode="eval"))) for word in _WRAPPERS]
     except SyntaxError:
         return []
-    return [one for one in found if one != _normal(text)]
+    return [one for one in texts if one != _normal(text)]

@@ -76,10 +76,10 @@ def write_report(
         written.append(("explorer", "Query explorer", html.paragraphs([_EXPLORER]) + html.file("explorer.html")))
     written.append(("made", "How it was made", made(view, files)))
     spec = results.spec
-    about = [str(spec[name]) for name in ("paper", "title") if spec.get(name) and comparisons]
+    titles = [str(spec[name]) for name in ("paper", "title") if spec.get(name) and comparisons]
     page = html.page(
         title=headline(view, comparisons),
-        kicker=" · ".join(about) or "A comparison of rankers",
+        kicker=" · ".join(titles) or "A comparison of rankers",
         claim=(claimed(spec), str(spec["claim"])) if spec.get("claim") else ("", str(spec.get("introduction") or "")),
         sections=written,
         packed=data,
@@ -97,17 +97,17 @@ _EXPLORER = (
 
 def _comparisons(view: View) -> "Mapping[str, Comparison]":
     """The comparison of each data set at its least level."""
-    from rankwise.experiments.judging.comparisons import comparison
+    from rankwise.experiments.comparisons import comparison
 
-    found = {data: comparison(view.results, data, view.base(data)) for data in view.datasets}
-    return {data: one for data, one in found.items() if one is not None}
+    comparisons = {data: comparison(view.results, data, view.base(data)) for data in view.datasets}
+    return {data: one for data, one in comparisons.items() if one is not None}
 
 
 def _sections(
     view: View, comparisons: "Mapping[str, Comparison]", tunings: "Mapping[str, Tuning]"
 ) -> Iterator[Section]:
     """Every section that has something in it; parts are made when their section is asked for."""
-    from rankwise.experiments.judging.comparisons import comparison
+    from rankwise.experiments.comparisons import comparison
     from rankwise.report import compared, cutoffs, instances, levels, orderings, training
 
     if view.results.queries.height:

@@ -34,9 +34,9 @@ class _Drawing:
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def step(self, operator: str, *others: str, **attributes: Any) -> str:
+    def step(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Apply an operator to the last result and others."""
-        return self.of(operator, self.last, *others, **attributes)
+        return self.of(operator, self.last, *inputs, **attributes)
 
     def of(self, operator: str, *inputs: str, **attributes: Any) -> str:
         name = f"step_{len(self.steps)}"

@@ -60,8 +60,8 @@ class Source:
                 got=repr(ranker),
                 hint="train with attention=0 and a transform without query, or serve model.scorer()",
             )
-        found = check.feature_names(names, ranker.n_features_in_)
-        return cls(ranker, found or ranker._schema.names, path)
+        checked_names = check.feature_names(names, ranker.n_features_in_)
+        return cls(ranker, checked_names or ranker._schema.names, path)
 
     @property
     def title(self) -> str:

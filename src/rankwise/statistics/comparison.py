@@ -111,18 +111,18 @@ class Comparison:
 
         Of fewer than three trials there is none: its ends are NaN.
         """
-        found: dict[str, dict[str, tuple[float, float]]] = {}
+        intervals: dict[str, dict[str, tuple[float, float]]] = {}
         for metric, rows in self.paired.values.items():
-            found[metric] = {}
+            intervals[metric] = {}
             for system, row in zip(self.systems, rows, strict=True):
                 evaluation = self.paired.evaluations.get(system)
                 if evaluation is not None:
-                    found[metric][system] = evaluation.interval[metric]
+                    intervals[metric][system] = evaluation.interval[metric]
                 elif np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
-                    found[metric][system] = (np.nan, np.nan)
+                    intervals[metric][system] = (np.nan, np.nan)
                 else:
-                    found[metric][system] = significance.t_test(row).interval(1.0 - self.alpha)
-        return found
+                    intervals[metric][system] = significance.t_test(row).interval(1.0 - self.alpha)
+        return intervals
 
     def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
         """``system`` minus ``against`` on each query (or trial) that both are scored on."""
@@ -133,7 +133,7 @@ class Comparison:
         return np.asarray(values[both])
 
     def legend(self, *, hint: bool = True) -> str:
-        """Say what the marks mean: the test, the level, the correction, and with ``hint`` what to ask for instead."""
+        """Return the legend of the marks: test, level and correction, and with ``hint`` what to ask for instead."""
         counts = {pair.wins + pair.ties + pair.losses for pair in self.pairs}
         fewest = "" if len(counts) == 1 else "at least "
         units = fewest + tables.count(min(counts), self.paired.unit, {"query": "queries"}.get(self.paired.unit))
@@ -218,22 +218,22 @@ class Comparison:
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 
     def to_text(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Give the table as aligned text with its legend; with ``pairs`` also every test."""
+        """Return the table as aligned text with its legend; with ``pairs`` also every test."""
         return "\n\n".join(table.text() for table in self.tables(pairs=pairs, titles=titles))
 
     def to_markdown(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Give the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
+        """Return the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
         return "\n\n".join(table.markdown() for table in self.tables(pairs=pairs, titles=titles))
 
     def to_latex(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Give the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test.
+        """Return the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test.
 
         ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
         """
         return "\n\n".join(table.latex() for table in self.tables(pairs=pairs, titles=titles))
 
     def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
-        """Give the table of means, and with ``pairs`` that of every test."""
+        """Return the table of means, and with ``pairs`` that of every test."""
         return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
 
     def to_frame(self) -> "pl.DataFrame":

@@ -101,9 +101,9 @@ class Evaluation:
 
     def __getitem__(self, name: MetricLike) -> NDArray[np.float64]:
         """One value per query; the metric may be spelled in any way that means the same."""
-        found = find(name, self.values)
-        if found is not None:
-            return self.values[found]
+        column = find(name, self.values)
+        if column is not None:
+            return self.values[column]
         hint = check.suggestion(str(name), self.values).rstrip("?")
         raise KeyError(f"this evaluation has no metric {str(name)!r}: {hint}")
 
@@ -134,8 +134,8 @@ class Evaluation:
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
-        found = dict(zip(self.values, zip(low, high, strict=True), strict=True))
-        return found | {name: self._of_few(name) for name in self._few}
+        intervals = dict(zip(self.values, zip(low, high, strict=True), strict=True))
+        return intervals | {name: self._of_few(name) for name in self._few}
 
     @property
     def _few(self) -> dict[str, int]:
@@ -186,11 +186,11 @@ class Evaluation:
         return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
 
     def to_dict(self) -> Json:
-        """Give what :meth:`summary` says, as plain data that JSON can hold."""
-        about: Json = {"candidates": self.candidates} if self.candidates else {}
-        about |= {"total": self.total} if self.total else {}
-        about |= {"weighted": True} if varies(self.weights) else {}
-        return {"queries": self.query_ids.size, "confidence": self.confidence, **about, "metrics": self._rows()}
+        """Return the :meth:`summary` as JSON-serializable data."""
+        facts: Json = {"candidates": self.candidates} if self.candidates else {}
+        facts |= {"total": self.total} if self.total else {}
+        facts |= {"weighted": True} if varies(self.weights) else {}
+        return {"queries": self.query_ids.size, "confidence": self.confidence, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
         """Metric -> its row of the summary."""
@@ -202,7 +202,7 @@ class Evaluation:
         return rows
 
     def table(self, *, titles: Titles | None = None) -> tables.Table:
-        """Give the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
+        """Return the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
         n = self.query_ids.size
         shown = titles_of(self.metrics, titles)
         rows = tuple(
@@ -224,7 +224,7 @@ class Evaluation:
         return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
 
     def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
-        """Give all that there is to show: the summary, and what a policy adds to it."""
+        """Return all tables: the summary, and those of a policy."""
         return [self.table(titles=titles)]
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ class Moments:
         self.sum, self.squares = np.zeros(size), np.zeros(size)
 
     def add(self, values: Array) -> None:
-        """Take the numbers of one more draw."""
+        """Add the numbers of one more draw."""
         if not self.count:
             self.first = values
         self.count += 1

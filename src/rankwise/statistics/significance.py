@@ -45,7 +45,7 @@ class TTest(NamedTuple):
         return float(2.0 * stdtr(self.freedom, -abs(self.statistic)))
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Give the confidence interval of the difference: it leaves out 0 exactly where p < 1 − confidence."""
+        """Return the confidence interval of the difference: it excludes 0 exactly where p < 1 − confidence."""
         from scipy.special import stdtrit
 
         half = self.error * float(stdtrit(self.freedom, 0.5 + confidence / 2.0)) if self.error else 0.0
@@ -105,8 +105,8 @@ def randomization_test(
     stream = Stream(0) if stream is None else stream
     words = stream.queries(values.size)
     product = values * importance
-    told = product != 0.0  # turning a 0 changes nothing
-    product, words = product[told], words[told]
+    nonzero = product != 0.0  # turning a 0 changes nothing
+    product, words = product[nonzero], words[nonzero]
     if product.size == 0:
         return 1.0
     seen = abs(math.fsum(product)) - _ROUNDING * math.fsum(np.abs(product))
@@ -114,28 +114,28 @@ def randomization_test(
         return float(_count_all(product, seen) / (1 << (product.size - 1)))
     order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
     blocks = -(-flips // _FLIPS_AT_ONCE)
-    found = np.zeros(blocks, np.int64)
+    counts = np.zeros(blocks, np.int64)
     work = np.full(blocks, 0.25 * _FLIPS_AT_ONCE * product.size)
     ranges = np.arange(blocks + 1, dtype=np.int64)
-    threads.over_queries(_count_flips, ranges, stream.key, words[order], product[order], seen, flips, found, work=work)
-    return float((found.sum() + 1) / (flips + 1))
+    threads.over_queries(_count_flips, ranges, stream.key, words[order], product[order], seen, flips, counts, work=work)
+    return float((counts.sum() + 1) / (flips + 1))
 
 
 @kernel
 def _count_all(values, seen):  # type: ignore[no-untyped-def]
     """How many sign assignments reach ``seen``, out of the half that keeps the last sign."""
     n = values.size
-    found = 0
+    count = 0
     for mask in range(1 << (n - 1)):
         total = 0.0
         for i in range(n):
             total += -values[i] if (mask >> i) & 1 else values[i]
-        found += abs(total) >= seen
-    return found
+        count += abs(total) >= seen
+    return count
 
 
 @kernel
-def _count_flips(first, last, offsets, key, words, values, seen, flips, found):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _count_flips(first, last, offsets, key, words, values, seen, flips, counts):  # type: ignore[no-untyped-def]  # noqa: ARG001
     """Count the flips of blocks ``first`` to ``last`` that reach ``seen``; a bit of a query's block is its sign."""
     low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
@@ -154,7 +154,7 @@ def _count_flips(first, last, offsets, key, words, values, seen, flips, found): 
                 for j in range(32):
                     sums[32 * k + j] += value * np.float64((word >> np.int32(j)) & np.int32(1))
         for flip in range(min(_FLIPS_AT_ONCE, flips - block * _FLIPS_AT_ONCE)):
-            found[block] += abs(2.0 * sums[flip] - total) >= seen  # turned minus kept
+            counts[block] += abs(2.0 * sums[flip] - total) >= seen  # turned minus kept
 
 
 def wilcoxon_test(differences: ArrayLike, weights: ArrayLike | None = None) -> float:

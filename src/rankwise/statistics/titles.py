@@ -10,38 +10,38 @@ Titles = Mapping[str, str] | Sequence[str]
 
 
 def titles_of(metrics: Sequence[str], titles: Titles | None) -> dict[str, str]:
-    """Give the title of each metric.
+    """Return the title of each metric.
 
     >>> titles_of(["ndcg@10", "ap"], ["nDCG@10", "MAP"])
     {'ndcg@10': 'nDCG@10', 'ap': 'MAP'}
     >>> titles_of(["ndcg(gain=linear)@10", "ap"], {"ndcg(gain=linear, ties=average)@10": "nDCG"})
     {'ndcg(gain=linear)@10': 'nDCG', 'ap': 'ap'}
     """
-    found = {name: name for name in metrics}
+    titled = {name: name for name in metrics}
     if isinstance(titles, Mapping):
         for name, title in titles.items():
-            known = find(name, metrics)
-            if known is None:
+            name_of = find(name, metrics)
+            if name_of is None:
                 hint = check.suggestion(str(name), metrics).rstrip("?")
                 raise check.error("a title is for a metric of the table", got=repr(name), hint=hint)
-            found[known] = str(title)
+            titled[name_of] = str(title)
     elif titles is not None:
-        given = [titles] if isinstance(titles, str) else [str(title) for title in titles]
-        if len(given) != len(metrics):
-            got = f"{len(given)} titles for {', '.join(metrics)}"
+        texts = [titles] if isinstance(titles, str) else [str(title) for title in titles]
+        if len(texts) != len(metrics):
+            got = f"{len(texts)} titles for {', '.join(metrics)}"
             raise check.error("give one title for each metric", got=got, hint="titles are in the order of the metrics")
-        found = dict(zip(metrics, given, strict=True))
-    return found
+        titled = dict(zip(metrics, texts, strict=True))
+    return titled
 
 
 def find(name: MetricLike, metrics: Iterable[str]) -> str | None:
     """Find a metric among expressions; it may be spelled in any way that means the same."""
-    known = list(metrics)
-    return next((text for text in (name, *canonical(name)) if isinstance(text, str) and text in known), None)
+    names = list(metrics)
+    return next((text for text in (name, *canonical(name)) if isinstance(text, str) and text in names), None)
 
 
 def canonical(name: MetricLike) -> list[str]:
-    """Give the one way to write a metric; nothing for a name that is none, as of values computed elsewhere."""
+    """Return the canonical expression of a metric; nothing for a name that is none, as of values computed elsewhere."""
     try:
         return [str(metric(name))]
     except ValueError:

@@ -60,13 +60,13 @@ class Verdict(NamedTuple):
         """Read the verdict from a comparison in which every pair was tested."""
         means = comparison.mean[metric]
         ranked = sorted(means, key=lambda name: -means[name])
-        best, *others = ranked
-        gains = {name: gain(comparison, metric, best, name) for name in others}
+        best, *rest = ranked
+        gains = {name: gain(comparison, metric, best, name) for name in rest}
         beaten = [name for name, one in gains.items() if one.p < comparison.alpha and one.low > 0.0]
-        return cls(metric, ranked, [name for name in others if name not in beaten], beaten)
+        return cls(metric, ranked, [name for name in rest if name not in beaten], beaten)
 
     def headline(self) -> str:
-        """Say in one line what the tests bear out, and no more.
+        """Return in one line what the tests support, and no more.
 
         >>> Verdict("ap", ["a", "b"], close=[], beaten=["b"]).headline()
         'a ranks best'
@@ -85,7 +85,7 @@ class Verdict(NamedTuple):
 
 
 def gain(comparison: "Comparison", metric: str, better: str, worse: str) -> Gain:
-    """Give the difference between two systems, whichever way round it was tested.
+    """Return the difference between two systems, whichever way round it was tested.
 
     The p-value is that of the test that decides, or of the one that allows for trials that share data, if that is less
     sure: a comparison may follow a paper whose test does not.

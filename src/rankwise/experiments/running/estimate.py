@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from rankwise.data import leakage
-from rankwise.experiments.running.trial import parts_of
+from rankwise.experiments.running.trials import parts_of
 
 if TYPE_CHECKING:
     from rankwise.experiments.running.store import Store
-    from rankwise.experiments.running.trial import Cell
+    from rankwise.experiments.running.trials import Cell
 
 _FEW, _MORE = 2, 5  # rounds of the two probes; their difference is free of what a first call costs
 _ROUNDS = ("rounds", "epochs")
@@ -43,8 +43,8 @@ class Clock:
         for cell in self.missing:
             if time.monotonic() - began > _ENOUGH:
                 return
-            known = {(data, method) for data, _, method in (*self.seconds, *self.guessed)}
-            if (cell.source.name, cell.method) not in known:
+            timed = {(data, method) for data, _, method in (*self.seconds, *self.guessed)}
+            if (cell.source.name, cell.method) not in timed:
                 with contextlib.suppress(ValueError):  # what cannot be trained says so when its turn comes
                     self.guessed[_kind(cell)] = _guess(cell)
 
@@ -66,11 +66,11 @@ class Clock:
 
     def _expected(self, cell: "Cell") -> float | None:
         """What is usual for the same, else of other levels, else the guess, else of all that is known."""
-        data, _, method = own = _kind(cell)
+        data, _, method = cell_kind = _kind(cell)
         alike = [seconds for kind, seconds in self.seconds.items() if (kind[0], kind[2]) == (data, method)]
-        for known in (self.seconds.get(own, []), [second for seconds in alike for second in seconds]):
-            if known:
-                return statistics.median(known)
+        for durations in (self.seconds.get(cell_kind, []), [second for seconds in alike for second in seconds]):
+            if durations:
+                return statistics.median(durations)
         guesses = [one for kind, one in self.guessed.items() if (kind[0], kind[2]) == (data, method)]
         everything = guesses or [second for seconds in self.seconds.values() for second in seconds]
         return statistics.median(everything) if everything else None
@@ -82,17 +82,17 @@ def _guess(cell: "Cell") -> float:
     settings = spec.settings_of(cell.method, cell.source.name, cell.level)
     began = time.perf_counter()
     train, valid, _ = parts_of(cell)
-    taken = [time.perf_counter() - began]
-    wanted = chosen.build(settings, {})
-    word = next((name for name in _ROUNDS if hasattr(wanted, name)), "rounds")
+    durations = [time.perf_counter() - began]
+    full_ranker = chosen.build(settings, {})
+    word = next((name for name in _ROUNDS if hasattr(full_ranker, name)), "rounds")
     for rounds in (_FEW, _MORE):
         ranker = chosen.build(settings | {word: rounds}, cell.defaults)
         began = time.perf_counter()
         with leakage.checked():
             ranker.fit(train, valid)
-        taken.append(time.perf_counter() - began)
-    rate = max(taken[2] - taken[1], 0.0) / (_MORE - _FEW)
-    once = taken[0] + max(taken[2] + rate * ((getattr(wanted, word, None) or _MORE) - _MORE), 0.0)
+        durations.append(time.perf_counter() - began)
+    rate = max(durations[2] - durations[1], 0.0) / (_MORE - _FEW)
+    once = durations[0] + max(durations[2] + rate * ((getattr(full_ranker, word, None) or _MORE) - _MORE), 0.0)
     budgets = [once * spec.tune_trials] * bool(spec.tune_trials) + [60.0 * spec.tune_minutes] * bool(spec.tune_minutes)
     return once + min(budgets, default=0.0)
 

@@ -12,7 +12,7 @@ from rankwise.experiments.keys import CURVES as KINDS
 from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, QUERIES
 
 if TYPE_CHECKING:
-    from rankwise.experiments.running.trial import Untrained
+    from rankwise.experiments.running.trials import Untrained
     from rankwise.rankers.base import Ranker
 
 _FIRST, _LATER, _STEPS = 50, 200, (1, 5, 25, 100, 500, 2500)  # rounds of a curve that are kept

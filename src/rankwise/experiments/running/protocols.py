@@ -27,7 +27,7 @@ _LEAST_RELEVANT = 25  # then five of them are in each test
 
 
 def seed_of(seed: int, trial: int) -> int:
-    """Give the seed of everything that is drawn in a trial beside its split.
+    """Return the seed of everything that is drawn in a trial beside its split.
 
     >>> seed_of(0, 0) != seed_of(0, 1)
     True
@@ -42,12 +42,12 @@ def random_trials(source: Source, spec: "Spec", trial: int) -> Triple:
 
 
 def folds(source: Source, spec: "Spec", trial: int) -> Triple:
-    """Take the official folds in turn, or five that the seed makes; once round, the same again with other draws."""
+    """Return one of the official folds in turn, or of five by the seed; later rounds repeat them with other draws."""
     return source.parts(1 + trial % (source.n_folds or FOLDS), seed=spec.seed)
 
 
 def runs(source: Source, spec: "Spec", trial: int) -> Triple:  # noqa: ARG001
-    """Take one and the same split, official where there is one; trials differ in what the rankers draw."""
+    """Return the same split for all trials, official where there is one; trials differ in what rankers draw."""
     return source.parts(1 if source.n_folds else 0, seed=spec.seed)
 
 
@@ -96,7 +96,7 @@ def flipped_labels(parts: Triple, draw: Draw) -> Triple:
 
 
 def clicks(parts: Triple, draw: Draw) -> Triple:
-    """Put simulated clicks in the place of training and validation data; documents of grade 0 are clicked by level."""
+    """Replace training and validation labels by simulated clicks; the level is the click rate of grade 0."""
     chances = (draw.level, *CLICK_PROBABILITIES[1:])
     train, valid = (simulate_clicks(part, probabilities=chances, seed=draw.seed) for part in parts[:2])
     return train, valid, parts[2]

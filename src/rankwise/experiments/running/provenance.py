@@ -14,7 +14,7 @@ _PACKAGES = {"xgboost": ("xgboost-cpu", "xgboost"), "neural": ("torch",), "facto
 
 
 def date() -> str:
-    """Give the time of day with its zone."""
+    """Return the current time with its time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S%z")
 
 
@@ -24,13 +24,13 @@ def machine() -> str:
 
 
 def versions(*rankers: str) -> dict[str, str]:
-    """Give the versions of rankwise, Python, NumPy and the libraries of rankers."""
-    found = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    """Return the versions of rankwise, Python, NumPy and the libraries of rankers."""
+    installed = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
     for ranker in (name for name in rankers if name in RANKERS):  # others are the user's, and no packages
         for name in _PACKAGES.get(ranker, (ranker,)):
             try:
-                found[name.removesuffix("-cpu")] = metadata.version(name)
+                installed[name.removesuffix("-cpu")] = metadata.version(name)
                 break
             except metadata.PackageNotFoundError:
                 continue
-    return found
+    return installed

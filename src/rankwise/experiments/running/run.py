@@ -14,10 +14,9 @@ from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.running import provenance
-from rankwise.experiments.running.cells import cells_of
 from rankwise.experiments.running.estimate import Clock
 from rankwise.experiments.running.store import TRIALS, Outcome, Store
-from rankwise.experiments.running.trial import Cell, compute
+from rankwise.experiments.running.trials import Cell, cells_of, compute
 from rankwise.experiments.schema import KEY
 from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
@@ -82,8 +81,8 @@ def begin(
     cells = cells_of(spec, data_folder=data_folder, threads=max(1, threads // jobs))
     store = Store(folder)
     missing = [cell for cell in cells if not store.has(cell.name)]
-    kept = len(cells) - len(missing)
-    progress = Progress(total=len(cells), kept=kept, done=kept, seconds_left=0.0)
+    done = len(cells) - len(missing)
+    progress = Progress(total=len(cells), kept=done, done=done, seconds_left=0.0)
     absent = {cell.name for cell in missing}
     for name in (cell.name for cell in cells if cell.name not in absent):
         _add(progress, spec, store.queries(name))
@@ -146,7 +145,7 @@ def run(
 
 
 def _check_installed(spec: Spec, *, on_cluster: bool) -> None:
-    """Complain about libraries that are not there before the work begins, and here rather than in workers."""
+    """Raise if a library is missing, before work begins and not only in workers."""
     for name in {name for method in spec.parsed().values() for name in method.rankers}:
         installed(name)
     if spec.tune_trials or spec.tune_minutes:
@@ -156,7 +155,7 @@ def _check_installed(spec: Spec, *, on_cluster: bool) -> None:
 
 
 def _check_ours(folder: Path, spec: Spec) -> None:
-    """Complain about a folder that holds something else before the work begins."""
+    """Raise if the folder holds something else, before work begins."""
     ours = (TRIALS, PAGE) if (folder / TRIALS).is_dir() else ()
     if not folder.is_dir() or all(one.name in ours or files.is_part(one) for one in folder.iterdir()):
         return  # nothing, or what is left of a run without its description
@@ -185,17 +184,17 @@ def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Ex
         work.clock.start()
         with without_interrupts():
             registered = registry.parcels()
-            asked: dict[Future[Outcome], Cell] = {
+            futures: dict[Future[Outcome], Cell] = {
                 pool.submit(_compute, registered, cell): cell for cell in work.missing
             }
         done: SimpleQueue[Future[Outcome]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike as_completed
-        for future in asked:
+        for future in futures:
             future.add_done_callback(done.put)
-        for future in (done.get() for _ in asked):
+        for future in (done.get() for _ in futures):
             try:
-                yield asked[future], future.result()
+                yield futures[future], future.result()
             except ValueError as wrong:
-                yield asked[future], wrong
+                yield futures[future], wrong
 
 
 def _compute(registered: list[bytes], cell: Cell) -> Outcome:
@@ -206,13 +205,13 @@ def _compute(registered: list[bytes], cell: Cell) -> Outcome:
 
 def _description(work: Work, command: str) -> Json:
     """What the folder says about itself."""
-    about = {
+    facts = {
         "rankwise": __version__,
         "command": command,
         "machine": provenance.machine(),
         "date": provenance.date(),
     }
-    return {"spec": work.spec.plain(), "about": about, "files": [cell.name for cell in work.cells]}
+    return {"spec": work.spec.plain(), "about": facts, "files": [cell.name for cell in work.cells]}
 
 
 def _text(description: Json) -> str:

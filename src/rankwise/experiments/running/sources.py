@@ -54,8 +54,8 @@ class Source:
         >>> [Source(text).name for text in ("MQ2008", "synthetic(n_queries=9)", "a/rows.txt.gz", "web=a/rows.txt")]
         ['mq2008', 'synthetic', 'rows', 'web']
         """
-        name, given, _ = self._named()
-        if given:
+        name, named, _ = self._named()
+        if named:
             return name
         entry = self._entry()
         return entry.name if entry else Path(name).name.partition("(")[0].partition(".")[0]
@@ -132,8 +132,8 @@ class Source:
         return (name.strip(), "=", rest.strip()) if equals and "(" not in name else (self.text, "", "")
 
     def _text(self) -> str:
-        name, given, text = self._named()
-        return text if given else name
+        name, named, text = self._named()
+        return text if named else name
 
     def _generator(self) -> str:
         """The generator of synthetic data; empty for data that are read."""
@@ -154,19 +154,19 @@ class Source:
 
     def _plain(self) -> RankingDataset:
         if self._generator():
-            made: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
-            return made
+            data: RankingDataset = grammar.parse(self._text(), _SYNTHETIC, "data set")
+            return data
         return read_data(self._text(), **dict(self.columns))
 
     def _some(self, data: RankingDataset, share: float | None = None) -> RankingDataset:
         """At most so many queries, the same ones whatever their order."""
         if self.queries is None:
             return data
-        wanted = self.queries if share is None else max(round(share * data.n_queries), 1)
-        if wanted >= data.n_queries:
+        count = self.queries if share is None else max(round(share * data.n_queries), 1)
+        if count >= data.n_queries:
             return data
         draws = data.stream(0).child("some").per_query(data.n_queries)[:, 0]
-        return data.take(np.sort(np.argsort(draws)[:wanted]))
+        return data.take(np.sort(np.argsort(draws)[:count]))
 
 
 @lru_cache(maxsize=1)

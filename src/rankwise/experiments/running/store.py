@@ -63,9 +63,9 @@ class Store:
     def about(self, name: str) -> Json:
         """Read what is known about a trial beside its values."""
         with self._reading(name) as path:
-            found: Json = json.loads(pl.read_parquet_metadata(path)[_ABOUT])
-            _ = float(found["seconds"]), {**found["versions"]}  # there must be these
-            return found
+            facts: Json = json.loads(pl.read_parquet_metadata(path)[_ABOUT])
+            _ = float(facts["seconds"]), {**facts["versions"]}  # there must be these
+            return facts
 
     def queries(self, name: str) -> pl.DataFrame:
         """Read a trial's values per query."""
@@ -91,7 +91,7 @@ class Store:
 
     def read(self, names: Iterable[str]) -> Kept:
         """Read the trials among ``names`` that are there."""
-        kept = Kept()
+        stored = Kept()
         seconds: dict[str, list[float]] = {}
         versions: dict[str, list[str]] = {}
         searches: Json = {}
@@ -99,23 +99,23 @@ class Store:
             if not self.has(name):
                 continue
             queries = self.queries(name)
-            kept.queries.append(queries)
+            stored.queries.append(queries)
             for kind in _BESIDE:
                 if self._path(name, kind).is_file():
                     with self._reading(name, kind) as path:
-                        getattr(kept, kind).append(pl.read_parquet(path))
-            about = self.about(name)
-            seconds.setdefault(queries["method"][0], []).append(about["seconds"])
-            kept.feature_names = kept.feature_names or about.get("feature_names")
-            if "search" in about:  # that of the first trial stands for those of the others
-                searches.setdefault(f"{queries['method'][0]} on {queries['data'][0]}", about["search"])
-            for library, version in about["versions"].items():
+                        getattr(stored, kind).append(pl.read_parquet(path))
+            facts = self.about(name)
+            seconds.setdefault(queries["method"][0], []).append(facts["seconds"])
+            stored.feature_names = stored.feature_names or facts.get("feature_names")
+            if "search" in facts:  # that of the first trial stands for those of the others
+                searches.setdefault(f"{queries['method'][0]} on {queries['data'][0]}", facts["search"])
+            for library, version in facts["versions"].items():
                 if version not in versions.setdefault(library, []):
                     versions[library].append(version)
-        kept.about = {"seconds": seconds, "versions": {name: " and ".join(all_) for name, all_ in versions.items()}}
+        stored.about = {"seconds": seconds, "versions": {name: " and ".join(all_) for name, all_ in versions.items()}}
         if searches:
-            kept.about["searches"] = searches
-        return kept
+            stored.about["searches"] = searches
+        return stored
 
     def _path(self, name: str, kind: str = "") -> Path:
         return self.folder / TRIALS / f"{name}{'.' + kind if kind else ''}.parquet"
@@ -127,7 +127,7 @@ class Store:
 
     @contextmanager
     def _reading(self, name: str, kind: str = "") -> Iterator[Path]:
-        """Give the path of a file; whatever is wrong in there, the error names it."""
+        """Name the file in errors that are raised within the context."""
         path = self._path(name, kind)
         hint = f"delete {self._path(name).name} and run the experiment again: only that trial is computed"
         sealed.verify(path, hint=hint)

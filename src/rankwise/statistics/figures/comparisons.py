@@ -57,7 +57,7 @@ _STYLE = {
 def figure(
     path: str | Path, width: float, height: float, *, also: "Iterable[str | Path]" = (), force: bool = False
 ) -> "Iterator[Figure]":
-    """Give a figure in the house style that is saved to ``path`` (.png, .svg or .pdf) when the block ends.
+    """Return a styled figure that is saved to ``path`` (.png, .svg or .pdf) when the context ends.
 
     The same drawing goes to the files in ``also``, each in the format that its name asks for.
     """
@@ -144,8 +144,8 @@ def chosen_pairs(
     if system is None and against is None and comparison.baseline is None and len(ranked) > 2:
         system = ranked[0]
     if system is not None:
-        others = [name for name in ranked if name != system] if against is None else [against]
-        return [(system, name) for name in others[:_MOST_PANELS]]
+        rivals = [name for name in ranked if name != system] if against is None else [against]
+        return [(system, name) for name in rivals[:_MOST_PANELS]]
     against = against or comparison.baseline or comparison.systems[0]
     return [(name, against) for name in [name for name in ranked if name != against][:_MOST_PANELS]]
 
@@ -294,7 +294,7 @@ def colours_of(systems: "Sequence[str]") -> dict[str, str]:
 
 
 def _of_means(comparison: "Comparison") -> str:
-    """Say what is drawn of each system."""
+    """Return the legend of what is drawn for each system."""
     ends = [end for one in comparison.interval.values() for both in one.values() for end in both]
     if np.isnan(ends).all():
         return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"

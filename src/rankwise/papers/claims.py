@@ -17,16 +17,27 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.experiments.schema import PUBLISHED
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SPREADS = ("±", "sd")
+PUBLISHED = pl.Schema(
+    {
+        "data": pl.String(),
+        "level": pl.Float64(),
+        "method": pl.String(),
+        "metric": pl.String(),
+        "value": pl.Float64(),
+        "low": pl.Float64(),
+        "high": pl.Float64(),
+        "source": pl.String(),
+    }
+)
+"""The columns of published figures."""
 PAPERS = ("bruch2019", "bruch2020", "bruch2021", "kang2024", "westerborg2022")
 
 
@@ -58,8 +69,8 @@ class Claim:
     """The statement in words, where they are not that ``better`` is better than ``worse``."""
 
     @property
-    def about(self) -> tuple[str, str, frozenset[str]]:
-        """What it is about: data, metric, and the two methods, whichever is better."""
+    def subject(self) -> tuple[str, str, frozenset[str]]:
+        """Data, metric, and the two methods, whichever is better."""
         return self.data, self.metric, frozenset((self.better, self.worse))
 
     @property
@@ -68,33 +79,33 @@ class Claim:
         return f"{self.curve} {self.metric}" if self.curve else self.metric
 
 
-def figures(name: str) -> "pl.DataFrame":
-    """Give the published figures of ``paper.section`` as a frame; of several sections between blanks, of all.
+def figures(name: str) -> pl.DataFrame:
+    """Return the published figures of ``paper.section`` as a frame; of several sections between blanks, of all.
 
     >>> frame = figures("bruch2019.table1")
     >>> frame.row(0)
     ('mslr-web30k', 0.0, 'ListNet', 'ndcg@5', 0.4672, 0.4664, 0.468, 'Table 1, page 4')
     """
-    import polars as pl
-
     rows = [row for section in _sections(name) for row in _rows(section)]
     frame = pl.DataFrame([row[:-1] for row in rows], schema=PUBLISHED, orient="row")
     return frame.with_columns(pl.col("value", "low", "high").round(6))
 
 
 def claims(name: str) -> list[Claim]:
-    """Give what the paper says is better than what: the claims of a section, and those that its figures make.
+    """Return the claims of a section about which method is better, and those that its figures make.
 
     >>> claims("bruch2021.table1")[0]
     Claim(data='mslr-web30k', metric='ndcg@5', level=None, better='XE-NDCG', worse='LambdaMART', significant=True, ...)
     """
-    found = []
+    all_claims = []
     for section in _sections(name):
         stated = [claim for one in section.get("claims", ()) for claim in _stated(section, one)]
-        read = {(one.about, one.level) for one in stated if one.kind == "difference" and not one.curve}
-        figured = [one for one in _from_figures(section) if not read & {(one.about, one.level), (one.about, None)}]
-        found += stated + figured
-    return found
+        read = {(one.subject, one.level) for one in stated if one.kind == "difference" and not one.curve}
+        all_claims += stated
+        all_claims += [
+            one for one in _from_figures(section) if not read & {(one.subject, one.level), (one.subject, None)}
+        ]
+    return all_claims
 
 
 def _stated(section: Json, one: Json) -> list[Claim]:
@@ -124,7 +135,7 @@ def _from_figures(section: Json) -> list[Claim]:
 
     It is surely so where intervals are apart. Equal figures claim nothing.
     """
-    found = []
+    better = []
     rows, baseline = _rows(section), section.get("baseline")
     for i, first in enumerate(rows):
         for second in rows[i + 1 :]:
@@ -136,7 +147,7 @@ def _from_figures(section: Json) -> list[Claim]:
                 continue
             high, low = sorted((first, second), key=lambda row: -row[4])
             apart = high[8] == low[8] == "±" and high[5] > low[6]
-            found.append(
+            better.append(
                 Claim(
                     data=high[0],
                     metric=high[3],
@@ -148,13 +159,13 @@ def _from_figures(section: Json) -> list[Claim]:
                     note=section.get("note", ""),
                 )
             )
-    return found
+    return better
 
 
 def _rows(section: Json) -> list[tuple[Any, ...]]:
     """The rows of a published table: data, level, method, metric, value, low, high, source, kind of spread."""
     columns, scale = section.get("columns", []), section.get("scale", 1.0)
-    found = []
+    rows = []
     for row in section.get("rows", []):
         named = dict(zip(columns, row, strict=False))
         for place, name in enumerate(columns):
@@ -165,22 +176,23 @@ def _rows(section: Json) -> list[tuple[Any, ...]]:
             spread = row[place + 1] * scale if kind and row[place + 1] != "" else None
             ends = (value - spread, value + spread) if spread is not None else (None, None)
             key = (named["data"], float(named.get("level", 0.0)), named["method"], name)
-            found.append((*key, value, *ends, section["source"], kind if spread is not None else ""))
-    return found
+            rows.append((*key, value, *ends, section["source"], kind if spread is not None else ""))
+    return rows
 
 
 def _sections(name: str) -> list[Json]:
-    found = []
+    sections = []
     for word in name.split():
         paper, _, section = word.partition(".")
         file = _paper(check.choice("paper", paper, PAPERS))
-        found.append(
-            file[check.choice(f"table or figure of {paper}", section, [key for key in file if key != "paper"])]
-        )
-    return found
+        tables = [key for key in file if key != "paper"]
+        sections.append(file[check.choice(f"table or figure of {paper}", section, tables)])
+    return sections
 
 
 @cache
 def _paper(name: str) -> Json:
-    file: Json = tomllib.loads(resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
+    file: Json = tomllib.loads(
+        resources.files("rankwise.papers").joinpath("published", f"{name}.toml").read_text("utf-8")
+    )
     return file

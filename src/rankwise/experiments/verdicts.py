@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rankwise.experiments.judging.comparisons import alpha, measured, places
-from rankwise.experiments.judging.contrasts import SPLITS, Contrast, adjusted, contrast, curve_contrast
-from rankwise.experiments.published import Claim, claims
+from rankwise.experiments.comparisons import alpha, measured, places
+from rankwise.experiments.effects import SPLITS, Contrast, adjusted, contrast, curve_contrast
+from rankwise.papers.claims import Claim, claims
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
@@ -54,9 +54,9 @@ class Verdict:
     where the paper calls methods level; ``not tested`` where results of ours cannot tell."""
 
 
-def counted(found: Sequence[Verdict]) -> str:
-    """Say how many verdicts there are of each kind."""
-    count = Counter(one.verdict for one in found)
+def counted(judged: Sequence[Verdict]) -> str:
+    """Return the number of verdicts of each kind, as text."""
+    count = Counter(one.verdict for one in judged)
     return ", ".join(f"{count[word]} × {word}" for word in sorted(count))
 
 
@@ -76,17 +76,17 @@ class _Statement(NamedTuple):
 
 
 def verdicts(results: "Results") -> list[Verdict]:
-    """Say for every claim of the paper whether it holds here, on each of our data sets.
+    """Return for every claim of the paper whether it holds here, on each of our data sets.
 
     Where a data set of ours is one of the paper's, it is held against the claim about that one alone. All statements
     that are tested are one family, for Holm's correction; one that methods are level has two tests in it, of whether
     they are apart and whether they are within ±.005 of each other.
     """
-    said = list(_statements(results))
-    apart = [{name: test.p for name, test in one.found.tests.items()} for one in said if one.found]
+    statements = list(_statements(results))
+    apart = [{name: test.p for name, test in one.found.tests.items()} for one in statements if one.found]
     within = [
         {name: test.p_within(MARGIN) for name, test in one.found.tests.items()}
-        for one in said
+        for one in statements
         if one.found and one.significant is False
     ]
     p = adjusted(apart + within)
@@ -95,40 +95,40 @@ def verdicts(results: "Results") -> list[Verdict]:
         _verdict(one, one.found, next(p_apart), next(p_within) if one.significant is False else None, alpha(results))
         if one.found
         else _verdict(one)
-        for one in said
+        for one in statements
     ]
 
 
 def _statements(results: "Results") -> Iterator[_Statement]:
     """Every claim of the paper on every data set: differences by level, then interactions; last what is not tested."""
-    said = claims(results.spec.get("published", ""))
-    here: dict[str, list[float]] = {}
-    for data, level in places(results) if said else ():
-        here.setdefault(data, []).append(level)
-    for data, levels in here.items():
-        own = any(one.data == data for one in said)
-        asked: dict[tuple[object, ...], tuple[tuple[float, ...], list[Claim]]] = {}
-        for one in said:
-            if one.metric in measured(results) and (one.data == data or not own):
+    published = claims(results.spec.get("published", ""))
+    levels_of: dict[str, list[float]] = {}
+    for data, level in places(results) if published else ():
+        levels_of.setdefault(data, []).append(level)
+    for data, levels in levels_of.items():
+        same_data = any(one.data == data for one in published)
+        tested: dict[tuple[object, ...], tuple[tuple[float, ...], list[Claim]]] = {}
+        for one in published:
+            if one.metric in measured(results) and (one.data == data or not same_data):
                 for used in _levels(one, levels):
                     key = (one.kind, used, one.measure, one.better, one.worse)
-                    asked.setdefault(key, (used, []))[1].append(one)
+                    tested.setdefault(key, (used, []))[1].append(one)
         order = measured(results).index
         for used, same in sorted(
-            asked.values(), key=lambda one: (bool(one[1][0].curve), len(one[0]), one[0], order(one[1][0].metric))
+            tested.values(), key=lambda one: (bool(one[1][0].curve), len(one[0]), one[0], order(one[1][0].metric))
         ):
             first = same[0]
             if first.curve:
                 change = first.kind == "interaction"
-                found = curve_contrast(results, data, used[0], first.measure, first.better, first.worse, change=change)
+                effect = curve_contrast(results, data, used[0], first.measure, first.better, first.worse, change=change)
             else:
-                found = contrast(results, data, used, first.metric, first.better, first.worse)
-            if found is not None:
-                yield _Statement(same, found, own, data)
+                effect = contrast(results, data, used, first.metric, first.better, first.worse)
+            if effect is not None:
+                yield _Statement(same, effect, same_data, data)
             elif first.curve and {first.better, first.worse} <= set(results.methods):
-                yield _Statement(same, None, own, data)
+                yield _Statement(same, None, same_data, data)
     untested: dict[tuple[str, str], list[Claim]] = {}
-    for one in said:
+    for one in published:
         if one.kind == "untested":
             untested.setdefault((one.metric, one.says), []).append(one)
     yield from map(_Statement, untested.values())
@@ -148,13 +148,13 @@ def _levels(claim: Claim, levels: list[float]) -> list[tuple[float, ...]]:
 
 
 def _verdict(
-    one: _Statement, found: Contrast | None = None, apart: float = 1.0, within: float | None = None, least: float = 0.0
+    one: _Statement, effect: Contrast | None = None, apart: float = 1.0, within: float | None = None, least: float = 0.0
 ) -> Verdict:
-    """Put a statement and what was found together, by the corrected p-values of its tests."""
+    """Return the verdict on a statement, by the corrected p-values of its tests."""
     first = one.same[0]
-    low, high = found.interval(1.0 - least) if found else (None, None)
-    word, p = _word(found, apart, within, least) if found else ("not tested", None)
-    levels = found.levels if found else ()
+    low, high = effect.interval(1.0 - least) if effect else (None, None)
+    word, p = _word(effect, apart, within, least) if effect else ("not tested", None)
+    levels = effect.levels if effect else ()
     plain = (
         f"{first.better} {'≈' if within is not None else '>'} {first.worse}{', during training' * bool(first.curve)}"
     )
@@ -164,7 +164,7 @@ def _verdict(
         data=one.data,
         level=levels[0] if len(levels) == 1 else None,
         levels=levels,
-        rounds=found.rounds if found else (),
+        rounds=effect.rounds if effect else (),
         metric=first.measure,
         better=first.better,
         worse=first.worse,
@@ -174,23 +174,23 @@ def _verdict(
         published_significant=one.significant,
         source=first.source,
         note=first.note,
-        difference=found.difference if found else None,
+        difference=effect.difference if effect else None,
         low=low,
         high=high,
         p_adjusted=p,
-        covers=", ".join(found.tests) if found else "",
+        covers=", ".join(effect.tests) if effect else "",
         verdict=word,
     )
 
 
-def _word(found: Contrast, apart: float, within: float | None, least: float) -> tuple[str, float]:
+def _word(effect: Contrast, apart: float, within: float | None, least: float) -> tuple[str, float]:
     """The verdict, and the p-value that it rests on."""
-    limited = "" if SPLITS in found.tests else " on this split"
+    limited = "" if SPLITS in effect.tests else " on this split"
     if within is not None and within < least:
         return "agrees" + limited, within
     if within is not None:  # the paper calls them level
         return ("disagrees" + limited, apart) if apart < least else ("open", within)
     if apart < least:
-        return ("agrees" if found.difference > 0.0 else "disagrees") + limited, apart
+        return ("agrees" if effect.difference > 0.0 else "disagrees") + limited, apart
     same = {1.0: " (same direction)", -1.0: " (other direction)"}
-    return "open" + same.get(float(np.sign(found.difference)), ""), apart
+    return "open" + same.get(float(np.sign(effect.difference)), ""), apart

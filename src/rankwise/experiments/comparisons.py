@@ -38,19 +38,19 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     """
     import polars as pl
 
-    here = (pl.col("data") == data) & (pl.col("level") == level)
-    means = results.trial_means().filter(here)
+    at_place = (pl.col("data") == data) & (pl.col("level") == level)
+    means = results.trial_means().filter(at_place)
     methods = [name for name in results.methods if name in set(means["method"])]
     complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
     if len(methods) < 2 or not complete:
         return None
     settings: Keywords = {"alpha": alpha(results)}
-    known = letters_of(results)
-    letters = tuple(known[name] for name in methods)
-    pooled = here & pl.col("trial").is_in(complete)
+    letter_of = letters_of(results)
+    letters = tuple(letter_of[name] for name in methods)
+    pooled = at_place & pl.col("trial").is_in(complete)
     if len(complete) == 1 or results.spec.get("protocol") in POOLED:
-        found = {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}
-        return replace(compare(found, **settings), letters=letters)
+        evaluations = {name: _evaluation(results, pooled & (pl.col("method") == name)) for name in methods}
+        return replace(compare(evaluations, **settings), letters=letters)
     ordered = measured(results)
     systems = {
         name: means.filter((pl.col("method") == name) & pl.col("trial").is_in(complete)).sort("trial").select(ordered)
@@ -78,17 +78,17 @@ def letters_of(results: "Results") -> dict[str, str]:
 
 def measured(results: "Results") -> list[str]:
     """What there are means of: the deciding metric, the others, and ratios of means."""
-    found = [name for name in results.trial_means().columns if name not in KEY]
-    return sorted(found, key=lambda name: name != results.spec["decide"])
+    names = [name for name in results.trial_means().columns if name not in KEY]
+    return sorted(names, key=lambda name: name != results.spec["decide"])
 
 
-def _evaluation(results: "Results", here: "pl.Expr") -> Evaluation:
+def _evaluation(results: "Results", tested: "pl.Expr") -> Evaluation:
     """The values of every query, averaged over the trials that it is tested in."""
     import polars as pl
 
-    known = [name for name in results.metrics if not name.startswith("ideal ")]
-    means = [pl.col(name).cast(pl.Float64).mean() for name in known]
-    rows = results.queries.filter(here).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
-    values = {name: rows[name].fill_null(np.nan).to_numpy() for name in known}
+    metrics = [name for name in results.metrics if not name.startswith("ideal ")]
+    means = [pl.col(name).cast(pl.Float64).mean() for name in metrics]
+    rows = results.queries.filter(tested).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
+    values = {name: rows[name].fill_null(np.nan).to_numpy() for name in metrics}
     confidence = 1.0 - alpha(results)
     return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), confidence=confidence)

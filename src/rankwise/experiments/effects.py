@@ -53,7 +53,7 @@ class Contrast:
 
 
 def weights_of(levels: Sequence[float], shares: NDArray[np.float64] | None = None) -> dict[float, float]:
-    """Give the weight of each level's difference: the rise of the fitted line from the least level to the greatest.
+    """Return the weight of each level's difference in the rise of the fitted line from the least level to the greatest.
 
     ``shares`` say how much each level counts in the fit; by default all count the same.
 
@@ -79,13 +79,13 @@ def contrast(
     Only trials count in which both methods are there at each of the levels.
     """
     weights, signs = weights_of(levels), {better: 1.0, worse: -1.0}
-    here = (pl.col("data") == data) & pl.col("level").is_in(list(weights)) & pl.col("method").is_in(list(signs))
-    trials = _weighted(results.trial_means().filter(here), "trial", metric, weights, signs)
+    rows = (pl.col("data") == data) & pl.col("level").is_in(list(weights)) & pl.col("method").is_in(list(signs))
+    trials = _weighted(results.trial_means().filter(rows), "trial", metric, weights, signs)
     tests = _over_trials(results, data, trials)
     pooled = results.spec.get("protocol") in POOLED and DRAWS not in tests
     if metric in results.queries.columns and (pooled or trials.height == 1):
-        kept = results.queries.filter(here & pl.col("trial").is_in(trials["trial"].to_list()))
-        values = kept.group_by("query", "level", "method", maintain_order=True).agg(
+        tested = results.queries.filter(rows & pl.col("trial").is_in(trials["trial"].to_list()))
+        values = tested.group_by("query", "level", "method", maintain_order=True).agg(
             pl.col(metric).cast(pl.Float64).mean(), pl.col("weight").first()
         )
         queries = _weighted(values, "query", metric, weights, signs)
@@ -104,8 +104,8 @@ def curve_contrast(
     A trial that stopped early keeps its last value.
     """
     signs = {better: 1.0, worse: -1.0}
-    here = (pl.col("data") == data) & (pl.col("level") == level) & (pl.col("series") == series)
-    curves = results.curves.filter(here & pl.col("method").is_in(list(signs))).sort("round")
+    at_place = (pl.col("data") == data) & (pl.col("level") == level) & (pl.col("series") == series)
+    curves = results.curves.filter(at_place & pl.col("method").is_in(list(signs))).sort("round")
     paths = {key: (one["round"].to_numpy(), one["value"].to_numpy()) for key, one in curves.group_by("trial", "method")}
     rounds = np.unique(curves["round"].to_numpy())
     rounds = rounds[rounds >= max((steps[0] for steps, _ in paths.values()), default=0)]
@@ -167,9 +167,9 @@ def _weighted(
     factor = pl.col("level").replace_strict(weights, return_dtype=pl.Float64)
     factor = factor * pl.col("method").replace_strict(signs, return_dtype=pl.Float64)
     weight = pl.col("weight").first() if "weight" in frame.columns else pl.lit(1.0).alias("weight")
-    whole = pl.len() == len(weights) * len(signs)
+    complete = pl.len() == len(weights) * len(signs)
     parts = frame.filter(pl.col(metric).is_not_null() & pl.col(metric).is_not_nan())
-    sums = parts.group_by(unit).agg((factor * pl.col(metric)).sum().alias("value"), weight, whole=whole)
+    sums = parts.group_by(unit).agg((factor * pl.col(metric)).sum().alias("value"), weight, whole=complete)
     return sums.filter("whole").sort(unit)
 
 

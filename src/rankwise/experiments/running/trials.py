@@ -1,9 +1,13 @@
-"""One trial of one method: cut the data, train, measure. Runs anywhere: here, in a process, on a cluster."""
+"""The trials of an experiment: every method in every trial, at every level, on every data set.
+
+A trial splits the data, trains a method and measures it, in this process, in another, or on a cluster.
+"""
 
 import platform
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +19,6 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.experiments.methods import PROTOCOL
 from rankwise.experiments.running import frames, provenance
-from rankwise.experiments.running.measures import measures
 from rankwise.experiments.running.protocols import (
     PROTOCOLS,
     TREATMENTS,
@@ -29,8 +32,11 @@ from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
+from rankwise.metrics import metrics as find_metrics
+from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.exhausted import NothingLearnedError
+from rankwise.rankers.training.validation import Measure, Validation
 from rankwise.threads import use_threads
 
 
@@ -71,6 +77,36 @@ class Cell:
         }
 
 
+def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int = 1) -> list[Cell]:
+    """List everything that is to be computed: whole trials first, so that what is there can be compared early."""
+    folder = None if data_folder is None else str(data_folder)
+    columns = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in spec.columns.items())
+    sources = [Source(text, folder, spec.queries, spec.protocol == "ratings", columns) for text in spec.data]
+    names = [source.name for source in sources]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise check.error("two data sets have the same name", got=twice, hint="name one of them: NAME=path/to/file")
+    marks = {source: source.fingerprint() for source in sources}
+    cells = [
+        Cell(
+            spec=spec,
+            source=source,
+            level=level,
+            trial=trial,
+            method=name,
+            threads=threads,
+            fingerprint=marks[source],
+        )
+        for trial in range(spec.trials)
+        for source in sources
+        for level in spec.levels
+        for name in spec.methods
+    ]
+    for cell in cells[: len(sources) * len(spec.levels) * len(spec.methods)]:  # settings are checked before training
+        spec.parsed()[cell.method].build(spec.settings_of(cell.method, cell.source.name, cell.level), {})
+    return cells
+
+
 def compute(cell: Cell) -> Outcome:
     """Train and measure."""
     began = time.perf_counter()
@@ -86,7 +122,7 @@ def compute(cell: Cell) -> Outcome:
             columns[text] = metric(text)(scores, test.labels, test.offsets)
             columns[f"ideal {text}"] = metric(text)(test.labels, test.labels, test.offsets)
         key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
-        about = {
+        facts = {
             "seed": cell.defaults["seed"],
             "seconds": seconds,
             "threads": cell.threads,
@@ -103,7 +139,7 @@ def compute(cell: Cell) -> Outcome:
             documents=frames.documents(key, test, scores) if cell.first else None,
             features=frames.features(key, test) if cell.first and test.n_features else None,
             contributions=frames.contributions(key, ranker, test) if cell.first and test.n_features else None,
-            about=about | notes,
+            about=facts | notes,
         )
 
 
@@ -115,7 +151,7 @@ class Untrained:
     history_: ClassVar[dict[str, list[float]]] = {}
 
     def predict(self, data: RankingDataset) -> Array:
-        """Give every document the score 0."""
+        """Return a score of 0 for every document."""
         return np.zeros(data.n_docs)
 
 
@@ -144,7 +180,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
         from rankwise.model_selection.search import DEFAULT
         from rankwise.model_selection.tune import tune
 
-        found = tune(
+        tuning = tune(
             train,
             valid,
             chosen.objective or DEFAULT,
@@ -158,21 +194,47 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
             threads=cell.threads,
             progress=False,
         )
-        if found.stopped == "interrupted":
+        if tuning.stopped == "interrupted":
             raise KeyboardInterrupt
-        told = {"threads": cell.threads, "progress": False}
-        ranker = chosen.in_bag(found.ranker()._configure(**told), cell.defaults)
-        notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
-        notes["search"] = found.to_dict()
+        run_settings = {"threads": cell.threads, "progress": False}
+        ranker = chosen.in_bag(tuning.ranker()._configure(**run_settings), cell.defaults)
+        notes["tuning"] = {"value": tuning.value, "trials": len(tuning.trials), "parameters": tuning.parameters}
+        notes["search"] = tuning.to_dict()
     else:
         ranker = chosen.build(settings, cell.defaults)
     with warnings.catch_warnings(), leakage.checked():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         try:
-            ranker.fit(train, valid if spec.early_stopping else None, measure=measures(spec, train, valid, test))
+            ranker.fit(train, valid if spec.early_stopping else None, measure=_measures(spec, train, valid, test))
         except NothingLearnedError as nothing:
             return Untrained(), notes | {"nothing_learned": str(nothing)}
     if ranker.stopped_ == "interrupted":  # half a model is no result
         raise KeyboardInterrupt
     return ranker, notes
+
+
+def _measures(spec: Spec, train: Any, valid: Any, test: RankingDataset) -> dict[str, Any]:
+    """Return the learning curves that a specification asks for, as ``measure`` of a ranker's ``fit``.
+
+    Training and validation queries are measured by the metric that decides, test queries by all metrics, and scores are
+    those of the model, without the noise that an objective may add to them.
+    """
+    curves: dict[str, Any] = {}
+    if "train" in spec.curves:
+        curves["train"] = train
+    if "valid" in spec.curves and not spec.early_stopping:
+        curves["valid"] = valid
+    if "test" in spec.curves:
+        curves["test"] = Measure(test, Validation(test, find_metrics(spec.metrics), debias=False))
+    if "bound" in spec.curves:
+        curves["bound"] = Measure(test, lambda scores: _best_bounds(scores, test))
+    return curves
+
+
+def _best_bounds(scores: Array, data: RankingDataset) -> dict[str, float]:
+    """For each metric the highest of its lower bounds."""
+    best: dict[str, float] = {}
+    for one in guarantees(scores, data.labels, data.offsets):
+        best[one.metric] = max(one.mean, best.get(one.metric, 0.0))
+    return best

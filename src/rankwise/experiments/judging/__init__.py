@@ -1,1 +1,0 @@
-"""Who is ahead, how surely, and whether the paper says so."""
