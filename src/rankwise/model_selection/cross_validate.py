@@ -20,7 +20,7 @@ from rankwise.model_selection.fold_parts import Fold, fold_list
 from rankwise.progress import Update, bar
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint
 from rankwise.rankers.training.session import interruption_unannounced
 
@@ -147,7 +147,7 @@ def _trained(
 ) -> Any:
     """Train a clone; an interruption ends the cross-validation, as the model of the fold is not complete."""
     model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
-    if not isinstance(model, Trained):
+    if not isinstance(model, IterativeRanker):
         with leakage.checked():
             return model.fit(train) if held_out is None else model.fit(train, held_out)
     wanted = model.progress

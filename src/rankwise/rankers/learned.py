@@ -68,7 +68,7 @@ def restore(ranker: object, contents: Mapping[str, bytes]) -> None:
 
 
 def check_parameters(ranker: "Ranker") -> None:
-    """Refuse parameters that a file could not hold; objectives and metrics go by their expressions."""
+    """Reject parameters that a file could not hold; objectives and metrics are written as expressions."""
     for name, value in ranker.get_params(deep=False).items():
         if name not in ("objective", "metrics") and not _is_plain(value):
             got = f"{name}, which is of type {type(value).__name__}"

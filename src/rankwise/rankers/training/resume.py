@@ -8,6 +8,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -15,6 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from rankwise import check, files
+from rankwise.arrays import Json
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
@@ -93,43 +95,30 @@ class FinishedModels:
         return table.load(self.folder / name) if (self.folder / name).exists() else None
 
 
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """The checkpoint of one training: a saved model with the state of the training beside it.
 
     ``rw.load`` reads it as a model, as it was after its best round; training resumes after the last.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        every: int,
-        *,
-        identity: Mapping[str, object],
-        describe: Callable[[State], Mapping[str, object]],
-        unit: str = "rounds",
-    ) -> None:
-        """Keep a training in the folder ``path``, every so many rounds.
-
-        ``identity`` tells it from other trainings; ``describe`` returns the other entries of a model's description.
-        """
-        self.path, self.every, self.unit = path, every, unit
-        self.identity, self.describe = identity, describe
+    path: Path
+    every: int
+    """Rounds between checkpoints."""
+    identity: Mapping[str, object]
+    """Facts that tell this training from others."""
+    describe: Callable[[State], Mapping[str, object]]
+    """Returns the other entries of a model's description."""
+    unit: str
 
     @classmethod
     def of_settings(
-        cls,
-        folder: str | Path | None,
-        every: int,
-        *,
-        resume: bool,
-        identity: Callable[[], Mapping[str, object]],
-        describe: Callable[[State], Mapping[str, object]],
-        unit: str,
+        cls, folder: str | Path | None, every: int, *, resume: bool, identity: Callable[[], Json], **about: Any
     ) -> Self | None:
-        """Return the checkpoint that the settings ``checkpoint`` and ``checkpoint_every`` ask for; None without one."""
+        """Return the checkpoint for settings ``checkpoint`` and ``checkpoint_every``; None where there is no folder."""
         every = check.integer("checkpoint_every", every, least=1)
         path = checkpoint_folder(folder, resume=resume)
-        return None if path is None else cls(path, every, identity=identity(), describe=describe, unit=unit)
+        return None if path is None else cls(path=path, every=every, identity=identity(), **about)
 
     def write(self, state: State, files: dict[str, bytes]) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
@@ -164,12 +153,12 @@ class Checkpoint:
                 hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
         with storage.making_sense(self.path):
-            kept = {key: description.get(key) for key in self.identity}
+            before = {key: description.get(key) for key in self.identity}
             hint = "train with the same settings and data, or remove the checkpoint"
-            check_same(kept, self.identity, "the checkpoint belongs to another training", where=self.path, hint=hint)
-            before, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
+            check_same(before, self.identity, "the checkpoint belongs to another training", where=self.path, hint=hint)
+            counts = {name: int(description["checkpoint"][name]) for name in ("before", "done")}
             history = {name: list(column) for name, column in description["history"].items()}
-            return State(before=before, done=done, best=int(description["best_round"]), history=history), files
+            return State(**counts, best=int(description["best_round"]), history=history), files
 
 
 def ready(path: Path, *, resume: bool) -> None:

@@ -38,6 +38,8 @@ class Session:
     start: State = field(default_factory=State)
     verify: Callable[[Mapping[str, bytes]], None] = lambda files: None  # noqa: ARG005
     """Check of the files of a checkpoint, before the learner reads them."""
+    close: Callable[[], None] = lambda: None
+    """Ends what the learner has started, such as processes."""
 
     def resumed(self, *, resume: bool) -> tuple[State, object]:
         """Return the state and the best model to start from: those of the checkpoint, if there is one to resume."""
@@ -64,9 +66,15 @@ def train(
     Ctrl-C ends a round at once, and training with the best model so far. ``keep`` takes the model over from the
     learner: an interruption waits until it has returned.
     """
-    with Interrupts() as interrupts, use_threads(threads), caches.announce_compiling(progress):
+    with (
+        contextlib.ExitStack() as ended,  # after the others: a second Ctrl-C ends waiting for processes
+        Interrupts() as interrupts,
+        use_threads(threads),
+        caches.announce_compiling(progress),
+    ):
         with interrupts.allowed():
             session = prepare()
+            ended.callback(session.close)
             state, best = session.resumed(resume=resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit
         reports = [session.progress.report]

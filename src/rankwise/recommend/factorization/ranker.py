@@ -206,7 +206,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return self._train(
             source.train,
             held_out,
-            learner=lambda: make(source, held_out, older, [one.data for one in also.values()]),
+            learner=lambda _: make(source, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
             measure=also,

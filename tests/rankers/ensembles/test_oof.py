@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.ensembles.cross_fitted import CrossFitted, OutOfFold
+from rankwise.rankers.ensembles.oof import CrossFitted, OutOfFold
 from rankwise.rankers.training.stopping import Stopping
 
 QUERIES, DOCUMENTS, ROUNDS, PARTS = 40, 6, 20, 5

@@ -27,7 +27,7 @@ from rankwise.rankers.training.validation import Measure, Measured, Validation, 
 from rankwise.threads import checked, thread_count, use_threads
 
 
-class Trained(Ranker):
+class IterativeRanker(Ranker):
     """A ranker that learns in rounds.
 
     A subclass has the parameters ``learning_rate, seed, threads, patience, smoothing, stop_on, metrics, debias,
@@ -56,7 +56,7 @@ class Trained(Ranker):
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        init_model: "Trained | str | Path | None" = None,
+        init_model: "IterativeRanker | str | Path | None" = None,
         resume: bool = False,
         measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
@@ -77,24 +77,18 @@ class Trained(Ranker):
         """
         self._refuse("fit", others)
         older = None if init_model is None else self._older(init_model)
-        train, held_out = inputs.parts(
-            X,
-            y,
-            valid=valid,
-            qid=qid,
-            group=group,
-            sample_weight=sample_weight,
-            older=None if older is None else older._schema,
-        )
-        also = self._measures(measure, lambda data: inputs.aligned(data, train))
-        settled = self._with(self.settings_for(train.n_docs))
+        schema = None if older is None else older._schema
+        data: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+        train, held_out = self._fit_inputs(X, y, older=schema, **data)
+        measures = self._measures(measure, lambda data: inputs.aligned(data, train))
+        measured = [one.data for one in measures.values()]
         return self._train(
             train,
             held_out,
-            learner=lambda: settled._learner(train, held_out, older, [one.data for one in also.values()]),
+            learner=lambda settled: settled._learner(train, held_out, older, measured),
             older=older,
             resume=resume,
-            measure=also,
+            measure=measures,
             watch=watch,
         )
 
@@ -103,46 +97,44 @@ class Trained(Ranker):
         train: RankingDataset,
         valid: RankingDataset | None,
         *,
-        learner: Callable[[], Learner[Any]],
+        learner: Callable[[Self], Learner[Any]],
         older: Self | None,
         resume: bool,
         watch: Watch | None,
         measure: Mapping[str, Measure] | None = None,
-        validation: Validation | None = None,
         digest: str = "",
         documents: int | None = None,
     ) -> Self:
-        """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
+        """Train from an ``older`` model with the same columns, or from nothing.
 
-        ``measure`` has the data sets that it scores beside the validation data; these are measured by ``validation``,
-        where the metrics alone are not enough. Where ``train`` is only a sample of the data that it learns from,
-        ``digest`` tells them from others, and ``documents`` is how many they have.
+        ``learner`` builds the learner for this ranker with all settings settled. ``measure`` has the data sets that are
+        measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
+        ``digest`` identifies these, and ``documents`` is how many they have.
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
 
         def prepare() -> Session:
-            metrics = self._metrics()  # a wrong name is an error without validation data, too
-            means = validation
-            if valid is not None and means is None:
-                means = Validation(valid, metrics, debias=bool(self.debias))
-            stopping = settled._stopping(means)
-            learns, also = learner(), measure or {}
-            measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
-            if valid is not None and means is not None:
-                measured.insert(0, Measured(Measure(valid, means)))
+            self._metrics()  # a wrong name is an error without validation data, too
+            built, measures = learner(settled), measure or {}
+            validation = None if valid is None else settled._validation(valid, built)
+            stopping = settled._stopping(validation)
+            measured = [Measured(one, prefix=f"{name} ") for name, one in measures.items()]
+            if valid is not None and validation is not None:
+                measured.insert(0, Measured(Measure(valid, validation)))
             loop = Loop(
-                learner=learns,
+                learner=built,
                 stream=train.stream(check.integer("seed", self.seed, least=0)),
                 stopping=stopping,
                 measured=measured,
-                checkpoint=settled._checkpoint(train, valid, older, digest, also, resume=resume),
+                checkpoint=settled._checkpoint(train, valid, older, digest, measures, resume=resume),
             )
             return Session(
                 loop=loop,
                 progress=ProgressBar(stopping, loss=self.loss_compares),
                 start=State(before=0 if older is None else older._rounds()),
                 verify=lambda files: self._verify(files, train.n_features),
+                close=getattr(built, "close", _nothing),
             )
 
         def keep(learner: Learner[Any], state: State) -> None:
@@ -179,6 +171,10 @@ class Trained(Ranker):
             )
         return super()._objective()
 
+    def _validation(self, valid: RankingDataset, learner: Learner[Any]) -> Validation:
+        """Return the metrics of validation data as ``learner`` scores them."""
+        return Validation(valid, self._metrics(), debias=bool(self.debias))
+
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(
             rounds=getattr(self, self.unit),
@@ -195,15 +191,13 @@ class Trained(Ranker):
         read: Callable[[Any], RankingDataset],
     ) -> dict[str, Measure]:
         """Return the measures beside those of the validation data, on data as ``read`` returns them."""
-        found = {}
+        measures = {}
         checked_names(measure or {})
         for name, one in (measure or {}).items():
-            if isinstance(one, Measure):
-                found[name] = Measure(read(one.data), one.function)
-            else:
-                data = read(one)
-                found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
-        return found
+            data = read(one.data if isinstance(one, Measure) else one)
+            function = one.function if isinstance(one, Measure) else None
+            measures[name] = Measure(data, function or Validation(data, self._metrics(), debias=bool(self.debias)))
+        return measures
 
     def _checkpoint(
         self,
@@ -241,7 +235,7 @@ class Trained(Ranker):
             unit=self.unit,
         )
 
-    def _older(self, model: "Trained | str | Path") -> Self:
+    def _older(self, model: "IterativeRanker | str | Path") -> Self:
         """Return the model that is continued."""
         if isinstance(model, str | Path):
             from rankwise.rankers.table import load
@@ -297,3 +291,7 @@ class Trained(Ranker):
     @abstractmethod
     def _made_of(self, rounds: int) -> Json:
         """Return the ranker's own entries in the description of a model of so many rounds."""
+
+
+def _nothing() -> None:
+    """End a training whose learner has nothing to close."""

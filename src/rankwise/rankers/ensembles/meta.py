@@ -1,0 +1,116 @@
+"""Rankers made of rankers: nested parameters, and delegation to what training made of them.
+
+A bag, a blend, a distillation and a search are rankers too. What they share is here, as in scikit-learn's
+meta-estimators.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.contributions import Contributions
+from rankwise.rankers.schema import Documents
+
+if TYPE_CHECKING:
+    from rankwise.rankers.scoring.scorer import Scorer
+
+
+class MetaRanker(Ranker):
+    """A ranker made of rankers, which stay untrained: clones of them are trained."""
+
+    def _nested(self) -> Mapping[str, Ranker]:
+        """Return the rankers that it is made of, by the names that their parameters begin with: ``name__leaves``."""
+        return {}
+
+    @property
+    @abstractmethod
+    def _delegate(self) -> Any:
+        """What scores documents once it is trained: a ranker, or several that score as one."""
+
+    def get_params(self, deep: bool = True) -> Keywords:
+        """Return every parameter, and those of the rankers that it is made of as ``ranker__…``."""
+        nested = self._nested().items() if deep else ()
+        inner = {f"{name}__{key}": value for name, ranker in nested for key, value in ranker.get_params().items()}
+        return super().get_params(deep=False) | inner
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters, its own or those of the rankers that it is made of: ``ranker__leaves=15``."""
+        super().set_params(**{name: value for name, value in parameters.items() if "__" not in name})
+        rankers, changes = self._nested(), dict[str, Keywords]()
+        for name in parameters:
+            of, _, key = name.partition("__")
+            if key:
+                inner = check.choice(f"ranker inside {type(self).__name__}", of, rankers)
+                changes.setdefault(inner, {})[key] = parameters[name]
+        for of, inner_changes in changes.items():
+            rankers[of].set_params(**inner_changes)
+        return self
+
+    @property
+    def _least_code(self) -> float:  # type: ignore[override]
+        return max((ranker._least_code for ranker in self._nested().values()), default=0.0)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each feature in the total gain of all splits, where everything that scores is made of trees."""
+        self._check_fitted()
+        importances: Array = self._delegate.feature_importances_
+        return importances
+
+    def contributions(self, data: Documents) -> Contributions:
+        """Return what :meth:`explain` returns, with its method and what that left over."""
+        self._check_fitted()
+        contributions: Contributions = self._delegate.contributions(data)
+        return contributions
+
+    def scorer(self) -> "Scorer":
+        """Return what scores one query's documents in the least time."""
+        self._check_fitted()
+        delegate = self._delegate
+        return delegate.scorer() if isinstance(delegate, Ranker) else super().scorer()
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return self.__sklearn_is_fitted__() and bool(self._delegate.needs_lists)
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        scores: Array = self._delegate._score_lists(features, offsets)
+        return scores
+
+
+class DelegatingRanker(MetaRanker):
+    """A ranker that training turns into another, ``ranker_``: it predicts with that, and saves it."""
+
+    ranker_: Any
+
+    @property
+    def _delegate(self) -> Any:
+        return self.ranker_
+
+    @property
+    def _least_code(self) -> float:  # type: ignore[override]
+        return float(self.ranker_._least_code)
+
+    def _become(self, ranker: Ranker) -> None:
+        """Be this trained ranker from now on."""
+        self.ranker_, self._schema = ranker, ranker._schema
+        self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
+        self._check_fitted()
+        saved: Path = self.ranker_.save(path, force=force)
+        return saved
+
+    def _description(self) -> Json:
+        description: Json = self.ranker_._description()
+        return description
+
+    def _files(self) -> dict[str, bytes]:
+        files: dict[str, bytes] = self.ranker_._files()
+        return files
