@@ -14,7 +14,7 @@ from rankwise.rankers.schema import Documents
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.training.session import Watch
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, StopTraining
-from rankwise.rankers.training.validation import Measure, Validation, checked_names
+from rankwise.rankers.training.validation import Measure, checked_names, measure_of
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class TrainedAtOnce:
         def own_parameters(cls) -> Keywords: ...  # noqa: D102
         def set_params(self, **parameters: Any) -> Self: ...  # noqa: D102
         def predict(self, data: Documents, **others: Never) -> Array: ...  # noqa: D102
-        def _refuse(self, method: str, others: Keywords) -> None: ...
+        def _reject(self, method: str, others: Keywords) -> None: ...
         def _metrics(self) -> tuple[Metric, ...]: ...
         def _remember(self, data: RankingDataset) -> None: ...
 
@@ -91,7 +91,7 @@ class TrainedAtOnce:
         that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which ``resume=True``
         resumes, and raise KeyboardInterrupt after Ctrl-C.
         """
-        self._refuse("fit", others)
+        self._reject("fit", others)
         checked_names(measure or {})
         train, held_out = self._fit_inputs(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         self._fit_on(train, held_out, resume=resume, measure=measure or {}, watch=watch)
@@ -121,10 +121,8 @@ class TrainedAtOnce:
 
     def _measure_after(self, train: RankingDataset, measure: Mapping[str, RankingDataset | Measure]) -> None:
         """Add metrics of other data to the history of a ranker that is trained."""
-        for name, measured in measure.items():
-            if not isinstance(measured, Measure):
-                aligned = inputs.aligned(measured, train)
-                measured = Measure(aligned, Validation(aligned, self._metrics(), debias=False))
+        for name, data in measure.items():
+            measured = measure_of(data, lambda one: inputs.aligned(one, train), self._metrics(), debias=False)
             values = measured.function(self.predict(measured.data))
             self.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
 

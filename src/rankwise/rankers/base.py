@@ -152,7 +152,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
             hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
-    def _refuse(self, method: str, others: Keywords) -> None:
+    def _reject(self, method: str, others: Keywords) -> None:
         """Raise an error about arguments that a method does not have, with what they are called here."""
         has = inspect.signature(getattr(type(self), method)).parameters
         argument_names.reject(
@@ -196,7 +196,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         Scores have the order of ``data``: of the rows of a table or matrix, which need not be sorted by query, or of
         the documents of a data set, which :meth:`RankingDataset.unsorted` puts into that of its table.
         """
-        self._refuse("predict", others)
+        self._reject("predict", others)
         if isinstance(data, RankingDataset):
             data.warn_of_order()
             return self._score_lists(self._features(data), data.offsets)

@@ -19,11 +19,12 @@ import re
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwise import check, files
 from rankwise._version import __version__
@@ -92,8 +93,15 @@ def making_sense(path: str | Path) -> Iterator[None]:
         raise _damaged(Path(path), f"{DESCRIPTION} is malformed ({type(wrong).__name__}: {wrong})") from None
 
 
+def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
+    """Return arrays as an ``.npz`` file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]  # names are not among its options
+    return buffer.getvalue()
+
+
 def arrays(content: bytes) -> dict[str, Column]:
-    """Read the arrays of an ``.npz`` file as ``np.savez`` writes it: compressed, a small file could fill the memory."""
+    """Read what :func:`npz` returned; a compressed file is rejected, since a small one could fill the memory."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     if unpacked > len(content):

@@ -137,7 +137,7 @@ class AutoRanker(DelegatingRanker):
         **others: Never,
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
-        self._refuse("fit", others)
+        self._reject("fit", others)
         budget = Budget(self.minutes)
         metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)

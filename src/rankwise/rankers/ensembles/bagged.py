@@ -1,7 +1,6 @@
 """A bag of rankers is a ranker: cross-fitted by query, stopped together, and added up."""
 
 import copy
-import inspect
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Never, Self
 
@@ -17,7 +16,7 @@ from rankwise.rankers.ensembles import executors
 from rankwise.rankers.ensembles.bag_learner import BagLearner, TrainedBag
 from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
 from rankwise.rankers.ensembles.members import plans, seed_of_member
-from rankwise.rankers.ensembles.meta import MetaRanker
+from rankwise.rankers.ensembles.meta import MetaRanker, kind_of
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold, pooled
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.schema import Documents
@@ -92,9 +91,9 @@ class bagged(MetaRanker, IterativeRanker):  # noqa: N801 (wrappers are adjective
         self.native = {}
         self._training: Keywords = {}  # settings of the training that the ranker has no parameters for
         if not isinstance(ranker, TreeRanker | NeuralRanker) and not trains_at_once(ranker):
-            got = f"the class {ranker.__name__}" if inspect.isclass(ranker) else type(ranker).__name__
             hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker(); derive your own from rw.Ranker"
-            raise check.error("a bag is made of rankers of trees or nets, or of one's own", got=got, hint=hint)
+            what = "a bag is made of rankers of trees or nets, or of one's own"
+            raise check.error(what, got=kind_of(ranker), hint=hint)
 
     # Parameters: its own, and those of the ranker.
 

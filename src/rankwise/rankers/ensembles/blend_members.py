@@ -18,6 +18,7 @@ from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.feature import FeatureRanker
+from rankwise.rankers.ensembles.meta import kind_of
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
 from rankwise.rankers.training.session import Watch, interruption_unannounced
@@ -55,12 +56,11 @@ def check_members(rankers: Any) -> None:
         ranks = isinstance(one, TreeRanker | NeuralRanker | bagged) or trains_at_once(one)
         if not (ranks or isinstance(one, str | int)) or isinstance(one, bool):
             what = "a blend is made of rankers of trees or nets, or of one's own, bags of them, and features"
-            got = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             hint = (
                 "pass rankers that are not trained yet, such as rw.LightGBMRanker(), and names or numbers of features; "
                 "derive your own from rw.Ranker"
             )
-            raise check.error(what, got=got, hint=hint)
+            raise check.error(what, got=kind_of(one), hint=hint)
 
 
 def titles(rankers: Sequence[Member]) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Distillation: a ranker that learns from another, and is a plain model of its own kind afterwards."""
 
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -21,7 +20,7 @@ from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.rankers import inputs
 from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.meta import DelegatingRanker
+from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
 from rankwise.rankers.ensembles.weights import centred, spread
 from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Documents
@@ -94,8 +93,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         self.native = {}
         at_once = trains_at_once(student) and "objective" in student.own_parameters()
         if not at_once and (not isinstance(student, IterativeRanker) or student.name in ("factorization", "bagged")):
-            got = f"the class {student.__name__}" if inspect.isclass(student) else type(student).__name__
-            got += " without a parameter objective" if trains_at_once(student) else ""
+            got = kind_of(student) + (" without a parameter objective" if trains_at_once(student) else "")
             hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
             what = "the student must be a ranker of trees or nets, or one of one's own with an objective"
             raise check.error(what, got=got, hint=hint)

@@ -1,6 +1,5 @@
 """Members of a bag as they learn: each on all but one fold, round by round, in whichever process they are."""
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -148,17 +147,15 @@ class _Member:
             self.best, self.kept = self.done, self.learner.snapshot()
 
     def files(self) -> dict[str, bytes]:
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            counts=np.array([self.done, self.best]),
-            loss=np.array(self.loss),
-            stopped=np.array(self.last.stopped),
-            scores=np.concatenate(self.last.scores),
-            ends=np.cumsum([column.size for column in self.last.scores]),
-        )
+        state = {
+            "counts": np.array([self.done, self.best]),
+            "loss": np.array(self.loss),
+            "stopped": np.array(self.last.stopped),
+            "scores": np.concatenate(self.last.scores),
+            "ends": np.cumsum([column.size for column in self.last.scores]),
+        }
         learned: dict[str, bytes] = self.learner.files(self.kept)
-        return learned | {_STATE: buffer.getvalue()}
+        return learned | {_STATE: storage.npz(state)}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
         with check.library("the state of a member", _STATE):

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from rankwise.rankers.scoring.scorer import Scorer
 
 
+def kind_of(value: object) -> str:
+    """Return what an argument is, for errors: a class, or an object of one."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 class MetaRanker(Ranker):
     """A ranker made of rankers, which stay untrained: clones of them are trained."""
 

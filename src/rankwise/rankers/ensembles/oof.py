@@ -6,7 +6,6 @@ queries fall into parts, each part has the round that is best on the curve of th
 its queries are scored after that round. Only the estimate is made so; the model is that of the common round.
 """
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -90,19 +89,17 @@ class HeldOut:
         return self.scores.size == data.n_docs and np.array_equal(self.query_ids, _ids(data))
 
     def files(self) -> dict[str, bytes]:
-        """Write them; strings become arrays of text, which need no pickle."""
+        """Return their file; strings become arrays of text, which need no pickle."""
         ids, weights = self.query_ids, self.query_weights
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            scores=self.scores,
-            cross_fitted=self.cross_fitted,
-            names=np.array(list(self.values)),
-            values=np.array(list(self.values.values())),
-            ids=np.array(ids.tolist()) if ids.dtype == object else ids,
-            weights=np.zeros(0) if weights is None else weights,
-        )
-        return {_OUT_OF_FOLD: buffer.getvalue()}
+        arrays = {
+            "scores": self.scores,
+            "cross_fitted": self.cross_fitted,
+            "names": np.array(list(self.values)),
+            "values": np.array(list(self.values.values())),
+            "ids": np.array(ids.tolist()) if ids.dtype == object else ids,
+            "weights": np.zeros(0) if weights is None else weights,
+        }
+        return {_OUT_OF_FOLD: storage.npz(arrays)}
 
     @classmethod
     def read(cls, files: Mapping[str, bytes]) -> Self | None:
@@ -192,20 +189,16 @@ class CrossFitted:
 
     def files(self) -> dict[str, bytes]:
         """Return the file of a checkpoint."""
-        buffer = io.BytesIO()
         curves = np.array([list(curve.values()) for curve in self.curves])
-        np.savez(buffer, curves=curves, rounds=np.array(self.rounds), scores=self.scores)
-        return {_CROSS_FITTED: buffer.getvalue()}
+        return {_CROSS_FITTED: storage.npz({"curves": curves, "rounds": self.rounds, "scores": self.scores})}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
         """Resume from a checkpoint."""
         if _CROSS_FITTED not in files:
             hint = "remove it, and train anew"
             raise check.error("the checkpoint is of a version that kept no curves of the parts of a bag", hint=hint)
-        with (
-            check.library("curves of the parts of a bag", _CROSS_FITTED),
-            np.load(io.BytesIO(files[_CROSS_FITTED])) as arrays,
-        ):
+        with check.library("curves of the parts of a bag", _CROSS_FITTED):
+            arrays = storage.arrays(files[_CROSS_FITTED])
             names, curves = self.validation.names, arrays["curves"]
             rounds, scores = arrays["rounds"], arrays["scores"]
             if rounds.shape != (len(self.rows),) or scores.shape != self.scores.shape:

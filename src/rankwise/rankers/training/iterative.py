@@ -23,7 +23,7 @@ from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
+from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names, measure_of
 from rankwise.threads import checked, thread_count, use_threads
 
 
@@ -75,7 +75,7 @@ class IterativeRanker(Ranker):
         far; what it raises ends training, and with
         :class:`rankwise.StopTraining` the best model so far is kept.
         """
-        self._refuse("fit", others)
+        self._reject("fit", others)
         older = None if init_model is None else self._older(init_model)
         schema = None if older is None else older._schema
         data: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
@@ -191,13 +191,9 @@ class IterativeRanker(Ranker):
         read: Callable[[Any], RankingDataset],
     ) -> dict[str, Measure]:
         """Return the measures beside those of the validation data, on data as ``read`` returns them."""
-        measures = {}
         checked_names(measure or {})
-        for name, one in (measure or {}).items():
-            data = read(one.data if isinstance(one, Measure) else one)
-            function = one.function if isinstance(one, Measure) else None
-            measures[name] = Measure(data, function or Validation(data, self._metrics(), debias=bool(self.debias)))
-        return measures
+        metrics, debias = self._metrics(), bool(self.debias)
+        return {name: measure_of(one, read, metrics, debias=debias) for name, one in (measure or {}).items()}
 
     def _checkpoint(
         self,

@@ -156,9 +156,9 @@ class Checkpoint:
             before = {key: description.get(key) for key in self.identity}
             hint = "train with the same settings and data, or remove the checkpoint"
             check_same(before, self.identity, "the checkpoint belongs to another training", where=self.path, hint=hint)
-            counts = {name: int(description["checkpoint"][name]) for name in ("before", "done")}
+            earlier, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
             history = {name: list(column) for name, column in description["history"].items()}
-            return State(**counts, best=int(description["best_round"]), history=history), files
+            return State(before=earlier, done=done, best=int(description["best_round"]), history=history), files
 
 
 def ready(path: Path, *, resume: bool) -> None:
