@@ -17,7 +17,7 @@ from rankwise import files
 from rankwise.model_selection.auto import budget, portfolio
 from rankwise.model_selection.auto.choice import MIXED, NETS, TREES, Candidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
-from rankwise.rankers.ensembles.bag_learner import BagLearner
+from rankwise.rankers.ensembles.members import BagLearner
 
 ROUNDS = 12
 SMALL: dict[str, Any] = {"rounds": ROUNDS, "leaves": 4, "min_documents": 3, "learning_rate": 0.2, "patience": None}

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
@@ -13,10 +13,9 @@ from rankwise.rankers import storage
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles import executors
-from rankwise.rankers.ensembles.bag_learner import BagLearner, TrainedBag
 from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
-from rankwise.rankers.ensembles.members import plans, seed_of_member
-from rankwise.rankers.ensembles.meta import MetaRanker, kind_of
+from rankwise.rankers.ensembles.members import BagLearner, TrainedBag, plans, seed_of_member
+from rankwise.rankers.ensembles.meta import EnsembleRanker, kind_of
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold, pooled
 from rankwise.rankers.nets.ranker import NeuralRanker
 from rankwise.rankers.schema import Documents
@@ -25,11 +24,8 @@ from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.trees.ranker import TreeRanker
 
-if TYPE_CHECKING:
-    from rankwise.statistics.evaluation import Evaluation
 
-
-class bagged(MetaRanker, IterativeRanker):  # noqa: N801 (wrappers are adjectives)
+class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjectives)
     """A ranker made of several: each trained on all queries but one fold, all stopped together, and averaged.
 
     Training and validation queries are pooled. After every round each query is scored by the member that has not seen
@@ -67,10 +63,6 @@ class bagged(MetaRanker, IterativeRanker):  # noqa: N801 (wrappers are adjective
     name = "bagged"
     members_: tuple[Any, ...]
     """The trained members, each with its own ``history_["loss"]``. A bag of one forest that was loaded has it only."""
-    _ensemble = Ensemble()
-    """The members added up."""
-    _held_out: HeldOut
-    """Their out-of-fold scores; a checkpoint has none."""
 
     def __init__(
         self,
@@ -236,15 +228,6 @@ class bagged(MetaRanker, IterativeRanker):  # noqa: N801 (wrappers are adjective
     # Scores: of one forest, or the mean over members.
 
     @property
-    def _delegate(self) -> Any:
-        return self._ensemble.delegate
-
-    @property
-    def ranker_(self) -> TreeRanker:
-        """Of trees: the one ranker that members became, whose scores are their mean up to rounding."""
-        return self._ensemble.ranker
-
-    @property
     def averaged(self) -> tuple[Any, ...]:
         """The members whose scores are averaged, where they are not one forest."""
         return self._ensemble.rankers
@@ -258,30 +241,6 @@ class bagged(MetaRanker, IterativeRanker):  # noqa: N801 (wrappers are adjective
         """Return one number per feature, of trees: see ``TreeRanker``."""
         self._check_fitted()
         return self.ranker_.importances(kind)
-
-    @property
-    def oof_scores_(self) -> Array:
-        """One score per document of the training and then the validation data, by members that never saw its query.
-
-        They are those of the common round, which was chosen on all queries: a metric of them is a little too good, and
-        ``out_of_fold_`` is not.
-        """
-        return self._held_out.scores
-
-    @property
-    def out_of_fold_(self) -> "Evaluation":
-        """How good the bag is on new queries, by query and with intervals: an estimate without a validation set.
-
-        Every query is scored by a member that has not seen it, after the round that is best on the queries of the other
-        folds. Members have seen fewer queries than there are, and are not averaged, so that it is a little too low.
-        """
-        return self._out_of_fold().evaluation()
-
-    def _out_of_fold(self) -> HeldOut:
-        self._check_fitted()
-        if not hasattr(self, "_held_out"):
-            raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
-        return self._held_out
 
     # On disk.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,18 +29,14 @@ from rankwise.rankers.ensembles.blend_members import (
 )
 from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.meta import MetaRanker
+from rankwise.rankers.ensembles.meta import EnsembleRanker
 from rankwise.rankers.ensembles.oof import HeldOut, pooled
 from rankwise.rankers.ensembles.weights import Weights, choose
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import any_class
-from rankwise.rankers.trees.ranker import TreeRanker
-
-if TYPE_CHECKING:
-    from rankwise.statistics.evaluation import Evaluation
 
 
-class blended(MetaRanker):  # noqa: N801 (wrappers are adjectives)
+class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     """A ranker made of different ones: a weighted sum of their scores, with weights chosen out of fold.
 
     Training and validation queries are pooled. Every member is trained as a bag (:class:`rw.bagged
@@ -83,9 +79,6 @@ class blended(MetaRanker):  # noqa: N801 (wrappers are adjectives)
     name = "blended"
     weights_: Weights
     """What each member counts, and why."""
-    _ensemble = Ensemble()
-    """The members with a weight, added up."""
-    _held_out: HeldOut
     _members: tuple[Any, ...] | None = None
     """Trained members, also those without a weight; None of one forest that was read, which has forgotten them."""
     _importances: Array | None = None
@@ -225,10 +218,6 @@ class blended(MetaRanker):  # noqa: N801 (wrappers are adjectives)
     # What it became: one forest, or the weighted sum of members.
 
     @property
-    def _delegate(self) -> Any:
-        return self._ensemble.delegate
-
-    @property
     def members_(self) -> tuple[Ranker, ...]:
         """The trained members: bags, and features. A blend of one forest that was loaded has none."""
         if self._members is None:
@@ -236,33 +225,9 @@ class blended(MetaRanker):  # noqa: N801 (wrappers are adjectives)
         return self._members
 
     @property
-    def ranker_(self) -> TreeRanker:
-        """Where all members are trees of one library: the one ranker that they became."""
-        return self._ensemble.ranker
-
-    @property
     def weighted(self) -> tuple[tuple[float, Ranker], ...]:
         """The factors and members whose scores are added up, where they are not one forest."""
         return tuple(zip(self._ensemble.factors or (), self._ensemble.rankers, strict=True))
-
-    @property
-    def oof_scores_(self) -> Array:
-        """One score per document of the training and then the validation data.
-
-        Neither the members nor the weights that it is made with have seen its query. The numbers of rounds of the
-        members were chosen on all queries: a metric of these scores is a little too good, and ``out_of_fold_`` is not.
-        """
-        return self._held_out.scores
-
-    @property
-    def out_of_fold_(self) -> "Evaluation":
-        """How good the blend is on new queries, by query and with intervals: an estimate without a validation set.
-
-        No query is scored by a member that has seen it, nor after a number of rounds or by weights that were chosen on
-        it.
-        """
-        self._check_fitted()
-        return self._held_out.evaluation()
 
     @property
     def feature_importances_(self) -> Array:

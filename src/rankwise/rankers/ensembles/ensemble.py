@@ -56,7 +56,7 @@ class Ensemble:
         return cls(forest=ranker)
 
     @property
-    def delegate(self) -> Any:
+    def delegate(self) -> "Ranker | Ensemble":
         """The one forest where there is one, else this ensemble."""
         return self if self.forest is None else self.forest
 

@@ -5,24 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from rankwise import check
 from rankwise.dask.bag import on_cluster
 from rankwise.data.dataset import RankingDataset
 from rankwise.pools import check_portable, processes, without_interrupts
-from rankwise.rankers.ensembles.members import MemberPlan, Members
+from rankwise.rankers.ensembles.members import MemberExecutor, MemberPlan, Members
 from rankwise.threads import thread_count
-
-Result = Callable[[], Any]
-
-
-class MemberExecutor(Protocol):
-    """Some members, and where they are trained."""
-
-    def call(self, method: str, *arguments: object) -> Result:
-        """Call a method of :class:`Members`; the function that is returned waits for its result."""
-        ...
 
 
 class InProcess:
@@ -31,7 +21,7 @@ class InProcess:
     def __init__(self, members: Members) -> None:
         self.members = members
 
-    def call(self, method: str, *arguments: object) -> Result:
+    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Call a method at once."""
         result = getattr(self.members, method)(*arguments)
         return lambda: result
@@ -43,7 +33,7 @@ class Subprocess:
     def __init__(self, pool: Executor, *members: object) -> None:
         self.pool, self.started = pool, pool.submit(_start, *members)
 
-    def call(self, method: str, *arguments: object) -> Result:
+    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Ask for a call; calls are answered in their order."""
         done: SimpleQueue[Future[Any]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike result
         with _explained():

@@ -13,10 +13,14 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions
+from rankwise.rankers.ensembles.ensemble import Ensemble
+from rankwise.rankers.ensembles.oof import HeldOut
 from rankwise.rankers.schema import Documents
+from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
     from rankwise.rankers.scoring.scorer import Scorer
+    from rankwise.statistics.evaluation import Evaluation
 
 
 def kind_of(value: object) -> str:
@@ -33,7 +37,7 @@ class MetaRanker(Ranker):
 
     @property
     @abstractmethod
-    def _delegate(self) -> Any:
+    def _delegate(self) -> Ranker | Ensemble:
         """What scores documents once it is trained: a ranker, or several that score as one."""
 
     def get_params(self, deep: bool = True) -> Keywords:
@@ -63,14 +67,12 @@ class MetaRanker(Ranker):
     def feature_importances_(self) -> Array:
         """The share of each feature in the total gain of all splits, where everything that scores is made of trees."""
         self._check_fitted()
-        importances: Array = self._delegate.feature_importances_
-        return importances
+        return self._delegate.feature_importances_
 
     def contributions(self, data: Documents) -> Contributions:
         """Return what :meth:`explain` returns, with its method and what that left over."""
         self._check_fitted()
-        contributions: Contributions = self._delegate.contributions(data)
-        return contributions
+        return self._delegate.contributions(data)
 
     def scorer(self) -> "Scorer":
         """Return what scores one query's documents in the least time."""
@@ -81,11 +83,53 @@ class MetaRanker(Ranker):
     @property
     def needs_lists(self) -> bool:
         """Whether a score depends on the other documents of its query."""
-        return self.__sklearn_is_fitted__() and bool(self._delegate.needs_lists)
+        return self.__sklearn_is_fitted__() and self._delegate.needs_lists
 
     def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        scores: Array = self._delegate._score_lists(features, offsets)
-        return scores
+        return self._delegate._score_lists(features, offsets)
+
+
+class EnsembleRanker(MetaRanker):
+    """A ranker that adds up trained members, each of which has scored the queries that it has not seen."""
+
+    _ensemble = Ensemble()
+    """The members added up."""
+    _held_out: HeldOut
+    """Out-of-fold scores; a checkpoint has none."""
+
+    @property
+    def _delegate(self) -> Ranker | Ensemble:
+        return self._ensemble.delegate
+
+    @property
+    def ranker_(self) -> TreeRanker:
+        """Where all members are trees of one library: the one ranker that they became."""
+        return self._ensemble.ranker
+
+    @property
+    def oof_scores_(self) -> Array:
+        """One score per document of the training and then the validation data, by models that never saw its query.
+
+        Members are those of the rounds that were chosen on all queries: a metric of these scores is a little too good,
+        and ``out_of_fold_`` is not.
+        """
+        return self._held_out.scores
+
+    @property
+    def out_of_fold_(self) -> "Evaluation":
+        """How good it is on new queries, by query and with intervals: an estimate without a validation set.
+
+        No query is scored by a member that has seen it, nor after a number of rounds, or with weights, that were chosen
+        on it. Members have seen fewer queries than there are, and those of a bag are not averaged here, so that it is a
+        little too low.
+        """
+        return self._out_of_fold().evaluation()
+
+    def _out_of_fold(self) -> HeldOut:
+        self._check_fitted()
+        if not hasattr(self, "_held_out"):
+            raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
+        return self._held_out
 
 
 class DelegatingRanker(MetaRanker):
@@ -94,12 +138,13 @@ class DelegatingRanker(MetaRanker):
     ranker_: Any
 
     @property
-    def _delegate(self) -> Any:
-        return self.ranker_
+    def _delegate(self) -> Ranker:
+        ranker: Ranker = self.ranker_
+        return ranker
 
     @property
     def _least_code(self) -> float:  # type: ignore[override]
-        return float(self.ranker_._least_code)
+        return self._delegate._least_code
 
     def _become(self, ranker: Ranker) -> None:
         """Be this trained ranker from now on."""
@@ -109,13 +154,10 @@ class DelegatingRanker(MetaRanker):
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
         self._check_fitted()
-        saved: Path = self.ranker_.save(path, force=force)
-        return saved
+        return self._delegate.save(path, force=force)
 
     def _description(self) -> Json:
-        description: Json = self.ranker_._description()
-        return description
+        return self._delegate._description()
 
     def _files(self) -> dict[str, bytes]:
-        files: dict[str, bytes] = self.ranker_._files()
-        return files
+        return self._delegate._files()

@@ -37,17 +37,20 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], what: str, *, 
 
     ``what`` is its sentence, such as "the folder holds another search".
     """
-    differing = next((key for key in {**before, **now} if before.get(key) != now.get(key)), None)
-    if differing is None:
-        return
-    old, new = before.get(differing), now.get(differing)
-    if isinstance(new, dict) and isinstance(old, dict | None):
+    parts: list[str] = []
+    old: Any = before
+    new: Any = now
+    while new and isinstance(new, Mapping) and isinstance(old, Mapping | None):
         old = old or {}
-        key = next(key for key in old | new if old.get(key) != new.get(key))
-        differing, old, new = f"{differing}: {key}", old.get(key), new.get(key)
-    plain = not any(isinstance(value, list | dict) for value in (old, new))
-    got = f"{new!r}, and {old!r} in what is kept" if plain else None
-    raise check.error(f"{what} ({differing} differs)", got=got, where="" if where is None else str(where), hint=hint)
+        differing = next((key for key in {**old, **new} if old.get(key) != new.get(key)), None)
+        if differing is None:
+            return
+        parts.append(differing)
+        old, new = old.get(differing), new.get(differing)
+    large = any(isinstance(value, list | dict) for value in (old, new))
+    got = None if large else f"{new!r}, and {old!r} in what is kept"
+    sentence = f"{what} ({': '.join(parts)} differs)"
+    raise check.error(sentence, got=got, where="" if where is None else str(where), hint=hint)
 
 
 def refuse_existing(path: Path, *, resume: bool, hint: str) -> None:
