@@ -37,7 +37,7 @@ from scipy.stats import t
 import rankwise as rw
 from quality import FOLDS, parts, say, shuffled, versions, write
 from rankwise.pools import processes as pool_of
-from rankwise.rankers.ensembles.teaching import in_units_of_their_spread, with_unlabelled
+from rankwise.rankers.ensembles.distilled import in_units_of_their_spread, with_unlabelled
 
 SETTINGS: dict[str, Any] = {
     "rounds": 500, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "extra_trees": True,

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import rankwise as rw
 from rankwise.data.frames import to_frame
-from rankwise.rankers.ensembles.teaching import in_units_of_their_spread, with_unlabelled
+from rankwise.rankers.ensembles.distilled import in_units_of_their_spread, with_unlabelled
 from tests.cli.running import refused, run
 
 SMALL: dict[str, Any] = {"rounds": 25, "leaves": 7, "min_documents": 5, "learning_rate": 0.2, "threads": 1}

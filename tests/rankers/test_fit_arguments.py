@@ -10,8 +10,8 @@ import pytest
 import rankwise as rw
 from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.pooling import pooled
-from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.ensembles.oof import pooled
+from rankwise.rankers.training.iterative import IterativeRanker
 
 ROUNDS = {"init_model", "resume", "measure", "watch"}
 """Arguments that say how a ranker learns; all others say from what."""
@@ -24,9 +24,9 @@ LACKS: dict[type, set[str]] = {
     rw.blended: {"init_model"},
     rw.distilled: {"init_model"},
     rw.AutoRanker: ROUNDS,
-    FeatureRanker: ROUNDS,
+    FeatureRanker: {"init_model"},
 }
-EXPECTED = inspect.signature(Trained.fit, eval_str=True).parameters
+EXPECTED = inspect.signature(IterativeRanker.fit, eval_str=True).parameters
 DATA = {name: one for name, one in EXPECTED.items() if name not in (*ROUNDS, "self", "X", "y", "others")}
 
 
@@ -38,7 +38,7 @@ def arguments(function: Any) -> dict[str, inspect.Parameter]:
 def test_every_ranker_is_trained_with_the_same_arguments(ranker):
     expected = {name: one for name, one in EXPECTED.items() if name not in LACKS[ranker]}
     found = arguments(ranker.fit)
-    assert list(found.items()) == list(expected.items()), "bring fit in line with that of Trained, or name it in LACKS"
+    assert list(found.items()) == list(expected.items()), "as IterativeRanker.fit, but for LACKS"
 
 
 @pytest.mark.parametrize("function", [rw.blended.of_fitted, pooled, inputs.parts], ids=lambda one: one.__qualname__)

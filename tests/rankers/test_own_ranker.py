@@ -279,7 +279,7 @@ def test_an_edited_class_does_not_get_what_another_one_did(data, tmp_path, monke
     rw.cross_validate(MeanLabel(), data, folds=2, checkpoint=tmp_path / "kept")
     rw.cross_validate(MeanLabel(), data, folds=2, checkpoint=tmp_path / "kept", resume=True)
     monkeypatch.setattr(MeanLabel, "_predict", lambda self, features, offsets: -features @ self.weights_)
-    with pytest.raises(ValueError, match=r"another cross-validation \(code\)"):
+    with pytest.raises(ValueError, match=r"another cross-validation \(code: MeanLabel differs\)"):
         rw.cross_validate(MeanLabel(), data, folds=2, checkpoint=tmp_path / "kept", resume=True)
 
 

@@ -251,17 +251,17 @@ def test_descriptions(lightgbm, tmp_path):
     path = lightgbm.save(tmp_path / "model")
     whole = json.loads((path / "rankwise.json").read_text())
     for about, words in (
-        ({"features": ...}, "makes no sense (KeyError: 'features')"),
+        ({"features": ...}, "is malformed (KeyError: 'features')"),
         ({"features": {"count": -1, "names": None}}, "the number of features of a model must be a whole number"),
         ({"features": {"count": 4, "names": ["a"]}}, "feature names must be as many"),
         ({"features": {"count": 2**40, "names": None}}, "another max_feature_idx than"),
-        ({"parameters": [1]}, "makes no sense"),
+        ({"parameters": [1]}, "is malformed"),
         ({"parameters": {"leafs": 3}}, "has no such parameter: got 'leafs'"),
         ({"history": {"loss": ["x"]}}, "could not convert"),
-        ({"history": 3}, "makes no sense"),
+        ({"history": 3}, "is malformed"),
         ({"trees": 0}, "trees must be a whole number of at least 1"),
         ({"ranker": None}, "unknown ranker: got 'None'"),
-        ({"best_round": 1e400}, "makes no sense (OverflowError"),
+        ({"best_round": 1e400}, "is malformed (OverflowError"),
     ):
         forge(path, **{key: value for key, value in whole.items() if key != "files"} | about)
         assert words in refused(path)

@@ -82,10 +82,10 @@ def _elsewhere() -> set[str]:
 
     from rankwise.metrics.table import METRICS
     from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-    from rankwise.rankers.training.ranker import Trained
+    from rankwise.rankers.training.iterative import IterativeRanker
 
     makers: list[Any] = [*METRICS.values(), *OBJECTIVES.values(), *WRAPPERS.values()]
-    return {one.name for made in makers for one in fields(made)} | {*inspect.signature(Trained.fit).parameters}
+    return {one.name for made in makers for one in fields(made)} | {*inspect.signature(IterativeRanker.fit).parameters}
 
 
 def _plain(value: str) -> str:

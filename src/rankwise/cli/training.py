@@ -14,7 +14,7 @@ from rankwise.cli.reading import Reading, reads_data
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.rankers.ensembles.bagged import bagged
-    from rankwise.rankers.training.ranker import Trained
+    from rankwise.rankers.training.iterative import IterativeRanker
     from rankwise.rankers.trees.ranker import TreeRanker
     from rankwise.statistics.tables import Table
 
@@ -160,9 +160,9 @@ def train(
     else:
         force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None and folds is None and not blend:
-        from rankwise.rankers.training import checkpoints
+        from rankwise.rankers.training.resume import ready
 
-        checkpoints.ready(checkpoint, resume=resume)
+        ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     beside_teacher = {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}
     taught_by = teaching.load_teacher(
@@ -323,24 +323,24 @@ def _ranker(
     return built(name, {**kept, **said, **native}), passed_on
 
 
-def _bag(ranker: "Trained", folds: int, processes: int, dask: str | None) -> "Trained":
+def _bag(ranker: "IterativeRanker", folds: int, processes: int, dask: str | None) -> "IterativeRanker":
     from rankwise.rankers.ensembles.bagged import bagged
 
     return bagged(ranker, folds, processes=processes, dask=dask)
 
 
-def _curve(model: "Trained") -> dict[str, list[float]]:
+def _curve(model: "IterativeRanker") -> dict[str, list[float]]:
     """The history of every metric on the validation data."""
     return {name: column for name, column in model.history_.items() if name != "loss"}
 
 
-def _values(model: "Trained") -> dict[str, float]:
+def _values(model: "IterativeRanker") -> dict[str, float]:
     """Every metric after the best round; of a bag what it reports, after rounds that were chosen without the query."""
     reported = cast("bagged", model).out_of_fold_.mean if model.name == "bagged" else {}
     return {name: reported.get(name, column[model.best_round_ - 1]) for name, column in _curve(model).items()}
 
 
-def _described(model: "Trained", output: Path) -> Json:
+def _described(model: "IterativeRanker", output: Path) -> Json:
     best, parameters = model.best_round_, model.get_params(deep=False)
     if "ranker" in parameters:  # of a bag, whose name alone says what it is
         parameters = parameters["ranker"].get_params() | parameters | {"ranker": parameters["ranker"].name}
@@ -377,7 +377,7 @@ def _fit_on_cluster(
         rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
 
 
-def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
+def _summary(model: "IterativeRanker", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> "Table":
     """Say what was trained and how good it is."""
     from rankwise.rankers.at_once import trains_at_once
     from rankwise.statistics import tables
@@ -405,7 +405,7 @@ def _summary(model: "Trained", parts: "tuple[RankingDataset | None, RankingDatas
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 
 
-def _measured(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
+def _measured(model: "IterativeRanker", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
     """The queries that metrics are means over, and whether these means are weighted."""
     from rankwise.statistics.evaluation import varies
 
@@ -414,7 +414,7 @@ def _measured(model: "Trained", parts: "tuple[RankingDataset | None, RankingData
     return ("out of fold" if pooled else "validation") + (", weighted" if weighted else "")
 
 
-def _size(model: "Trained", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
+def _size(model: "IterativeRanker", parts: "tuple[RankingDataset | None, RankingDataset | None]") -> str:
     train, valid = parts
     if train is None:
         return str(cast("TreeRanker", model).partitions_)

@@ -8,8 +8,7 @@ from typing import Any
 from rankwise import check, registry
 from rankwise.dask.liveness import Liveness, lost
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.ensembles.members import Members
-from rankwise.rankers.ensembles.plans import Plan
+from rankwise.rankers.ensembles.members import MemberPlan, Members
 
 _SILENCE = 60.0  # seconds after which a worker that is not heard of counts as lost
 _members: dict[str, Members] = {}
@@ -43,7 +42,7 @@ class OnCluster:
 
 def on_cluster(
     data: RankingDataset,
-    plans: Sequence[Plan],
+    plans: Sequence[MemberPlan],
     others: Sequence[RankingDataset],
     stack: contextlib.ExitStack,
     address: str,

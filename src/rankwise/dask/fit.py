@@ -85,10 +85,9 @@ def fit(
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)
-        settled = ranker._with(ranker.settings_for(parts.about.documents))  # a worker sees only its part
         learners: list[ClusterLearner] = []
 
-        def learner() -> ClusterLearner:
+        def learner(settled: Tree) -> ClusterLearner:
             learners.append(_learner(settled, sample, held_out, older, parts))
             return learners[0]
 

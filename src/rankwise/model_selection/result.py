@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.model_selection.spaces import Dimension
-    from rankwise.rankers.training.ranker import Trained
+    from rankwise.rankers.training.iterative import IterativeRanker
 
 ENDINGS = (".toml", ".json")
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
@@ -87,7 +87,7 @@ class Tuning:
         """How long all trials together took."""
         return sum(trial.seconds for trial in self.trials)
 
-    def ranker(self, **changes: Any) -> "Trained":
+    def ranker(self, **changes: Any) -> "IterativeRanker":
         """Give a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
         return build(self.ranker_name, self.bag, {**self.parameters, **changes})
 
@@ -219,9 +219,9 @@ class Tuning:
         return self.table().html()
 
 
-def build(ranker: str, bag: int | None, parameters: Keywords) -> "Trained":
+def build(ranker: str, bag: int | None, parameters: Keywords) -> "IterativeRanker":
     """Make a ranker, or a bag of ``bag`` such rankers."""
-    single: Trained = built(ranker, parameters)
+    single: IterativeRanker = built(ranker, parameters)
     return single if bag is None else bagged(single, bag)
 
 

@@ -17,8 +17,8 @@ from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
-from rankwise.rankers.training.checkpoints import fingerprint
-from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.iterative import IterativeRanker
+from rankwise.rankers.training.resume import fingerprint
 
 DEFAULT = "lambdarank"
 """The objective that is searched unless another one is named."""
@@ -62,7 +62,7 @@ class Search:
         taken = {name: value for name, value in shared.items() if name in known}
         return {**taken, **self.fixed, **spaces.assembled(own)}
 
-    def built(self, parameters: Keywords) -> Trained:
+    def built(self, parameters: Keywords) -> IterativeRanker:
         """The ranker of a trial, or the bag."""
         return build(self.ranker, self.bag, parameters)
 

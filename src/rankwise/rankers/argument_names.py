@@ -1,4 +1,4 @@
-"""What arguments of other libraries are called here, so that an error can say it."""
+"""Names of arguments of other libraries, for hints in errors."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -67,17 +67,17 @@ _PREDICT: Mapping[str, str] = {
 }
 
 
-def parameter(name: str, own: Collection[str]) -> str:
-    """What a parameter of another library is called, if it is one of a ranker's ``own``; else nothing.
+def parameter(name: str, parameters: Collection[str]) -> str:
+    """Return what a parameter of another library is called, if it is among a ranker's ``parameters``; else nothing.
 
     >>> parameter("n_estimators", ["objective", "epochs"]), parameter("num_leaves", ["objective", "epochs"])
     ('epochs', '')
     """
-    return next((ours for ours in _PARAMETERS.get(name, ()) if ours in own), "")
+    return next((ours for ours in _PARAMETERS.get(name, ()) if ours in parameters), "")
 
 
 def of_fit(name: str) -> str:
-    """What to do instead of naming something to a ranker that belongs to ``fit``; nothing if it does not.
+    """Return the hint about a name that belongs to ``fit`` and not to a ranker; nothing if it does not.
 
     >>> of_fit("qid")
     'pass it to fit'
@@ -85,10 +85,13 @@ def of_fit(name: str) -> str:
     return "pass it to fit" if name in ARGUMENTS else _FIT.get(name, "")
 
 
-def refuse(method: str, others: Iterable[str], arguments: Collection[str], own: Collection[str]) -> None:
-    """Refuse arguments that a method does not have; it has ``arguments``, and the ranker the parameters ``own``."""
-    for name in others:
+def reject(method: str, unknown: Iterable[str], arguments: Collection[str], parameters: Collection[str]) -> None:
+    """Raise an error about an argument that a method does not have, with its name here.
+
+    The method has ``arguments``, and the ranker ``parameters``.
+    """
+    for name in unknown:
         table = _FIT if method == "fit" else _PREDICT
-        ours = name if name in own else parameter(name, own)
+        ours = name if name in parameters else parameter(name, parameters)
         hint = table.get(name, "") or (f"set {ours}= on the ranker" if ours else "")
         raise check.unexpected(method, name, hint or check.suggestion(name, arguments).rstrip("?"))

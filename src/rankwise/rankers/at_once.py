@@ -1,23 +1,25 @@
-"""The training of a ranker that has no rounds, as one's own: ``fit`` around a method that learns."""
+"""The training of rankers without rounds: ``fit`` around a method that learns."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers import inputs, learned
-from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers import inputs, learned, table
+from rankwise.rankers.schema import Documents
 from rankwise.rankers.training.loop import Alone, State
-from rankwise.rankers.training.validation import Measure, Validation, checked_names
+from rankwise.rankers.training.session import Watch
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, StopTraining
+from rankwise.rankers.training.validation import Measure, checked_names, measure_of
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.metrics import Metric, MetricLike
-    from rankwise.rankers.schema import Documents, Schema
+    from rankwise.rankers.schema import Schema
     from rankwise.rankers.training.loop import Learner
 
 
@@ -37,14 +39,23 @@ OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
 
 
+class FitOptions(TypedDict):
+    """Arguments of ``fit`` beside the data."""
+
+    resume: bool
+    measure: Mapping[str, RankingDataset | Measure]
+    watch: Watch | None
+
+
 class TrainedAtOnce:
-    """What a ranker has around its ``_fit``, and how others train and keep it."""
+    """The frame around ``_fit`` of a ranker without rounds: training, a learner of one round for bags, files."""
 
     unit: ClassVar[str] = "rounds"
     """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
     search_space: ClassVar[Mapping[str, Any]] = {}
     """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``."""
     if TYPE_CHECKING:  # what rankers have
+        name: str
         native: Keywords
         metrics: MetricLike | Sequence[MetricLike]
         history_: dict[str, list[float]]
@@ -56,49 +67,64 @@ class TrainedAtOnce:
         def own_parameters(cls) -> Keywords: ...  # noqa: D102
         def set_params(self, **parameters: Any) -> Self: ...  # noqa: D102
         def predict(self, data: Documents, **others: Never) -> Array: ...  # noqa: D102
-        def _refuse(self, method: str, others: Keywords) -> None: ...
+        def _reject(self, method: str, others: Keywords) -> None: ...
         def _metrics(self) -> tuple[Metric, ...]: ...
         def _remember(self, data: RankingDataset) -> None: ...
 
     def fit(
         self,
-        X: "Documents",  # noqa: N803 (scikit-learn's names)
+        X: Documents,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
         valid: inputs.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        measure: Mapping[str, RankingDataset | Measure] | None = None,
-        watch: Callable[[int, dict[str, list[float]]], None] | None = None,
         resume: bool = False,
+        measure: Mapping[str, RankingDataset | Measure] | None = None,
+        watch: Watch | None = None,
         **others: Never,
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
-        Metrics of the validation data, and of the data sets in ``measure``, are in ``history_`` afterwards.
+        Metrics of the validation data, and of the data sets in ``measure``, are in ``history_`` afterwards. Rankers
+        that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which ``resume=True``
+        resumes, and raise KeyboardInterrupt after Ctrl-C.
         """
-        self._refuse("fit", others)
-        if resume:
+        self._reject("fit", others)
+        checked_names(measure or {})
+        train, held_out = self._fit_inputs(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        self._fit_on(train, held_out, resume=resume, measure=measure or {}, watch=watch)
+        return self
+
+    def _fit_inputs(
+        self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
+    ) -> tuple[RankingDataset, RankingDataset | None]:
+        """Return training and validation data from the arguments of ``fit``."""
+        return inputs.parts(data, labels, **columns)
+
+    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
+        """Train by :meth:`_fit`, and measure."""
+        if options["resume"]:
             hint = "leave resume out: it is trained at once"
             raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
-        metrics = self._metrics()
-        train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        checked_names(measure or {})
+        self._metrics()  # a wrong name is an error before training
         self.history_, self.best_round_, self.stopped_ = {}, 1, "complete"
-        self._fit(train, held_out)
+        self._fit(train, valid)
         self._remember(train)
-        parts = {} if held_out is None else {"": held_out}
-        for name, part in {**parts, **(measure or {})}.items():
-            measured = part
-            if not isinstance(measured, Measure):
-                aligned = inputs.aligned(measured, train)
-                measured = Measure(aligned, Validation(aligned, metrics, debias=False))
+        self._measure_after(train, {**({} if valid is None else {"": valid}), **options["measure"]})
+        if options["watch"] is not None:
+            try:
+                options["watch"](1, self.history_)
+            except StopTraining as stop:
+                self.stopped_ = stop.reason
+
+    def _measure_after(self, train: RankingDataset, measure: Mapping[str, RankingDataset | Measure]) -> None:
+        """Add metrics of other data to the history of a ranker that is trained."""
+        for name, data in measure.items():
+            measured = measure_of(data, lambda one: inputs.aligned(one, train), self._metrics(), debias=False)
             values = measured.function(self.predict(measured.data))
             self.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
-        if watch is not None:
-            watch(1, self.history_)
-        return self
 
     def _fit(self, train: RankingDataset, valid: RankingDataset | None) -> None:
         """Learn: the part of :meth:`fit` that a ranker of one's own defines."""
@@ -109,19 +135,19 @@ class TrainedAtOnce:
         return {}
 
     def _with(self, settings: Keywords) -> Self:
-        """The same ranker with these parameters set."""
+        """Return the same ranker with these parameters set."""
         if not settings:
             return self
-        made = copy.copy(self)
-        made.native = dict(self.native)
-        return made.set_params(**settings)
+        ranker = copy.copy(self)
+        ranker.native = dict(self.native)
+        return ranker.set_params(**settings)
 
     def _configure(self, **settings: Any) -> Self:
-        """Set what whoever trains it decides: the parameters that it has, and in any case the metrics."""
-        known = self.own_parameters()
-        if "metrics" in settings and "metrics" not in known:
+        """Set those of these settings that are its parameters, and in any case the metrics."""
+        parameters = self.own_parameters()
+        if "metrics" in settings and "metrics" not in parameters:
             self.metrics = settings["metrics"]
-        return self.set_params(**{name: value for name, value in settings.items() if name in known})
+        return self.set_params(**{name: value for name, value in settings.items() if name in parameters})
 
     def _files(self) -> dict[str, bytes]:
         return learned.files(self)
@@ -129,7 +155,7 @@ class TrainedAtOnce:
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         learned.restore(self, files)
 
-    # As a bag asks for it, which trains members round by round: in one round.
+    # For bags, which train members round by round: one round.
 
     def _learner(
         self, train: RankingDataset, valid: RankingDataset | None, older: Never, others: Sequence[RankingDataset] = ()
@@ -140,19 +166,21 @@ class TrainedAtOnce:
         """Keep the model of the best round: it is here already."""
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        """Refuse files of a model, of so many features, that must not be read; here, none."""
+        """Reject files of a model of so many features that must not be read; here, none."""
 
     def _rounds(self) -> int:
         return 1
 
     def _made_of(self, rounds: int) -> Json:
-        """The ranker's own part of what a file says about a model of so many rounds."""
+        """Return the ranker's own entries in the description of a model of so many rounds."""
         return {}
 
 
 def trains_at_once(ranker: object) -> bool:
     """Whether a ranker learns by a ``_fit`` of its own, without rounds."""
-    return isinstance(ranker, TrainedAtOnce) and type(ranker)._fit is not TrainedAtOnce._fit
+    if not isinstance(ranker, TrainedAtOnce) or type(ranker)._fit is TrainedAtOnce._fit:
+        return False
+    return ranker.name not in table.ENSEMBLES  # a feature is one of ours
 
 
 class OneRound:

@@ -1,4 +1,4 @@
-"""What all rankers share: parameters, data in every form, scores, rankings, and a place on disk."""
+"""The base class of rankers: parameters, data in every form, scores, rankings, files."""
 
 import contextlib
 import inspect
@@ -118,15 +118,15 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
 
     def get_params(self, deep: bool = True) -> Keywords:
-        """Give every parameter, those of the library among them."""
+        """Return every parameter, those of the library among them."""
         return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; those of the library by their own names."""
-        known = self.own_parameters()
-        self._check_native({name: value for name, value in parameters.items() if name not in known})
+        own_parameters = self.own_parameters()
+        self._check_native({name: value for name, value in parameters.items() if name not in own_parameters})
         for name, value in parameters.items():
-            if name in known:
+            if name in own_parameters:
                 setattr(self, name, value)
             else:
                 self.native[name] = value
@@ -145,35 +145,35 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         return f"{type(self).__name__}({inside})"
 
     def _check_native(self, native: Keywords) -> None:
-        known = list(self.own_parameters())
+        parameters = list(self.own_parameters())
         for name in native:
-            if ours := argument_names.parameter(name, known):
+            if ours := argument_names.parameter(name, parameters):
                 raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
-            hint = argument_names.of_fit(name) or check.suggestion(name, known).rstrip("?")
+            hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
-    def _refuse(self, method: str, others: Keywords) -> None:
-        """Refuse arguments that a method does not have, with what they are called here."""
+    def _reject(self, method: str, others: Keywords) -> None:
+        """Raise an error about arguments that a method does not have, with what they are called here."""
         has = inspect.signature(getattr(type(self), method)).parameters
-        argument_names.refuse(
+        argument_names.reject(
             method, others, [name for name in has if name not in ("self", "others")], self.own_parameters()
         )
 
     def _objective(self) -> Objective:
-        """The objective as an object."""
-        with self._naming("objective", self.objective):
+        """Return the objective as an object."""
+        with self._explained("objective", self.objective):
             return find_objective(self.objective)
 
     def _code(self) -> dict[str, str]:
-        """Digests of the user's code that it trains with: by these, beside names, kept work is known."""
+        """Return digests of the user's code that it trains with, which identify kept work beside names."""
         resolved: Keywords = {"class": type(self), "metrics": self._metrics()}
         if "objective" in self.own_parameters() and native(self.objective) is None:
             resolved["objective"] = self._objective()
         return user_code.digests(self.get_params(deep=False) | resolved)
 
     @contextlib.contextmanager
-    def _naming(self, what: str, value: object) -> Iterator[None]:
-        """Name the remedy for a name that is not known here, where this ranker was read from a file."""
+    def _explained(self, what: str, value: object) -> Iterator[None]:
+        """Explain an unknown name where this ranker was read from a file."""
         try:
             yield
         except ValueError as unknown:
@@ -187,7 +187,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
     # Scores and what they are good for.
 
     def predict(self, data: Documents, **others: Never) -> Array:
-        """Give one score per document, the higher the better; scores compare within a query.
+        """Return one score per document, the higher the better; scores compare within a query.
 
         ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
         their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
@@ -196,7 +196,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         Scores have the order of ``data``: of the rows of a table or matrix, which need not be sorted by query, or of
         the documents of a data set, which :meth:`RankingDataset.unsorted` puts into that of its table.
         """
-        self._refuse("predict", others)
+        self._reject("predict", others)
         if isinstance(data, RankingDataset):
             data.warn_of_order()
             return self._score_lists(self._features(data), data.offsets)
@@ -214,7 +214,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Give the mean of the ranker's first metric over the queries that it scores."""
+        """Return the mean of the ranker's first metric over the queries that it scores."""
         self._check_fitted()
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
         metric = self._metrics()[0]
@@ -228,7 +228,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         group: ArrayLike | None = None,
         cutoff: int | None = None,
     ) -> "pl.DataFrame":
-        """Give the documents of every query in order, best first, as a table.
+        """Return the documents of every query in order, best first, as a table.
 
         Its columns are ``query``, ``rank`` (from 1), ``document`` (its id, or its number within the query from 0),
         ``row`` (from 0, of the table or matrix that was passed, or that the data set was built from) and ``score``.
@@ -243,8 +243,8 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         starts = np.repeat(lists.offsets[:-1], lists.sizes)
         ranks = np.arange(lists.n_docs) - starts + 1
         if cutoff is not None:
-            kept = ranks <= check.integer("cutoff", cutoff, least=1)
-            order, ranks = order[kept], ranks[kept]
+            top = ranks <= check.integer("cutoff", cutoff, least=1)
+            order, ranks = order[top], ranks[top]
         documents = order - starts[order] if lists.document_ids is None else lists.document_ids[order]
         return pl.DataFrame(
             {
@@ -285,7 +285,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         return sample_rankings(scores, lists.offsets, stream, n, cutoff, scale=scale, noise=noise)
 
     def explain(self, data: Documents) -> Array:
-        """Say what each feature adds to each document's score, (n_docs, n_features + 1).
+        """Return what each feature adds to each document's score, (n_docs, n_features + 1).
 
         The last column is where contributions start from, the same for every document; rows add up to the scores. They
         are SHAP values of trees and integrated gradients of nets: see :meth:`contributions`, and :func:`rw.explain
@@ -296,12 +296,12 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         return self.contributions(data).parts
 
     def contributions(self, data: Documents) -> "Contributions":
-        """Give what :meth:`explain` gives, with how it was found and what it leaves over."""
+        """Return what :meth:`explain` returns, with its method and what that left over."""
         self._check_fitted()
         raise check.error(f"a {type(self).__name__} cannot explain its scores by features")
 
     def scorer(self) -> "Scorer":
-        """Give what scores one query's documents in the least time, for serving: ``scorer(features)``."""
+        """Return what scores one query's documents in the least time, for serving: ``scorer(features)``."""
         from rankwise.rankers.scoring.scorer import Scorer
 
         return Scorer(self)
@@ -334,7 +334,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         }
 
     def _parameters(self, without: Collection[str] = ()) -> Json:
-        """The parameters as files hold them, but for the objective and those that are left out."""
+        """Return the parameters as files hold them, but for the objective and those that are left out."""
         return {
             name: storage.plain(value)
             for name, value in self.get_params().items()
@@ -342,24 +342,25 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         }
 
     def _objective_expression(self) -> str:
-        """The objective as files hold it; empty for a ranker without one."""
+        """Return the objective as files hold it; empty for a ranker without one."""
         return objective_expression(getattr(self, "objective", ""))
 
     def _title(self, *settings: str) -> str:
-        """What tables and leaderboards call it: its name, with its objective and these settings."""
+        """Return its title in tables and leaderboards: its name, with its objective and these settings."""
         inside = ", ".join(filter(None, (self._objective_expression(), *settings)))
         name = self.name or type(self).__name__
         return f"{name}({inside})" if inside else name
 
     @classmethod
     def _untrained(cls, description: Json) -> Self:
-        """The ranker that a description is of, before it was trained."""
+        """Return the ranker of a description, untrained."""
         parameters = {
             name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
             for name, value in description["parameters"].items()
         }
-        known = cls.own_parameters()
-        return cls(**({"objective": description["objective"]} if "objective" in known else {}), **parameters)
+        if "objective" in cls.own_parameters():
+            parameters["objective"] = description["objective"]
+        return cls(**parameters)
 
     @classmethod
     def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
@@ -409,7 +410,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
 
     def _metrics(self) -> tuple[Metric, ...]:
         measured = getattr(self, "metrics", METRICS)
-        with self._naming("metrics", measured):
+        with self._explained("metrics", measured):
             return find_metrics(measured)
 
     def _predict(self, features: Floats, offsets: Offsets | None) -> ArrayLike:

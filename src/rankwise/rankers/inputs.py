@@ -1,4 +1,4 @@
-"""What users hand to rankers, turned into the one form of data: once, at the edge."""
+"""Arguments of users, converted to the one form of data, once."""
 
 from typing import cast
 
@@ -11,6 +11,7 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.objectives.base import Objective
 from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
@@ -28,7 +29,7 @@ def dataset(
     training: bool = False,
     to_score: bool = False,
 ) -> RankingDataset:
-    """Give the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
+    """Return the data set that arguments in scikit-learn's style describe, or the data set that was passed itself.
 
     A table that holds ``qid`` and ``label`` among its columns is enough alone. ``schema`` says which categories a model
     knows that is to score it. For ``training``, weights that change within a query are weights of documents. With
@@ -39,9 +40,9 @@ def dataset(
     """
     beside = {"y": labels, "qid": qid, "group": group, "sample_weight": sample_weight}
     if isinstance(data, RankingDataset):
-        given = [name for name, value in beside.items() if value is not None]
-        if given:
-            raise check.error(f"a RankingDataset says itself what {given[0]} is", hint=f"leave {given[0]} out")
+        extra = [name for name, value in beside.items() if value is not None]
+        if extra:
+            raise check.error(f"a RankingDataset says itself what {extra[0]} is", hint=f"leave {extra[0]} out")
         return data.without_rows()  # what is made of them here has their own order
     if labels is None and qid is None and group is None and is_frame(data):
         with in_from_frame():
@@ -91,7 +92,7 @@ def parts(
     sample_weight: ArrayLike | None = None,
     extend: bool = False,
 ) -> tuple[RankingDataset, RankingDataset | None]:
-    """Give training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
+    """Return training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
     The columns of the validation data come in the order of the training data's, and these in that of the ``older``
     model that is continued, with its categories first. Categories that only validation data have are missing values,
@@ -117,12 +118,12 @@ def parts(
 
 
 def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
-    """Give data with the columns of the training data, in their order; ``extend`` keeps categories that are new."""
+    """Return data with the columns of the training data, in their order; ``extend`` keeps categories that are new."""
     return Schema.of(train).align(dataset(data), extend=extend).with_(feature_names=train.feature_names)
 
 
 def validation(valid: Validation) -> RankingDataset | None:
-    """Give the validation data: a data set, or a tuple (X, y, qid)."""
+    """Return the validation data from a data set, or a tuple (X, y, qid)."""
     if isinstance(valid, tuple):
         if len(valid) != 3:
             raise check.error("valid must be a RankingDataset or (X, y, qid)", got=f"a tuple of {len(valid)}")
@@ -131,7 +132,7 @@ def validation(valid: Validation) -> RankingDataset | None:
 
 
 def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None = None) -> Array:
-    """Turn weights by document, the same within a query, into weights by query."""
+    """Convert weights by document, the same within a query, to weights by query."""
     column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
     weights = column[offsets[:-1]]
     changes = column != np.repeat(weights, np.diff(offsets))
@@ -148,7 +149,7 @@ def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | 
 
 
 def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None, *, training: bool) -> Keywords:
-    """Weights in scikit-learn's style, one for each document: of queries if they are the same within each."""
+    """Return weights from scikit-learn's, one for each document: of queries if they are the same within each."""
     column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
     if training and (column != np.repeat(column[offsets[:-1]], np.diff(offsets))).any():
         return {"document_weights": column}
@@ -156,7 +157,7 @@ def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None,
 
 
 def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: Array | None) -> float:
-    """Mean of a metric over the queries that it scores, by their weights."""
+    """Return the mean of a metric over the queries that it scores, by their weights."""
     values = metric(scores, labels, offsets)
     require_scored(str(metric), values, weights)
     return weighted_mean(values, weights)
@@ -174,3 +175,22 @@ def _column(what: str, values: ArrayLike, count: int) -> Column:
     if array.shape != (count,):
         raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")
     return check.identifiers(what, array, count, "document")
+
+
+def document_columns(data: RankingDataset, objective: Objective, *, debias: bool) -> dict[str, Column]:
+    """Return the columns that the objective reads, and weights, which ``debias`` divides by propensities."""
+    columns: dict[str, Column] = {
+        name: column for name in objective.reads if (column := getattr(data, name)) is not None
+    }
+    weights = data.document_weights
+    if debias:
+        if data.propensities is None:
+            raise no_propensities("data without propensities")
+        weights = (1.0 if weights is None else weights) / data.propensities
+    return columns if weights is None else {"document_weights": weights, **columns}
+
+
+def no_propensities(got: object) -> ValueError:
+    """Return the error of ``debias`` without propensities."""
+    hint = "use click data that has them, as 'rankwise data clicks --model position' makes (rw.simulate_clicks)"
+    return check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)

@@ -4,7 +4,6 @@ Arrays go into one file, numbers, texts, lists and dictionaries of them into ano
 into files of its own. What is none of these is an error when it is saved.
 """
 
-import io
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -43,19 +42,17 @@ def files(ranker: object) -> dict[str, bytes]:
             hint = "keep arrays, numbers, texts, lists and dictionaries of them, and rankers"
             got = f"{name}, which is of type {type(value).__name__}"
             raise check.error(f"what a {type(ranker).__name__} learned cannot be saved", got=got, hint=hint)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
     content = json.dumps({"values": values, "rankers": rankers}).encode()
-    return {_ARRAYS: buffer.getvalue(), _VALUES: content} | packed
+    return {_ARRAYS: storage.npz(arrays), _VALUES: content} | packed
 
 
 def restore(ranker: object, contents: Mapping[str, bytes]) -> None:
     """Set the attributes that :func:`files` wrote."""
     from rankwise.rankers.table import any_class
 
-    with check.library("what a ranker has learned", _ARRAYS), np.load(io.BytesIO(contents[_ARRAYS])) as arrays:
-        for name in arrays.files:
-            _set(ranker, name, arrays[name])
+    with check.library("what a ranker has learned", _ARRAYS):
+        for name, array in storage.arrays(contents[_ARRAYS]).items():
+            _set(ranker, name, array)
     with check.library("what a ranker has learned", _VALUES):
         plain = json.loads(contents[_VALUES])
         values, rankers = {**plain["values"]}, {**plain["rankers"]}
@@ -68,7 +65,7 @@ def restore(ranker: object, contents: Mapping[str, bytes]) -> None:
 
 
 def check_parameters(ranker: "Ranker") -> None:
-    """Refuse parameters that a file could not hold; objectives and metrics go by their expressions."""
+    """Reject parameters that a file could not hold; objectives and metrics are written as expressions."""
     for name, value in ranker.get_params(deep=False).items():
         if name not in ("objective", "metrics") and not _is_plain(value):
             got = f"{name}, which is of type {type(value).__name__}"

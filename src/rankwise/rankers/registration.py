@@ -97,7 +97,7 @@ def _described(thing: Any, kind: str | None) -> str:
 
 
 def _ours(name: str) -> str:
-    """What of ours has a name; nothing where it is free."""
+    """Return what of ours has a name; empty where it is free."""
     if name in OBJECTIVES or name in WRAPPERS:
         return "an objective of rankwise"
     if name in RANKERS or name in ENSEMBLES or name in RECOMMENDERS:

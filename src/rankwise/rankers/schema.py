@@ -40,12 +40,12 @@ class Schema:
 
     @classmethod
     def of(cls, data: RankingDataset) -> "Schema":
-        """Give the columns of a data set."""
+        """Return the columns of a data set."""
         return cls(data.n_features, data.feature_names, data.categorical, data.categories)
 
     @classmethod
     def read(cls, description: Json) -> "Schema":
-        """Take what :meth:`written` gave."""
+        """Read what :meth:`written` returned."""
         count = check.integer("the number of features of a model", description["count"], least=0)
         categorical = check.columns("categorical", description.get("categorical", ()), count)
         listed = {int(column): values for column, values in description.get("categories", {}).items()}
@@ -54,7 +54,7 @@ class Schema:
         )
 
     def written(self) -> Json:
-        """What a model's file says about its columns."""
+        """Return plain data for a model's file."""
         return {
             "count": self.count,
             "names": None if self.names is None else list(self.names),
@@ -63,11 +63,11 @@ class Schema:
         }
 
     def name(self, column: int) -> str:
-        """Say which column it is, for people."""
+        """Return the name of a column in sentences."""
         return f"column {column if self.names is None else repr(self.names[column])}"
 
     def title(self, column: int) -> str:
-        """What a column is called in tables: its name, or its number from 1 as LETOR files count."""
+        """Return the title of a column in tables: its name, or its number from 1 as LETOR files count."""
         return f"feature {column + 1}" if self.names is None else self.names[column]
 
     def text(self, column: int, number: float) -> str | None:
@@ -102,7 +102,7 @@ class Schema:
         return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
     def matrix(self, data: Documents) -> Floats:
-        """Give the features of a data set, a table or a matrix, whose codes are places in the categories here."""
+        """Return the features of a data set, a table or a matrix, whose codes are places in the categories here."""
         if isinstance(data, RankingDataset):
             return self.align(data).features
         if is_frame(data):
@@ -112,7 +112,7 @@ class Schema:
         return matrix
 
     def align(self, data: RankingDataset, *, extend: bool = False) -> RankingDataset:
-        """Give data with these columns, in this order, and codes of these categories; ``extend`` adds new ones.
+        """Return data with these columns, in this order, and codes of these categories; ``extend`` adds new ones.
 
         Columns are found by name: what the data have beside them is left out.
         """
@@ -120,7 +120,7 @@ class Schema:
             self._check_count(data.n_features)
         data = self._in_order(data)
         self._check_count(data.n_features)
-        wanted = dict(self.categories)
+        categories = dict(self.categories)
         for column in sorted({*self.categories, *data.categories}):
             mine, theirs = self.categories.get(column), data.categories.get(column)
             if not theirs and _is_empty(data, column):
@@ -135,12 +135,11 @@ class Schema:
                     "categories_",
                 )
             if theirs is not None and extend:
-                wanted[column] = join((mine, theirs), self.name(column))
-        known = {column: listed for column, listed in wanted.items() if data.categories.get(column)}
-        data = recode(data, known)
-        if (data.categorical, data.categories) == (self.categorical, wanted):
+                categories[column] = join((mine, theirs), self.name(column))
+        data = recode(data, {column: listed for column, listed in categories.items() if data.categories.get(column)})
+        if (data.categorical, data.categories) == (self.categorical, categories):
             return data
-        return replace(data, categorical=self.categorical, categories=wanted)
+        return replace(data, categorical=self.categorical, categories=categories)
 
     def check_codes(self, features: Floats, least: float) -> None:
         """Check that categorical columns of a matrix hold codes."""
@@ -155,7 +154,7 @@ class Schema:
             raise check.error(f"the model was trained on {self.count} features", got=count, hint=hint)
 
     def _in_order(self, data: RankingDataset) -> RankingDataset:
-        """Take the columns by their names, where both have them."""
+        """Return data with the columns in this order, by their names where both have them."""
         names, theirs = self.names, data.feature_names
         if theirs is None or names is None or theirs == names:
             return data
@@ -169,7 +168,7 @@ class Schema:
         )
 
     def places(self, theirs: Sequence[str]) -> list[int]:
-        """Where the features lie among other columns, by name; one that is not there is an error."""
+        """Return the places of the features among other columns, by name; a missing one is an error."""
         names, places = self.names or (), _places(theirs)
         missing = [name for name in names if name not in places]
         if missing:
@@ -195,7 +194,7 @@ def _is_empty(data: RankingDataset, column: int) -> bool:
 
 
 def _places(names: Sequence[str]) -> dict[str, int]:
-    """Where columns lie by their names, and by those that LightGBM keeps, with an underline for each space.
+    """Return the places of columns by name, also by LightGBM's names, with an underline for each space.
 
     >>> _places(["unit price", "a b", "a_b"])
     {'unit_price': 0, 'unit price': 0, 'a b': 1, 'a_b': 2}
@@ -212,7 +211,7 @@ def is_frame(data: object) -> TypeGuard[Table]:
 
 
 def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
-    """Take every column of a table as a feature, or those that ``schema`` names; ids and labels are all 0."""
+    """Read every column of a table as a feature, or those that ``schema`` names; ids and labels are all 0."""
     import polars as pl
 
     from rankwise.data.tables.polars import as_polars

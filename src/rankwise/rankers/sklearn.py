@@ -1,5 +1,6 @@
-"""The face that scikit-learn sees. It is imported only inside methods that scikit-learn, or its users, call."""
+"""The interface of scikit-learn, which is imported only inside methods that it, or its users, call."""
 
+import copy
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,15 +43,15 @@ class Estimator:
         )
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
-        """Say which columns scikit-learn routes to ``fit``: ``qid=True``."""
+        """Set which columns scikit-learn routes to ``fit``: ``qid=True``."""
         return self._request("fit", requests)
 
     def set_score_request(self, **requests: bool | str | None) -> Self:
-        """Say which columns scikit-learn routes to ``score``: ``qid=True``."""
+        """Set which columns scikit-learn routes to ``score``: ``qid=True``."""
         return self._request("score", requests)
 
     def get_metadata_routing(self) -> Any:
-        """Tell scikit-learn which columns to route."""
+        """Return which columns scikit-learn routes."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         if not hasattr(self, "_metadata_request"):
@@ -85,17 +86,17 @@ class Estimator:
         return hasattr(self, "_schema")
 
     def __sklearn_clone__(self) -> Self:
-        import copy
-
-        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
-        parameters = {
-            name: value.__sklearn_clone__() if isinstance(value, Estimator) else copy.deepcopy(value)
-            for name, value in given.items()
-        }
-        cloned = type(self)(**parameters)
+        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        cloned = type(self)(**{name: self._cloned(name, value) for name, value in parameters.items()})
         if hasattr(self, "_metadata_request"):
             cloned._metadata_request = copy.deepcopy(self._metadata_request)
         return cloned
+
+    def _cloned(self, name: str, value: Any) -> Any:
+        """Return a parameter of a clone: rankers are cloned, also those in a list."""
+        if isinstance(value, list | tuple) and any(isinstance(one, Estimator) for one in value):
+            return [self._cloned(name, one) for one in value]
+        return value.__sklearn_clone__() if isinstance(value, Estimator) else copy.deepcopy(value)
 
 
 def _check_score_gets_queries() -> None:

@@ -19,11 +19,12 @@ import re
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwise import check, files
 from rankwise._version import __version__
@@ -84,16 +85,23 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
 
 @contextlib.contextmanager
 def making_sense(path: str | Path) -> Iterator[None]:
-    """Say which model an error is about, and what is wrong with a description that is whole and makes no sense."""
+    """Name the model in errors, and report a malformed description."""
     try:
         with check.naming(path):
             yield
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError) as wrong:
-        raise _damaged(Path(path), f"{DESCRIPTION} makes no sense ({type(wrong).__name__}: {wrong})") from None
+        raise _damaged(Path(path), f"{DESCRIPTION} is malformed ({type(wrong).__name__}: {wrong})") from None
+
+
+def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
+    """Return arrays as an ``.npz`` file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]  # names are not among its options
+    return buffer.getvalue()
 
 
 def arrays(content: bytes) -> dict[str, Column]:
-    """Read the arrays of an ``.npz`` file as ``np.savez`` writes it: compressed, a small file could fill the memory."""
+    """Read what :func:`npz` returned; a compressed file is rejected, since a small one could fill the memory."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     if unpacked > len(content):
@@ -122,7 +130,7 @@ def _named(value: object) -> str:
 
 
 def text(description: Json) -> bytes:
-    """Give what ``rankwise.json`` holds of a model whose files the description names itself."""
+    """Return the content of ``rankwise.json`` for a model whose description lists its files itself."""
     return _text(description, {}, {})
 
 
@@ -133,25 +141,25 @@ def versions() -> dict[str, str]:
 
 def _contents(path: Path, description: Json) -> dict[str, bytes]:
     """Read the files that a description lists."""
-    found = {}
+    contents = {}
     with contextlib.ExitStack() as stack:
         opened = {}
-        for role, about in description["files"].items():  # all are opened first: then they may be replaced
-            if not (path / about["name"]).is_file():
-                raise _damaged(path, f"{about['name']} is missing")
+        for role, entry in description["files"].items():  # all are opened first: then they may be replaced
+            if not (path / entry["name"]).is_file():
+                raise _damaged(path, f"{entry['name']} is missing")
             try:
-                opened[role] = stack.enter_context((path / about["name"]).open("rb"))
+                opened[role] = stack.enter_context((path / entry["name"]).open("rb"))
             except FileNotFoundError:
-                raise _damaged(path, f"{about['name']} is missing") from None
+                raise _damaged(path, f"{entry['name']} is missing") from None
         for role, file in opened.items():
-            about = description["files"][role]
+            entry = description["files"][role]
             size = os.fstat(file.fileno()).st_size
-            if size != about["bytes"]:
-                raise _damaged(path, f"{about['name']} has {size:,} bytes and had {about['bytes']:,}")
-            found[role] = file.read()
-            if _digest(found[role]) != about["sha256"]:
-                raise _damaged(path, f"{about['name']} has other contents than were written")
-    return found
+            if size != entry["bytes"]:
+                raise _damaged(path, f"{entry['name']} has {size:,} bytes and had {entry['bytes']:,}")
+            contents[role] = file.read()
+            if _digest(contents[role]) != entry["sha256"]:
+                raise _damaged(path, f"{entry['name']} has other contents than were written")
+    return contents
 
 
 def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
@@ -177,7 +185,7 @@ def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
 
 
 def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
-    """Put another model into the place of the one in a folder."""
+    """Replace the model in a folder."""
     files.clear(path)
     token = secrets.token_hex(8)
     names = {role: f"{Path(role).stem}-{token}{Path(role).suffix}" for role in contents}
@@ -202,7 +210,7 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
 def _listed(path: Path) -> set[str]:
     """The files of the model in a folder; none if its description is damaged."""
     try:
-        return {about["name"] for about in _parse(path, (path / DESCRIPTION).read_bytes())["files"].values()}
+        return {entry["name"] for entry in _parse(path, (path / DESCRIPTION).read_bytes())["files"].values()}
     except (OSError, ValueError):
         return set()
 
@@ -228,12 +236,13 @@ def _put(path: Path, content: bytes) -> None:
 
 
 def _text(description: Json, files: dict[str, bytes], names: dict[str, str]) -> bytes:
-    about = {
+    listed = {
         role: {"name": names[role], "bytes": len(content), "sha256": _digest(content)}
         for role, content in files.items()
     }
-    whole = {"format": FORMAT, **description, "versions": versions() | description.get("versions", {}), "files": about}
-    return (json.dumps({**whole, "checksum": _checksum(whole)}, indent=1, ensure_ascii=False) + "\n").encode()
+    made_with = versions() | description.get("versions", {})
+    complete = {"format": FORMAT, **description, "versions": made_with, "files": listed}
+    return (json.dumps({**complete, "checksum": _checksum(complete)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _parse(path: Path, text: bytes) -> Json:
@@ -261,12 +270,12 @@ def _parse(path: Path, text: bytes) -> Json:
     return dict(description)
 
 
-def _is_file(about: object) -> bool:
+def _is_file(entry: object) -> bool:
     """Whether a description names a file, and one inside its own folder."""
     kinds = {"name": str, "bytes": int, "sha256": str}
-    if not isinstance(about, dict) or not all(isinstance(about.get(key), kind) for key, kind in kinds.items()):
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), kind) for key, kind in kinds.items()):
         return False
-    name = about["name"]
+    name = entry["name"]
     return name not in ("", ".", "..", DESCRIPTION) and not set(name) & set("/\\\0")
 
 

@@ -9,7 +9,7 @@ from rankwise.arrays import Keywords
 from rankwise.rankers import storage
 
 if TYPE_CHECKING:
-    from rankwise.rankers.training.ranker import Trained
+    from rankwise.rankers.training.iterative import IterativeRanker
     from rankwise.recommend.base import Recommends
 
 RANKERS: dict[str, tuple[str, str]] = {
@@ -38,14 +38,14 @@ ENSEMBLES: dict[str, tuple[str, str]] = {
 
 
 def installed(name: str) -> None:
-    """Say which extra to install if the libraries of a ranker are not there, before any work begins."""
+    """Raise an error that names the extra to install if the libraries of a ranker are missing."""
     modules, extra = _EXTRAS.get(name, ((), ""))
     for module in modules:
         check.installed(module, extra)
 
 
 def extra(name: str) -> str:
-    """Which extra brings the libraries of a ranker; the core brings those of some."""
+    """Return the extra with the libraries of a ranker; empty for those of the core."""
     return _EXTRAS.get(name, ((), ""))[1]
 
 
@@ -64,35 +64,28 @@ def ranker_names() -> list[str]:
 
 
 def ranker_class(name: str) -> type[Any]:
-    """Give the class of a ranker by its name: one of ours, or one that is registered."""
+    """Return the class of a ranker by its name: one of ours, or one that is registered."""
     check.choice("ranker", name, ranker_names(), otherwise=registry.HINT)
-    if name not in RANKERS:
-        own: type[Any] = registry.of("ranker")[name]
-        return own
-    module, cls = RANKERS[name]
-    found: type[Any] = getattr(importlib.import_module(module), cls)
-    return found
+    return _imported(*RANKERS[name]) if name in RANKERS else registry.of("ranker")[name]
 
 
 def built(name: str, parameters: Keywords) -> Any:
-    """Make the ranker of a name with these parameters; one of one's own says as ours do which it does not have."""
+    """Return the ranker of a name with these parameters; a parameter that it does not have is an error."""
     cls = ranker_class(name)
-    known = cls.own_parameters()
-    for unknown in parameters.keys() - known.keys() if name not in RANKERS else ():
-        hint = check.suggestion(unknown, known).rstrip("?") if known else "leave it out"
+    accepted = cls.own_parameters()
+    for unknown in parameters.keys() - accepted.keys() if name not in RANKERS else ():
+        hint = check.suggestion(unknown, accepted).rstrip("?") if accepted else "leave it out"
         raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
     return cls(**parameters)
 
 
 def recommender_class(name: str) -> "type[Recommends]":
-    """Give the class of a recommender by its name: those without an objective, and the factorization."""
-    known = {**RECOMMENDERS, "factorization": RANKERS["factorization"]}
-    module, cls = known[check.choice("recommender", name, known)]
-    found: type[Recommends] = getattr(importlib.import_module(module), cls)
-    return found
+    """Return the class of a recommender by its name: those without an objective, and the factorization."""
+    recommenders = {**RECOMMENDERS, "factorization": RANKERS["factorization"]}
+    return _imported(*recommenders[check.choice("recommender", name, recommenders)])
 
 
-def load(path: str | Path) -> "Trained | Any":
+def load(path: str | Path) -> "IterativeRanker | Any":
     """Read and verify a model that a ranker or a recommender saved, or a checkpoint; it scores bit for bit as it did.
 
     A damaged or foreign folder gets an error that says what is wrong with it.
@@ -106,11 +99,13 @@ def load(path: str | Path) -> "Trained | Any":
 
 
 def any_class(name: str) -> type[Any]:
-    """Give the class that a file names: of a ranker, a ranker made of others, or a recommender."""
+    """Return the class that a file names: of a ranker, a ranker made of others, or a recommender."""
     otherwise = "if it is your own, register its class before loading: rw.register"
     check.choice("ranker", name, [*ranker_names(), *ENSEMBLES, *RECOMMENDERS], otherwise=otherwise)
-    if name in ENSEMBLES:
-        module, cls = ENSEMBLES[name]
-        found: type[Any] = getattr(importlib.import_module(module), cls)
-        return found
-    return recommender_class(name) if name in RECOMMENDERS else ranker_class(name)
+    ours = RANKERS | ENSEMBLES | RECOMMENDERS
+    return _imported(*ours[name]) if name in ours else registry.of("ranker")[name]
+
+
+def _imported(module: str, name: str) -> type[Any]:
+    imported: type[Any] = getattr(importlib.import_module(module), name)
+    return imported

@@ -34,7 +34,7 @@ class Recommends(Ranker):
 
     def predict(self, data: object, **others: Never) -> Array:
         """Give one score per item of every user's list, the higher the better; scores compare within a user."""
-        self._refuse("predict", others)
+        self._reject("predict", others)
         self._check_fitted()
         lists = by_ids(data, type(self).__name__)
         users = self.model_.warm(self.model_.user_numbers(np.asarray(lists.query_ids), self.unknown))
@@ -183,7 +183,7 @@ class Recommender(Recommends):
 
     def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
         """Learn from interactions: from what is relevant for each user."""
-        self._refuse("fit", others)
+        self._reject("fit", others)
         if not isinstance(train, Interactions):
             hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)

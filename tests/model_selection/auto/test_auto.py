@@ -17,7 +17,7 @@ from rankwise import files
 from rankwise.model_selection.auto import budget, portfolio
 from rankwise.model_selection.auto.choice import MIXED, NETS, TREES, Candidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
-from rankwise.rankers.ensembles.learner import BagLearner
+from rankwise.rankers.ensembles.members import BagLearner
 
 ROUNDS = 12
 SMALL: dict[str, Any] = {"rounds": ROUNDS, "leaves": 4, "min_documents": 3, "learning_rate": 0.2, "patience": None}
@@ -451,10 +451,10 @@ def test_folder_of_another_search_is_refused(data, tmp_path):
     folder = tmp_path / "search"
     auto(study=folder, max_recipes=1).fit(data)
     kept = (folder / "auto.json").read_bytes()
-    for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differ"), ({"metric": "ap"}, "metric")):
+    for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differs"), ({"metric": "ap"}, "metric")):
         with pytest.raises(ValueError, match=f"another search.*{said}"):
             auto(study=folder, **changes).fit(data)
-    with pytest.raises(ValueError, match=r"another search \(recipes differ\)"):
+    with pytest.raises(ValueError, match=r"another search \(recipes differs\)"):
         auto(study=folder, recipes=recipes(leaves=5)).fit(data)
     with pytest.raises(ValueError, match=r"another search \(data differs\)"):
         auto(study=folder).fit(data.take(slice(0, 30)))

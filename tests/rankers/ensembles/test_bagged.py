@@ -15,8 +15,7 @@ import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
 from rankwise.rankers import storage
-from rankwise.rankers.ensembles.cross_fitted import CrossFitted
-from rankwise.rankers.ensembles.held_out import HeldOut
+from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
 from rankwise.rankers.table import ranker_class
 from tests.processes import environment
 

@@ -11,8 +11,7 @@ import rankwise as rw
 from rankwise.data.splits import fold_of_query
 from rankwise.rankers import storage
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.spread import spread
-from rankwise.rankers.ensembles.weights import choose_weights
+from rankwise.rankers.ensembles.weights import choose_weights, spread
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
@@ -198,7 +197,7 @@ def test_resumed_blend_is_the_one_that_was_never_interrupted(parts, tmp_path):
         blend("kept").fit(train, valid, watch=kill)
     with pytest.raises(FileExistsError, match="resume=True"):
         blend("kept").fit(train, valid)
-    with pytest.raises(ValueError, match=r"holds another blend \(members\)"):
+    with pytest.raises(ValueError, match=r"holds another blend \(members differs\)"):
         blend("kept", leaves=3).fit(train, valid, resume=True)
     seen: list[int] = []
     resumed = blend("kept").fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))
@@ -304,7 +303,7 @@ def test_errors_say_what_to_do(parts):
         rw.blended([ranker(rounds=1).fit(train)], folds=2).fit(train)
     with pytest.raises(ValueError, match=r"feature.*'aa'"):
         rw.blended([ranker(), "aa"], folds=2).fit(train)
-    with pytest.raises(ValueError, match=r"ranker of the blend.*ranker_3"):
+    with pytest.raises(ValueError, match=r"ranker inside blended.*ranker_3"):
         rw.blended([ranker(), "a"]).set_params(ranker_3__leaves=3)
     with pytest.raises(ValueError, match="not trained yet"):
         rw.blended([ranker()]).predict(valid)

@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
 from rankwise import caches, check
-from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
@@ -25,17 +25,15 @@ from rankwise.rankers import inputs
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.pooling import pooled
+from rankwise.rankers.ensembles.meta import DelegatingRanker
+from rankwise.rankers.ensembles.oof import pooled
 from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.training.session import InterruptedWarning
 from rankwise.rankers.trees import monotone
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 
-if TYPE_CHECKING:
-    from rankwise.rankers.contributions import Contributions
-    from rankwise.rankers.scoring.scorer import Scorer
 
-
-class AutoRanker(Ranker):
+class AutoRanker(DelegatingRanker):
     """A ranker that is chosen within a time: recipes are tried as bags on the same folds, and the best is taken.
 
     Training and validation queries are pooled. Each recipe is trained as a :class:`bag <bagged>`: members see all
@@ -139,7 +137,7 @@ class AutoRanker(Ranker):
         **others: Never,
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
-        self._refuse("fit", others)
+        self._reject("fit", others)
         budget = Budget(self.minutes)
         metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)
@@ -174,8 +172,8 @@ class AutoRanker(Ranker):
             self.stopped_ = search.run()
             self._take(data, tried, str(metric), budget, notes)
         if self.stopped_ == "interrupted":
-            taken = self.leaderboard_.chosen.recipe
-            warnings.warn(f"interrupted: the best so far, {taken}, is kept", RuntimeWarning, stacklevel=2)
+            best = self.leaderboard_.chosen.recipe
+            warnings.warn(f"interrupted: the best so far, {best}, is kept", InterruptedWarning, stacklevel=2)
         return self
 
     def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
@@ -195,7 +193,7 @@ class AutoRanker(Ranker):
             raise check.error("recipes must be a list of rankers", got=repr(self.recipes), hint=hint)
         for number, one in enumerate(self.recipes):
             with check.naming(f"recipe {number + 1}"):
-                bagged(one, self.folds)._check(None)
+                bagged(one, self.folds).check_settings()
                 if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
                     raise check.error(
                         "a search keeps checkpoints itself",
@@ -228,11 +226,11 @@ class AutoRanker(Ranker):
         for one_of in made:
             value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
             entries.append(Entry(recipe=one_of.name, state="complete", **value, blend=True, chosen=one_of is chosen))
-        self.ranker_ = chosen.ranker
-        if self.stopped_ == "interrupted":
-            self.ranker_.stopped_ = self.stopped_
-        self._schema, self._least_code = self.ranker_._schema, self.ranker_._least_code
-        self.history_, self.best_round_ = self.ranker_.history_, self.ranker_.best_round_
+        stopped = self.stopped_
+        if stopped == "interrupted":
+            chosen.ranker.stopped_ = stopped
+        self._become(chosen.ranker)
+        self.stopped_ = stopped
         self.leaderboard_ = Leaderboard(
             metric=metric,
             entries=ordered(entries),
@@ -254,47 +252,3 @@ class AutoRanker(Ranker):
         self._check_fitted()
         found: Evaluation = self.ranker_.out_of_fold_
         return found
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Those of the ranker that was taken; where nets are part of it, there are none."""
-        self._check_fitted()
-        found: Array = self.ranker_.feature_importances_
-        return found
-
-    def contributions(self, data: Documents) -> "Contributions":
-        """Give those of the ranker that was taken."""
-        self._check_fitted()
-        found: Contributions = self.ranker_.contributions(data)
-        return found
-
-    def scorer(self) -> "Scorer":
-        """Give that of the ranker that was taken."""
-        self._check_fitted()
-        found: Scorer = self.ranker_.scorer()
-        return found
-
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the ranker that was taken: ``rw.load`` gives a bag or a blend with the same scores, bit for bit."""
-        self._check_fitted()
-        found: Path = self.ranker_.save(path, force=force)
-        return found
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return bool(self.ranker_.needs_lists)
-
-    def _score(self, features: Floats) -> Array:
-        return self._score_lists(features, None)
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        found: Array = self.ranker_._score_lists(features, offsets)
-        return found
-
-    def _files(self) -> dict[str, bytes]:
-        found: dict[str, bytes] = self.ranker_._files()
-        return found
-
-    def _restore(self, description: Json, files: dict[str, bytes]) -> Never:
-        raise check.error("an AutoRanker is saved as the ranker that it took", hint="rw.load gives that")

@@ -1,24 +1,54 @@
-"""What a blend may be made of, before it is trained: rankers, bags of them, and features."""
+"""Members of a blend: rankers, bags of them, and features; trained as bags with the same folds, one after the other."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.arrays import Json
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.splits import fold_of_query
+from rankwise.metrics import Metric
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.feature import FeatureRanker
+from rankwise.rankers.ensembles.meta import kind_of
 from rankwise.rankers.nets.ranker import NeuralRanker
-from rankwise.rankers.table import any_class
+from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
+from rankwise.rankers.training.session import Watch, interruption_unannounced
 from rankwise.rankers.trees.ranker import TreeRanker
 
+_IDENTITY = "blend.json"
 Member = Ranker | str | int
 """A ranker of trees or nets, or of one's own, a bag of them, or a feature by its name or number."""
 
 
+@dataclass(frozen=True)
+class Folds:
+    """The folds that all members of a blend share."""
+
+    count: int
+    repeats: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("folds", self.count, 2), ("repeats", self.repeats, 1), ("seed", self.seed, 0)):
+            check.integer(name, value, least=least)
+
+    def of(self, data: RankingDataset) -> NDArray[np.int64]:
+        """Return the fold of every query, in the first repeat."""
+        count = min(self.count, data.n_queries)
+        return fold_of_query(data, count, seed=self.seed) if count > 1 else np.zeros(data.n_queries, np.int64)
+
+
 def check_members(rankers: Any) -> None:
-    """Refuse what is no list of members."""
+    """Raise an error about anything but a list of members."""
     if isinstance(rankers, str | Ranker) or not isinstance(rankers, Iterable) or not list(rankers):
         hint = "pass several, such as rw.blended([rw.LightGBMRanker(), rw.NeuralRanker()])"
         raise check.error("a blend is made of a list of rankers", got=repr(rankers), hint=hint)
@@ -26,27 +56,26 @@ def check_members(rankers: Any) -> None:
         ranks = isinstance(one, TreeRanker | NeuralRanker | bagged) or trains_at_once(one)
         if not (ranks or isinstance(one, str | int)) or isinstance(one, bool):
             what = "a blend is made of rankers of trees or nets, or of one's own, bags of them, and features"
-            got = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
             hint = (
                 "pass rankers that are not trained yet, such as rw.LightGBMRanker(), and names or numbers of features; "
                 "derive your own from rw.Ranker"
             )
-            raise check.error(what, got=got, hint=hint)
+            raise check.error(what, got=kind_of(one), hint=hint)
 
 
 def titles(rankers: Sequence[Member]) -> tuple[str, ...]:
-    """What members are called; those that are called alike are numbered.
+    """Return what members are called; those that are called alike are numbered.
 
     >>> titles(["price", 0, "price"])
     ('price #1', 'column 0', 'price #2')
     """
     plain = [_title(one) for one in rankers]
     counts, seen = Counter(plain), Counter[str]()
-    found = []
+    numbered = []
     for title in plain:
         seen[title] += 1
-        found.append(title if counts[title] == 1 else f"{title} #{seen[title]}")
-    return tuple(found)
+        numbered.append(title if counts[title] == 1 else f"{title} #{seen[title]}")
+    return tuple(numbered)
 
 
 def _title(one: Member) -> str:
@@ -57,37 +86,100 @@ def _title(one: Member) -> str:
     return (one.ranker if isinstance(one, bagged) else one)._title()
 
 
-def parameters(rankers: Sequence[Member]) -> Keywords:
-    """The parameters of all rankers, as ``ranker_1__leaves``; features have none."""
-    found = _by_name(rankers).items()
-    return {f"{name}__{inner}": value for name, one in found for inner, value in one.get_params().items()}
-
-
-def set_parameters(rankers: Sequence[Member], changes: Keywords) -> None:
-    """Change parameters of rankers, named as :func:`parameters` names them."""
-    found = _by_name(rankers)
-    for name, value in changes.items():
-        of, _, inner = name.partition("__")
-        found[check.choice("ranker of the blend", of, found)].set_params(**{inner: value})
-
-
-def _by_name(rankers: Sequence[Member]) -> dict[str, Ranker]:
-    return {f"ranker_{number}": one for number, one in enumerate(rankers, 1) if isinstance(one, Ranker)}
-
-
-def fresh(rankers: Sequence[Member]) -> list[Member]:
-    """Give clones that are not trained."""
-    return [one.__sklearn_clone__() if isinstance(one, Ranker) else one for one in rankers]
-
-
 def described(one: Any, without: Collection[str] = ()) -> Any:
-    """What files say of a member that is not trained; of a feature its name or number."""
+    """Return the description of an untrained member; of a feature its name or number."""
     if not isinstance(one, Ranker):
         return one
     parameters = one._parameters(without)
     return {"ranker": one.name, "objective": one._objective_expression(), "parameters": parameters}
 
 
-def read(one: Any) -> Any:
-    """Take what :func:`described` gave."""
-    return any_class(one["ranker"])._untrained(one) if isinstance(one, dict) else one
+def untrained(
+    rankers: Sequence[Member], folds: Folds, metrics: Sequence[Metric], *, processes: int, dask: str | None
+) -> list[Any]:
+    """Return clones of rankers, all as bags with the same folds, and features as rankers."""
+    check_members(rankers)
+    members: list[Any] = []
+    for one in rankers:
+        if not isinstance(one, Ranker):
+            members.append(FeatureRanker(one, tuple(metrics)))
+            continue
+        if one.__sklearn_is_fitted__():
+            hint = "pass new ones, or bags with their data to rw.blended.of_fitted"
+            what = "a blend trains clones of rankers, and one is trained already"
+            raise check.error(what, got=type(one).__name__, hint=hint)
+        bag = one.__sklearn_clone__()
+        if not isinstance(bag, bagged):
+            bag = bagged(bag, folds.count, processes=processes, dask=dask)
+        elif bag.folds != folds.count:
+            got, hint = f"folds={bag.folds} and folds={folds.count}", "set the same folds"
+            raise check.error("bags of a blend must have its folds", got=got, hint=hint)
+        members.append(bag.set_params(repeats=folds.repeats, fold_seed=folds.seed))
+    return members
+
+
+def trained(
+    members: Sequence[Any],
+    data: RankingDataset,
+    folds: Folds,
+    checkpoint: str | Path | None,
+    *,
+    resume: bool,
+    watch: Watch | None,
+) -> list[Any]:
+    """Train members; those that are finished in the folder ``checkpoint`` are read from there."""
+    if data.propensities is not None and any(getattr(member, "debias", False) for member in members):
+        hint = "train members without debias, or on judged documents"
+        raise check.error("weights of a blend are not chosen on clicks", got="a ranker with debias=True", hint=hint)
+    folder = checkpoint_folder(checkpoint, resume=resume)
+    finished = None
+    if folder is not None:
+        identity: Json = {"members": [described(member, FREE) for member in members], "data": fingerprint(data)}
+        if code := {name: digest for member in members for name, digest in member._code().items()}:
+            identity["code"] = code
+        same = "rankers, settings and data"
+        finished = FinishedModels(folder, _IDENTITY, identity, what="blend", same=same, resume=resume)
+    models = []
+    for number, member in enumerate(members, 1):
+        name, model = f"member-{number}", None
+        if isinstance(member, FeatureRanker):
+            models.append(member.cross_fit(data, folds.of(data)))
+            continue
+        if finished is not None:
+            model = finished[name]
+            member.set_params(checkpoint=finished.folder / f"{name}-checkpoint")
+        if model is None:
+            model = member
+            with interruption_unannounced():
+                model.fit(data, resume=resume and model.checkpoint is not None, watch=watch)
+            if model.stopped_ == "interrupted":  # an incomplete member would get a weight that is not its own
+                resumable = "" if finished is None else f"; {finished.folder} can be resumed"
+                raise KeyboardInterrupt(
+                    f"interrupted in member {number} of {len(members)}, {_title(member)}{resumable}"
+                )
+            if finished is not None:
+                model.save(finished.folder / name)
+        models.append(model)
+    return models
+
+
+def shared_folds(rankers: Sequence[Any], data: RankingDataset) -> Folds | None:
+    """Return the folds of trained bags, which must be the same, as must be their data; None of features alone."""
+    shared: Folds | None = None
+    for one in rankers:
+        if not isinstance(one, Ranker):
+            continue
+        if not isinstance(one, bagged):
+            what, hint = "only trained bags are blended without training", "pass rw.bagged(ranker, …).fit(…)"
+            raise check.error(what, got=type(one).__name__, hint=hint)
+        held_out, folds = one._out_of_fold(), Folds(one.folds, one.repeats, one.seed_of_folds)
+        shared = shared or folds
+        if folds != shared:
+            got = " and ".join(f"folds={it.count}, repeats={it.repeats}, seed={it.seed}" for it in (folds, shared))
+            hint = "train them with the same folds, repeats and fold_seed"
+            raise check.error("bags of a blend must share their folds", got=got, hint=hint)
+        if not held_out.covers(data):
+            got = f"{held_out.scores.size} out-of-fold scores for {data.n_docs} documents, or other queries"
+            hint = "pass the training and validation data that the bags were trained on"
+            raise check.error("a bag was trained on other data", got=got, hint=hint)
+    return shared

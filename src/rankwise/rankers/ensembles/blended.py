@@ -1,41 +1,42 @@
 """A blend of rankers is a ranker: a weighted sum of scores, with weights chosen on queries that no member has seen."""
 
-import copy
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise import check
+from rankwise.arrays import Array, Json, Keywords, weighted_sum
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics.base import weighted_mean
 from rankwise.rankers import inputs, storage
+from rankwise.rankers.at_once import METRICS, FitOptions
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.ensembles import blend_members, blend_training
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.blend_members import Member
-from rankwise.rankers.ensembles.combined import Combined
+from rankwise.rankers.ensembles.blend_members import (
+    Folds,
+    Member,
+    check_members,
+    described,
+    shared_folds,
+    titles,
+    trained,
+    untrained,
+)
+from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.held_out import HeldOut
-from rankwise.rankers.ensembles.mixture import Mixture
-from rankwise.rankers.ensembles.pooling import pooled
+from rankwise.rankers.ensembles.meta import EnsembleRanker
+from rankwise.rankers.ensembles.oof import HeldOut, pooled
 from rankwise.rankers.ensembles.weights import Weights, choose
 from rankwise.rankers.schema import Documents
-from rankwise.rankers.scoring.scorer import Scorer
-from rankwise.rankers.training.session import Watch
-from rankwise.rankers.training.validation import Measure, checked_names
-from rankwise.rankers.trees.ranker import TreeRanker
-
-if TYPE_CHECKING:
-    from rankwise.statistics.evaluation import Evaluation
+from rankwise.rankers.table import any_class
 
 
-class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
+class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     """A ranker made of different ones: a weighted sum of their scores, with weights chosen out of fold.
 
     Training and validation queries are pooled. Every member is trained as a bag (:class:`rw.bagged
@@ -76,8 +77,12 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
     """
 
     name = "blended"
-    _mixture: Mixture
-    """What training made of the rankers."""
+    weights_: Weights
+    """What each member counts, and why."""
+    _members: tuple[Any, ...] | None = None
+    """Trained members, also those without a weight; None of one forest that was read, which has forgotten them."""
+    _importances: Array | None = None
+    """The mean of members' importances of features by their weights, if all that have a weight have some."""
 
     def __init__(
         self,
@@ -100,9 +105,12 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
         self.dask = dask
         self.checkpoint = checkpoint
         self.native = {}
-        blend_members.check_members(rankers)
+        check_members(rankers)
 
     # Parameters: its own, and those of the rankers.
+
+    def _nested(self) -> Mapping[str, Ranker]:
+        return {f"ranker_{number}": one for number, one in enumerate(self.rankers, 1) if isinstance(one, Ranker)}
 
     @property
     def objective(self) -> str:  # type: ignore[override]
@@ -112,67 +120,33 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
     @property
     def titles(self) -> tuple[str, ...]:
         """What members are called; those that are called alike are numbered."""
-        return blend_members.titles(self.rankers)
-
-    @property
-    def _least_code(self) -> float:  # type: ignore[override]
-        return max(one._least_code if isinstance(one, Ranker) else 0.0 for one in self.rankers)
-
-    def get_params(self, deep: bool = True) -> Keywords:
-        """Give the parameters of the blend, and those of its rankers as ``ranker_1__…``."""
-        return super().get_params(deep=False) | (blend_members.parameters(self.rankers) if deep else {})
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters, of the blend or of a ranker: ``ranker_1__leaves=15``."""
-        super().set_params(**{name: value for name, value in parameters.items() if "__" not in name})
-        blend_members.set_parameters(self.rankers, {name: parameters[name] for name in parameters if "__" in name})
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        """Give an untrained one."""
-        cloned = type(self)(**self.get_params(deep=False) | {"rankers": blend_members.fresh(self.rankers)})
-        if hasattr(self, "_metadata_request"):
-            cloned._metadata_request = copy.deepcopy(self._metadata_request)
-        return cloned
+        return titles(self.rankers)
 
     def _metrics(self) -> tuple[Metric, ...]:
-        asked: Any = self.metrics
-        if asked is not None:
+        chosen: Any = self.metrics
+        if chosen is not None:
             return super()._metrics()
-        return next((one._metrics() for one in self.rankers if isinstance(one, Ranker)), find_metrics(("ndcg@10",)))
+        return next((one._metrics() for one in self._nested().values()), find_metrics(METRICS))
 
     # Training.
 
-    def fit(
-        self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
-        y: ArrayLike | RankingDataset | None = None,
-        *,
-        valid: inputs.Validation = None,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        resume: bool = False,
-        measure: Mapping[str, RankingDataset | Measure] | None = None,
-        watch: Watch | None = None,
-        **others: Never,
-    ) -> Self:
+    def _fit_inputs(
+        self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
+    ) -> tuple[RankingDataset, None]:
+        return pooled(data, labels, **columns), None
+
+    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
         """Train members on the pooled queries, one after the other, and choose their weights.
 
-        Arguments are those of any ranker. ``measure`` is of the blend, ``watch`` of every member. Ctrl-C raises
-        KeyboardInterrupt; with a ``checkpoint``, members that were trained are kept, and ``resume=True`` resumes.
+        ``measure`` is of the blend, ``watch`` of every member. Ctrl-C raises KeyboardInterrupt; with a ``checkpoint``,
+        members that were trained are kept, and ``resume=True`` resumes.
         """
-        self._refuse("fit", others)
         metrics = self._metrics()
-        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        folds = self._folds()
-        checked_names(measure or {})
-        bags = blend_training.untrained(self.rankers, folds, metrics, processes=self.processes, dask=self.dask)
-        kept: Keywords = {"checkpoint": self.checkpoint, "resume": resume}
-        members = blend_training.train(bags, self.titles, data, folds, **kept, watch=watch)
-        self._blend(members, data, metrics)
-        self.history_ |= blend_training.measured(self, measure or {}, data, metrics)
-        return self
+        folds = Folds(self.folds, self.repeats, self.seed)
+        members = untrained(self.rankers, folds, metrics, processes=self.processes, dask=self.dask)
+        how: Keywords = {"checkpoint": self.checkpoint, "resume": options["resume"], "watch": options["watch"]}
+        self._blend(trained(members, train, folds, **how), train, metrics)
+        self._measure_after(train, options["measure"])
 
     @classmethod
     def of_fitted(
@@ -202,19 +176,17 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
         (True, 1.0)
         """
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        shared = blend_training.shared_folds(rankers, data)
-        given: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
-        blend = cls(blend_members.fresh(rankers), metrics=metrics, **given)
-        asked, fold = blend._metrics(), blend._folds().of(data)
+        shared = shared_folds(rankers, data)
+        folds: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
+        blend = cls(rankers, metrics=metrics, **folds).__sklearn_clone__()
+        measured, fold = blend._metrics(), Folds(blend.folds, blend.repeats, blend.seed).of(data)
         members = [
-            one if isinstance(one, bagged) else FeatureRanker(one, asked).cross_fit(data, fold) for one in rankers
+            one if isinstance(one, bagged) else FeatureRanker(one, measured).cross_fit(data, fold) for one in rankers
         ]
-        return blend._blend(members, data, asked)
+        blend._blend(members, data, measured)
+        return blend
 
-    def _folds(self) -> blend_training.Folds:
-        return blend_training.Folds(self.folds, self.repeats, self.seed)
-
-    def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> Self:
+    def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> None:
         """Choose weights, and become the weighted sum of the members."""
         weights, scores, cross_fitted = choose(
             np.stack([member.oof_scores_ for member in members]),
@@ -223,119 +195,95 @@ class blended(Ranker):  # noqa: N801 (wrappers are adjectives)
             data.offsets,
             metrics[0],
             names=self.titles,
-            fold=self._folds().of(data),
+            fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
             judged=data.judged,
         )
-        held_out = HeldOut.measured(scores, cross_fitted, data, metrics)
+        self._held_out = HeldOut.measured(scores, cross_fitted, data, metrics)
         self._remember(data)
-        self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in held_out.values.items()}
+        self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self._held_out.values.items()}
         self.best_round_, self.stopped_ = 1, "complete"
-        self._mixture = Mixture.of(self, members, weights, held_out)
-        return self
+        self._add_up(members, weights)
+
+    def _add_up(self, members: Sequence[Any], weights: Weights) -> None:
+        """Add members up by their weights."""
+        self._members, self.weights_ = tuple(members), weights
+        counted = [(factor, one) for factor, one in zip(weights.factors, members, strict=True) if factor]
+        self._importances = None
+        if all(hasattr(one, "feature_importances_") for _, one in counted):
+            shares = zip(weights.values, members, strict=True)
+            self._importances = weighted_sum((share, one.feature_importances_) for share, one in shares if share)
+        self._ensemble = Ensemble.of(self, [one for _, one in counted], [factor for factor, _ in counted], like=None)
 
     # What it became: one forest, or the weighted sum of members.
 
     @property
     def members_(self) -> tuple[Ranker, ...]:
         """The trained members: bags, and features. A blend of one forest that was loaded has none."""
-        if self._mixture.members is None:
+        if self._members is None:
             raise AttributeError("a blend that was loaded as one forest has no members")
-        return self._mixture.members
-
-    @property
-    def weights_(self) -> Weights:
-        """What each member counts, and why."""
-        return self._mixture.weights
-
-    @property
-    def ranker_(self) -> TreeRanker:
-        """Where all members are trees of one library: the one ranker that they became."""
-        return self._combined.ranker
+        return self._members
 
     @property
     def weighted(self) -> tuple[tuple[float, Ranker], ...]:
         """The factors and members whose scores are added up, where they are not one forest."""
-        return tuple(zip(self._combined.factors or (), self._combined.rankers, strict=True))
-
-    @property
-    def _combined(self) -> Combined:
-        return self._mixture.combined if hasattr(self, "_mixture") else Combined()
-
-    @property
-    def oof_scores_(self) -> Array:
-        """One score per document of the training and then the validation data.
-
-        Neither the members nor the weights that it is made with have seen its query. The numbers of rounds of the
-        members were chosen on all queries: a metric of these scores is a little too good, and ``out_of_fold_`` is not.
-        """
-        return self._mixture.held_out.scores
-
-    @property
-    def out_of_fold_(self) -> "Evaluation":
-        """How good the blend is on new queries, by query and with intervals: an estimate without a validation set.
-
-        No query is scored by a member that has seen it, nor after a number of rounds or by weights that were chosen on
-        it.
-        """
-        self._check_fitted()
-        return self._mixture.held_out.evaluation()
+        return tuple(zip(self._ensemble.factors or (), self._ensemble.rankers, strict=True))
 
     @property
     def feature_importances_(self) -> Array:
         """The mean of members' shares of each feature in the gain of all splits, by their weights."""
         self._check_fitted()
-        if self._mixture.importances is None:
+        if self._importances is None:
             raise AttributeError(
                 "a net tells no importances of features, nor does a blend with one. Hint: "
                 "abs(blend.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
             )
-        return self._mixture.importances
-
-    def contributions(self, data: Documents) -> Contributions:
-        """Give the contributions of the one forest, or the weighted sum of those of all members."""
-        self._check_fitted()
-        return self._combined.contributions(data)
-
-    def scorer(self) -> Scorer:
-        """Give what scores one query's documents in the least time."""
-        self._check_fitted()
-        return self._combined.scorer(self)
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return self._combined.needs_lists
-
-    def _score(self, features: Floats) -> Array:
-        return self._score_lists(features, None)
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        return self._combined.score(features, offsets)
+        return self._importances
 
     # On disk.
 
     def _parameters(self, without: Collection[str] = ()) -> Json:
-        own = {name: storage.plain(getattr(self, name)) for name in self.own_parameters() if name not in without}
-        return own | {"rankers": [blend_members.described(one, without) for one in self.rankers]}
+        parameters = {name: storage.plain(getattr(self, name)) for name in self.own_parameters() if name not in without}
+        return parameters | {"rankers": [described(one, without) for one in self.rankers]}
 
     def _description(self) -> Json:
-        return super()._description() | self._mixture.description()
+        importances = None if self._importances is None else self._importances.tolist()
+        forest = {} if self._ensemble.forest is None else {"forest": self._ensemble.forest.name}
+        files = self._ensemble.description([one._description() for one in self._members or ()])
+        return (
+            super()._description() | {"weights": self.weights_.written(), "importances": importances} | forest | files
+        )
 
     def _files(self) -> dict[str, bytes]:
-        return self._mixture.files()
+        return self._ensemble.files(self._members or ()) | self._held_out.files()
 
     @classmethod
     def _untrained(cls, description: Json) -> Self:
-        own = dict(description["parameters"])
-        rankers, metrics = [blend_members.read(one) for one in own.pop("rankers")], own.pop("metrics")
-        return cls(rankers, metrics=tuple(metrics) if isinstance(metrics, list) else metrics, **own)
+        parameters = dict(description["parameters"])
+        rankers, metrics = parameters.pop("rankers"), parameters.pop("metrics")
+        members = [any_class(one["ranker"])._untrained(one) if isinstance(one, dict) else one for one in rankers]
+        return cls(members, metrics=tuple(metrics) if isinstance(metrics, list) else metrics, **parameters)
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self._mixture = Mixture.read(self, self.rankers, description, files)
+        weights, importances = Weights.read(description["weights"]), description["importances"]
+        counted = [one for one, factor in zip(self.rankers, weights.factors, strict=True) if factor]
+        held_out = HeldOut.read(files)
+        if held_out is None or not counted:
+            lacks = "weights" if held_out is not None else "its out-of-fold scores"
+            raise check.error(f"a blend without {lacks}", hint="get the folder again, or train anew")
+        self._held_out, self.weights_ = held_out, weights
+        if "members" in description:
+            descriptions = description["members"]
+            pairs = zip(descriptions, unpacked(files, len(descriptions)), strict=True)
+            self._add_up([any_class(one["ranker"])._from_description(one, part) for one, part in pairs], weights)
+        else:
+            first: Any = counted[0]
+            like = first.ranker if isinstance(first, bagged) else first
+            self._ensemble = Ensemble.read(self, like, description, files)
+        self._importances = None if importances is None else np.array(importances, np.float64)
 
 
 def _cross_fitted(member: Any) -> Array:
-    """Scores of a member by which its value is reported; a feature has no number of rounds to choose."""
-    found: Array = member._out_of_fold().cross_fitted if isinstance(member, bagged) else member.oof_scores_
-    return found
+    """Return the scores by which a member's value is reported; a feature has no number of rounds to choose."""
+    scores: Array = member._out_of_fold().cross_fitted if isinstance(member, bagged) else member.oof_scores_
+    return scores

@@ -1,16 +1,15 @@
 """Distillation: a ranker that learns from another, and is a plain model of its own kind afterwards."""
 
-import copy
-import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import Any, Unpack
 
-from numpy.typing import ArrayLike
+import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
-from rankwise.data import leakage
+from rankwise.arrays import Array, Keywords
+from rankwise.data import columns, leakage
+from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
@@ -19,23 +18,19 @@ from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.rankers import inputs
-from rankwise.rankers.at_once import trains_at_once
+from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.teaching import fresh, in_units_of_their_spread, scores_of, trained, with_unlabelled
+from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
+from rankwise.rankers.ensembles.weights import centred, spread
+from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Documents
-from rankwise.rankers.training.ranker import Trained
-from rankwise.rankers.training.session import Watch
-from rankwise.rankers.training.validation import Measure
-
-if TYPE_CHECKING:
-    from rankwise.rankers.contributions import Contributions
-    from rankwise.rankers.scoring.scorer import Scorer
+from rankwise.rankers.table import load
+from rankwise.rankers.training.iterative import IterativeRanker
 
 _LOSSES = ("distil", "margin_mse")
-_STUDENT = "student__"
 
 
-class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
+class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
     """A student, trained on the scores of a teacher, or of these and labels: small and fast, and nearly as good.
 
     ``fit`` trains a clone of the student with ``weight · (loss of the teacher's scores) + (1 − weight) · (the student's
@@ -96,15 +91,17 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         self.temperature = temperature
         self.unlabelled = unlabelled
         self.native = {}
-        own = trains_at_once(student) and "objective" in student.own_parameters()
-        if not own and (not isinstance(student, Trained) or student.name in ("factorization", "bagged")):
-            got = f"the class {student.__name__}" if inspect.isclass(student) else type(student).__name__
-            got += " without a parameter objective" if trains_at_once(student) else ""
+        at_once = trains_at_once(student) and "objective" in student.own_parameters()
+        if not at_once and (not isinstance(student, IterativeRanker) or student.name in ("factorization", "bagged")):
+            got = kind_of(student) + (" without a parameter objective" if trains_at_once(student) else "")
             hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
             what = "the student must be a ranker of trees or nets, or one of one's own with an objective"
             raise check.error(what, got=got, hint=hint)
 
     # Parameters: its own, and those of the student.
+
+    def _nested(self) -> Mapping[str, Ranker]:
+        return {"student": self.student}
 
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
@@ -116,61 +113,29 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         """The student's metrics."""
         return self.student.metrics
 
-    def get_params(self, deep: bool = True) -> Keywords:
-        """Give the parameters, and those of the student as ``student__…``."""
-        inner = {_STUDENT + name: value for name, value in self.student.get_params().items()} if deep else {}
-        return super().get_params(deep=False) | inner
+    def _cloned(self, name: str, value: Any) -> Any:
+        if name == "teacher":
+            return fresh(value)
+        return value if name == "unlabelled" else super()._cloned(name, value)
 
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters, its own or those of the student: ``student__leaves=15``."""
-        inner = {name.removeprefix(_STUDENT): value for name, value in parameters.items() if name.startswith(_STUDENT)}
-        super().set_params(**{name: value for name, value in parameters.items() if not name.startswith(_STUDENT)})
-        self.student.set_params(**inner)
-        return self
-
-    def __sklearn_clone__(self) -> Self:
-        """Give an untrained one; a teacher that is trained, and data, are shared."""
-        inside = {"teacher": fresh(self.teacher), "student": self.student.__sklearn_clone__()}
-        cloned = type(self)(**self.get_params(deep=False) | inside)
-        if hasattr(self, "_metadata_request"):
-            cloned._metadata_request = copy.deepcopy(self._metadata_request)
-        return cloned
-
-    def fit(
-        self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
-        y: ArrayLike | RankingDataset | None = None,
-        *,
-        valid: inputs.Validation = None,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        resume: bool = False,
-        measure: Mapping[str, RankingDataset | Measure] | None = None,
-        watch: Watch | None = None,
-        **others: Never,
-    ) -> Self:
-        """Train the student, and before it a teacher that is not trained yet; arguments are those of any ranker.
+    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
+        """Train the student, and before it a teacher that is not trained yet.
 
         Validation data are ranked by labels alone. Checkpoints are the student's: ``student__checkpoint``.
         """
-        self._refuse("fit", others)
         student = self.student.__sklearn_clone__().set_params(objective=self._mixed())
-        train, held_out = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         with leakage.checked():
-            teacher = trained(self.teacher, train, held_out)
+            teacher = trained(self.teacher, train, valid)
         if self.unlabelled is not None:
             train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
         taught = train.with_(teacher_scores=in_units_of_their_spread(scores_of(teacher, train), train))
         with leakage.checked():
-            student.fit(taught, held_out, resume=resume, measure=measure, watch=watch)
-        self.teacher_, self.ranker_ = teacher, student
-        self._schema, self._least_code = student._schema, student._least_code
-        self.history_, self.best_round_, self.stopped_ = student.history_, student.best_round_, student.stopped_
-        return self
+            student.fit(taught, valid, **options)
+        self.teacher_ = teacher
+        self._become(student)
 
     def _mixed(self) -> Objective:
-        """The loss of the teacher's scores and that of labels."""
+        """Return the loss of the teacher's scores, mixed with that of labels."""
         weight = check.number("weight", self.weight, least=0.0, most=1.0)
         check.choice("loss", self.loss, _LOSSES)
         if self.loss != "distil" and self.temperature != 1.0:
@@ -193,42 +158,77 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
             labelled = weighted(labelled, by="relevant", power=0.0)
         return weight * taught + round(1.0 - weight, 12) * labelled if weight else labelled
 
-    # What the student does.
 
-    @property
-    def feature_importances_(self) -> Array:
-        """Those of the student."""
-        self._check_fitted()
-        return self.ranker_.feature_importances_
+def fresh(model: Any) -> Any:
+    """Return a clone of an untrained ranker; what is trained is shared."""
+    if isinstance(model, list | tuple):
+        return [fresh(one) for one in model]
+    return model.__sklearn_clone__() if _untrained(model) else model
 
-    def contributions(self, data: Documents) -> "Contributions":
-        """Give those of the student."""
-        self._check_fitted()
-        return self.ranker_.contributions(data)
 
-    def scorer(self) -> "Scorer":
-        """Give the student's."""
-        self._check_fitted()
-        return self.ranker_.scorer()
+def trained(teacher: Any, train: RankingDataset, valid: RankingDataset | None) -> Any:
+    """Return a teacher that can score: read from its folder, or trained if it is an untrained ranker."""
+    if isinstance(teacher, list | tuple):
+        if not teacher:
+            raise check.error("a student needs a teacher", got="an empty list", hint="pass a trained ranker")
+        return [trained(one, train, valid) for one in teacher]
+    if isinstance(teacher, str | Path):
+        return load(teacher)
+    return fresh(teacher).fit(train, valid) if _untrained(teacher) else teacher
 
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the student: ``rw.load`` gives a ranker of its class."""
-        self._check_fitted()
-        return self.ranker_.save(path, force=force)
 
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return self.ranker_.needs_lists
+def _untrained(model: Any) -> bool:
+    return isinstance(model, Ranker) and not model.__sklearn_is_fitted__()
 
-    def _score(self, features: Floats) -> Array:
-        return self._score_lists(features, None)
 
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        return self.ranker_._score_lists(features, offsets)
+def scores_of(teacher: Any, data: RankingDataset) -> Array:
+    """Return the scores of a trained teacher: of several the mean."""
+    if isinstance(teacher, list):
+        return np.asarray(np.mean([scores_of(one, data) for one in teacher], axis=0))
+    ranker = wrapped(teacher)
+    score = getattr(teacher, "predict", teacher) if ranker is None else ranker.predict
+    if not callable(score):
+        raise check.error(
+            "a teacher must be a model that predicts, or a function from features to scores",
+            got=type(teacher).__name__,
+            hint="pass a ranker, rw.load(folder), or a model of another library",
+        )
+    return check.teacher_scores(score(data.features if ranker is None else data), data.offsets, data.query_ids)
 
-    def _files(self) -> dict[str, bytes]:
-        return self.ranker_._files()
 
-    def _restore(self, description: Json, files: dict[str, bytes]) -> Never:
-        raise check.error("a distilled ranker is saved as its student", hint="rw.load gives that")
+def in_units_of_their_spread(scores: Array, data: RankingDataset) -> Array:
+    """Divide scores by their spread within lists: the root of the mean square of what is left of each list's mean.
+
+    Then neither the temperature nor the teacher's share of a mixed loss depends on the unit that the teacher scores in.
+    """
+    unit = spread(scores, data.offsets)
+    if not unit:
+        raise check.error(
+            "the teacher gives all documents of a list the same score",
+            hint="look at the teacher: was it trained on these features",
+        )
+    return centred(scores, data.offsets) / unit
+
+
+def with_unlabelled(train: RankingDataset, unlabelled: RankingDataset) -> RankingDataset:
+    """Join queries with labels and queries whose labels do not count: they are set to 0.
+
+    Of other columns those are kept that both have; queries and documents without weights weigh 1.
+    """
+    parts = [train, unlabelled.with_(labels=np.zeros(unlabelled.n_docs))]
+    for name, count in (("weights", "n_queries"), ("document_weights", "n_docs")):
+        weighed = [getattr(part, name) is not None for part in parts]
+        if any(weighed) and not all(weighed):
+            lighter = weighed.index(False)
+            ones: Keywords = {name: np.ones(getattr(parts[lighter], count))}
+            parts[lighter] = parts[lighter].with_(**ones)
+    lacking: Keywords = {name: None for name in columns.names() if any(getattr(part, name) is None for part in parts)}
+    if train.query_ids is not None and unlabelled.query_ids is not None:
+        both = np.intersect1d(train.query_ids, unlabelled.query_ids)
+        if both.size:
+            raise check.error(
+                "a query is labelled or unlabelled, and cannot be both",
+                got=f"query {both[0]!s}" + (f" and {both.size - 1} more" if both.size > 1 else ""),
+                hint="leave queries of the training data out of unlabelled=",
+            )
+    return concatenate([part.with_(**lacking) for part in parts])

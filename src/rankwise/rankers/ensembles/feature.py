@@ -1,16 +1,15 @@
 """A single feature as a ranker: a baseline, and a member of blends."""
 
-from typing import Never, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics.base import require_scored, weighted_mean
-from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Documents
@@ -46,21 +45,8 @@ class FeatureRanker(Ranker):
         self.metrics = metrics
         self.native = {}
 
-    def fit(  # type: ignore[override]
-        self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
-        y: ArrayLike | RankingDataset | None = None,
-        *,
-        valid: inputs.Validation = None,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        **others: Never,
-    ) -> Self:
-        """Find the direction; validation data are not needed."""
-        self._refuse("fit", others)
-        data, _ = inputs.parts(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        return self.cross_fit(data, np.zeros(data.n_queries, np.int64))
+    def _fit(self, train: RankingDataset, valid: RankingDataset | None) -> None:
+        self.cross_fit(train, np.zeros(train.n_queries, np.int64))
 
     def cross_fit(self, data: RankingDataset, fold: NDArray[np.int64]) -> Self:
         """Find the direction on all queries, and for out-of-fold scores on all that are not of the query's fold."""
@@ -70,8 +56,8 @@ class FeatureRanker(Ranker):
             what, hint = "documents cannot be ranked by a category", "name a feature that is a number"
             raise check.error(what, got=self._schema.name(column), hint=hint)
         values = _values(data.features, column)
-        known = values[~np.isnan(values)]
-        self.mean_ = float(known.mean()) if known.size else 0.0
+        present = values[~np.isnan(values)]
+        self.mean_ = float(present.mean()) if present.size else 0.0
         self.sign_ = 1.0
         scores, metric = self._score(data.features), self._metrics()[0]
         better, worse = (metric(sign * scores, data.labels, data.offsets, data.judged) for sign in (1.0, -1.0))
@@ -79,9 +65,11 @@ class FeatureRanker(Ranker):
         change = better - worse
         self.oof_scores_ = scores.copy()
         for number in np.unique(fold):
-            others = fold != number if (fold != number).any() else fold == number
+            elsewhere = fold != number if (fold != number).any() else fold == number
             rows = rows_of(np.flatnonzero(fold == number), data.offsets)[0]
-            self.oof_scores_[rows] *= _sign(change[others], None if data.weights is None else data.weights[others])
+            self.oof_scores_[rows] *= _sign(
+                change[elsewhere], None if data.weights is None else data.weights[elsewhere]
+            )
         self.sign_ = _sign(change, data.weights)
         value = weighted_mean(better if self.sign_ > 0 else worse, data.weights)
         self.history_, self.best_round_, self.stopped_ = {str(metric): [value]}, 1, "complete"
@@ -98,12 +86,12 @@ class FeatureRanker(Ranker):
 
     @property
     def feature_importances_(self) -> Array:
-        """All of it is that of the one feature."""
+        """1 for the one feature, 0 for all others."""
         self._check_fitted()
         return np.asarray(np.eye(self.n_features_in_)[self._column])
 
     def contributions(self, data: Documents) -> Contributions:
-        """Give how far the feature is from its mean."""
+        """Return how far the feature is from its mean."""
         features = self._features(data)
         parts = np.zeros((features.shape[0], self.n_features_in_ + 1))
         parts[:, -1] = self.sign_ * self.mean_
@@ -127,11 +115,6 @@ class FeatureRanker(Ranker):
     def _files(self) -> dict[str, bytes]:
         return {}
 
-    @classmethod
-    def _untrained(cls, description: Json) -> Self:
-        feature, metrics = (description["parameters"][name] for name in ("feature", "metrics"))
-        return cls(feature, tuple(metrics) if isinstance(metrics, list) else metrics)
-
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         self.sign_ = check.number("sign", description["sign"])
         self.mean_ = check.number("mean", description["mean"])
@@ -142,6 +125,6 @@ def _values(features: Floats, column: int) -> Array:
 
 
 def _sign(change: Array, weights: Array | None) -> float:
-    """The direction that is better over these queries; upwards if none is."""
+    """Return the direction that is better over these queries; upwards if none is."""
     scored = ~np.isnan(change) if weights is None else ~np.isnan(change) & (weights > 0)
     return -1.0 if scored.any() and weighted_mean(change, weights) < 0 else 1.0

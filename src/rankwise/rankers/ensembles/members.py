@@ -1,26 +1,68 @@
-"""Members of a bag, as they learn: each on all but one fold, round by round, in whichever process they are."""
+"""Members of a bag as they learn: each on all but one fold, in whichever process they are, and all in step.
 
+:class:`BagLearner` shows them to the one training loop as one learner with one curve, by which they stop together.
+"""
+
+import contextlib
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.splits import fold_of_query
 from rankwise.rankers import storage
-from rankwise.rankers.ensembles.plans import Plan
-from rankwise.rankers.training.exhausted import Exhausted
-from rankwise.rankers.training.loop import State
+from rankwise.rankers.ensembles.ensemble import packed, unpacked
+from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
+from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.rankers.training.validation import DeviceScores
+from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
-_STATE = "state.npz"
+_STATE, _OUT_OF_FOLD = "state.npz", "out_of_fold.npy"
 
 
-class Step(NamedTuple):
-    """What a member says after a round."""
+@dataclass(frozen=True)
+class MemberPlan:
+    """A member before training, and the queries that it never sees."""
+
+    ranker: Any
+    """Not trained, with a seed of its own where it has one."""
+    seed: int
+    held_out: NDArray[np.int64]
+
+
+def plans(
+    ranker: Any, data: RankingDataset, *, folds: int, repeats: int, seed: int, fold_seed: int
+) -> list[MemberPlan]:
+    """Return the plans of all members: folds of the first repeat, then of the next."""
+    if data.n_queries < folds:
+        what = "a bag needs at least as many queries as folds"
+        raise check.error(what, got=f"{data.n_queries} queries and folds={folds}", hint="set fewer folds")
+    planned: list[MemberPlan] = []
+    for repeat in range(repeats):
+        fold = fold_of_query(data, folds, seed=fold_seed, trial=repeat)
+        for number in range(folds):
+            # Metrics are measured by the bag, and not where members are.
+            member_seed = seed_of_member(seed, len(planned))
+            member = ranker.__sklearn_clone__()._configure(seed=member_seed, metrics=())
+            planned.append(MemberPlan(member, member_seed, np.flatnonzero(fold == number)))
+    return planned
+
+
+def seed_of_member(seed: int, number: int) -> int:
+    """Draw the seed of a member, numbered from 0, from that of the ranker."""
+    return int(Stream(seed).child("member", number).key >> np.uint64(33))
+
+
+class MemberRound(NamedTuple):
+    """The outcome of a round of a member."""
 
     loss: float | None
     scores: list[Array]
@@ -29,8 +71,8 @@ class Step(NamedTuple):
     """Why it has nothing more to learn; empty while it learns."""
 
 
-class Learned(NamedTuple):
-    """What is left of a member after its training."""
+class TrainedMember(NamedTuple):
+    """The model of a member, and its losses."""
 
     files: dict[str, bytes]
     rounds: int
@@ -38,16 +80,16 @@ class Learned(NamedTuple):
 
 
 class Members:
-    """Some members of a bag, trained round by round by whoever calls."""
+    """Some members of a bag, which learn a round at each call."""
 
     def __init__(
-        self, data: RankingDataset, plans: Sequence[Plan], others: Sequence[RankingDataset], threads: int
+        self, data: RankingDataset, plans: Sequence[MemberPlan], measured: Sequence[RankingDataset], threads: int
     ) -> None:
         self.threads = threads
         with use_threads(threads):
-            self.members = [_Member(data, plan, others) for plan in plans]
+            self.members = [_Member(data, plan, measured) for plan in plans]
 
-    def round(self, number: int) -> list[Step]:
+    def round(self, number: int) -> list[MemberRound]:
         """Train round ``number``, from 0, of every member that has something to learn."""
         with use_threads(self.threads):
             return [member.round(number) for member in self.members]
@@ -58,36 +100,36 @@ class Members:
             member.snapshot()
 
     def files(self) -> list[dict[str, bytes]]:
-        """Give what a checkpoint holds."""
+        """Return the files of a checkpoint, of each."""
         with use_threads(self.threads):
             return [member.files() for member in self.members]
 
     def resume(self, files: Sequence[Mapping[str, bytes]]) -> None:
         """Resume from a checkpoint."""
         with use_threads(self.threads):
-            for member, own in zip(self.members, files, strict=True):
-                member.resume(own)
+            for member, member_files in zip(self.members, files, strict=True):
+                member.resume(member_files)
 
-    def learned(self) -> list[Learned]:
-        """Give the models that were kept; no round follows."""
+    def learned(self) -> list[TrainedMember]:
+        """Return the models that were kept; no round follows."""
         with use_threads(self.threads):
             return [member.learned() for member in self.members]
 
 
 class _Member:
-    def __init__(self, data: RankingDataset, plan: Plan, others: Sequence[RankingDataset]) -> None:
+    def __init__(self, data: RankingDataset, plan: MemberPlan, measured: Sequence[RankingDataset]) -> None:
         seen = np.ones(data.n_queries, np.bool_)
         seen[plan.held_out] = False
-        train, self.count = data.take(seen), 1 + len(others)
+        train, self.count = data.take(seen), 1 + len(measured)
         self.ranker: Any = plan.ranker
         self.stream = train.stream(plan.seed)
-        self.learner = plan.ranker._learner(train, data.take(plan.held_out), None, others)
+        self.learner = plan.ranker._learner(train, data.take(plan.held_out), None, measured)
         self.done = self.best = 0
         self.kept: Any = None
         self.loss: list[float] = []
-        self.last = Step(None, [], "")
+        self.last = MemberRound(None, [], "")
 
-    def round(self, number: int) -> Step:
+    def round(self, number: int) -> MemberRound:
         if self.last.stopped:
             return self.last
         try:
@@ -100,40 +142,163 @@ class _Member:
             return self.last
         self.done += 1
         self.loss += [] if loss is None else [loss]
-        self.last = Step(loss, [self._scores(each) for each in range(self.count)], "")
+        self.last = MemberRound(loss, [self._scores(each) for each in range(self.count)], "")
         return self.last
 
     def _scores(self, number: int) -> Array:
-        found = self.learner.scores(number)
-        return found.array() if isinstance(found, DeviceScores) else found
+        scores = self.learner.scores(number)
+        return scores.array() if isinstance(scores, DeviceScores) else scores
 
     def snapshot(self) -> None:
         if self.best != self.done or self.kept is None:
             self.best, self.kept = self.done, self.learner.snapshot()
 
     def files(self) -> dict[str, bytes]:
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            counts=np.array([self.done, self.best]),
-            loss=np.array(self.loss),
-            stopped=np.array(self.last.stopped),
-            scores=np.concatenate(self.last.scores),
-            ends=np.cumsum([column.size for column in self.last.scores]),
-        )
+        state = {
+            "counts": np.array([self.done, self.best]),
+            "loss": np.array(self.loss),
+            "stopped": np.array(self.last.stopped),
+            "scores": np.concatenate(self.last.scores),
+            "ends": np.cumsum([column.size for column in self.last.scores]),
+        }
         learned: dict[str, bytes] = self.learner.files(self.kept)
-        return learned | {_STATE: buffer.getvalue()}
+        return learned | {_STATE: storage.npz(state)}
 
     def resume(self, files: Mapping[str, bytes]) -> None:
         with check.library("the state of a member", _STATE):
-            kept = storage.arrays(files[_STATE])
-            self.done, self.best = (int(count) for count in kept["counts"])
-            self.loss = kept["loss"].tolist()
-            scores = np.split(kept["scores"], kept["ends"][:-1])
-            self.last = Step(self.loss[-1] if self.loss else None, scores, str(kept["stopped"]))
+            arrays = storage.arrays(files[_STATE])
+            self.done, self.best = (int(count) for count in arrays["counts"])
+            self.loss = arrays["loss"].tolist()
+            scores = np.split(arrays["scores"], arrays["ends"][:-1])
+            self.last = MemberRound(self.loss[-1] if self.loss else None, scores, str(arrays["stopped"]))
         self.kept = self.learner.resume(files, State(done=self.done, best=self.best))
 
-    def learned(self) -> Learned:
+    def learned(self) -> TrainedMember:
         self.learner.restore(self.kept)
         self.ranker._keep(self.learner.model(), State(done=self.done, best=self.best))
-        return Learned(self.ranker._files(), self.best, self.loss)
+        return TrainedMember(self.ranker._files(), self.best, self.loss)
+
+
+class MemberExecutor(Protocol):
+    """Some members, and where they are trained."""
+
+    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
+        """Call a method of :class:`Members`; the function that is returned waits for its result."""
+        ...
+
+
+class TrainedBag(NamedTuple):
+    """Members in their order, and their out-of-fold scores."""
+
+    members: list[TrainedMember]
+    held_out: HeldOut
+
+
+class BagLearner:
+    """All members of a bag.
+
+    Members that have nothing more to learn stay as they are while others learn. The best round is kept where members
+    are, and only their models come back at the end.
+    """
+
+    processes = Alone()
+
+    def __init__(
+        self,
+        data: RankingDataset,
+        plans: Sequence[MemberPlan],
+        repeats: int,
+        cross_fitted: CrossFitted,
+        start: Callable[[contextlib.ExitStack], Sequence[MemberExecutor]],
+    ) -> None:
+        self.data, self.repeats = data, repeats
+        self.rows = [rows_of(plan.held_out, data.offsets)[0] for plan in plans]
+        self.per_repeat = len(plans) // repeats
+        self._start = start
+        self._started: Sequence[MemberExecutor] | None = None
+        self._resources = contextlib.ExitStack()
+        self._last: list[MemberRound] = []
+        self._trained: list[TrainedMember] = []
+        self._current: Array | None = None
+        self.out_of_fold: Array = np.zeros(0)
+        """(repeats, n_docs) scores after the round that is kept."""
+        self.cross_fitted = cross_fitted
+
+    def round(self, stream: Stream) -> float | None:
+        """Train a round of every member; returns the mean of their losses."""
+        self._count()
+        rounds: list[MemberRound] = self._call("round", stream.round)
+        if all(member.stopped for member in rounds):
+            raise Exhausted(rounds[0].stopped, lambda: NothingLearnedError("no member learned anything"))
+        self._last = rounds
+        losses = [member.loss for member in rounds if member.loss is not None]
+        return float(np.mean(losses)) if losses else None
+
+    def scores(self, number: int) -> Array:
+        """Return out-of-fold scores of all repeats in a row, or the mean of all members on other data."""
+        if number:
+            return np.asarray(np.mean([member.scores[number] for member in self._last], axis=0))
+        self._current = np.empty((self.repeats, self.data.n_docs))
+        for member, (last, rows) in enumerate(zip(self._last, self.rows, strict=True)):
+            self._current[member // self.per_repeat, rows] = last.scores[0]
+        return self._current.ravel()
+
+    def snapshot(self) -> bool:
+        """Keep all members where they are."""
+        self._call("snapshot")
+        if self._current is not None:
+            self.out_of_fold = self._current
+        return True
+
+    def restore(self, kept: object) -> None:
+        """Fetch the models that were kept."""
+        self._count()
+        self._trained = self._call("learned")
+
+    def model(self) -> TrainedBag:
+        """Return the members, and what they are worth."""
+        scores, metrics = self.out_of_fold.mean(axis=0), self.cross_fitted.validation.metrics
+        return TrainedBag(self._trained, HeldOut.measured(scores, self.cross_fitted.scores, self.data, metrics))
+
+    def files(self, best: object) -> dict[str, bytes]:
+        """Return the files of every member's checkpoint, under names of its own."""
+        self._count()
+        members: list[dict[str, bytes]] = self._call("files")
+        buffer = io.BytesIO()
+        np.save(buffer, self.out_of_fold)
+        return packed(members) | {_OUT_OF_FOLD: buffer.getvalue()} | self.cross_fitted.files()
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> bool:
+        """Resume every member from its files."""
+        with check.library("out-of-fold scores", _OUT_OF_FOLD):
+            self.out_of_fold = np.load(io.BytesIO(files[_OUT_OF_FOLD]))
+        self.cross_fitted.resume(files)
+        members, executors = unpacked(files, len(self.rows)), self._executors()
+        waiting = [one.call("resume", members[first :: len(executors)]) for first, one in enumerate(executors)]
+        for wait in waiting:
+            wait()
+        return True
+
+    def close(self) -> None:
+        """End the processes of members."""
+        self._resources.close()
+
+    def _count(self) -> None:
+        """Count the last round for the estimate; not one that an interruption ended before it was measured."""
+        if self._current is not None and np.may_share_memory(self._current, self.cross_fitted.validation.last.scores):
+            self.cross_fitted.update()
+
+    def _executors(self) -> Sequence[MemberExecutor]:
+        """Return the executors, which start when they are needed: a checkpoint that does not fit is rejected before."""
+        if self._started is None:
+            self._started = self._start(self._resources)
+        return self._started
+
+    def _call(self, method: str, *arguments: object) -> list[Any]:
+        """Call a method of all members, side by side; returns the result of each, in their order."""
+        executors = self._executors()
+        results: list[Any] = [None] * len(self.rows)
+        for first, wait in enumerate([executor.call(method, *arguments) for executor in executors]):
+            for number, result in enumerate(wait() or ()):
+                results[first + number * len(executors)] = result
+        return results

@@ -13,7 +13,6 @@ from rankwise.arrays import Array, Column, Json, Keywords, part_of, rows_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
-from rankwise.rankers.ensembles.spread import centred, spread
 
 _PICKS = 16
 """How many picks a selection has; weights are the mean of several selections, and finer than that."""
@@ -21,6 +20,31 @@ _PARTS = 5
 """Into how many parts queries fall at most, by their folds; all but two of them are selected on at a time."""
 COMPUTED = _PICKS * (_PARTS - 1) * (_PARTS - 2) // 2
 """How often at most the metric of all queries is computed for each member: on parts of them, for every pick."""
+
+
+def centred(scores: Array, offsets: NDArray[np.int64]) -> Array:
+    """Subtract the mean of its list from every score: what is added to a whole list changes no ranking.
+
+    >>> centred(np.array([1.0, 3.0, 7.0]), np.array([0, 2, 3]))
+    array([-1.,  1.,  0.])
+    """
+    sizes = np.diff(offsets)
+    return np.asarray(scores - np.repeat(np.add.reduceat(scores, offsets[:-1]) / sizes, sizes))
+
+
+def spread(scores: Array, offsets: NDArray[np.int64]) -> float:
+    """Return the root mean square of scores within lists of several documents, around the mean of each list.
+
+    It is 0 where that is nothing but rounding.
+
+    >>> spread(np.array([1.0, 3.0, 7.0]), np.array([0, 2, 3]))
+    1.0
+    """
+    sizes = np.diff(offsets)
+    several = np.repeat(sizes > 1, sizes)
+    left = centred(scores, offsets)[several]
+    unit = float(np.sqrt(np.mean(left**2))) if left.size else 0.0
+    return unit if unit > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
 
 
 @dataclass(frozen=True)
@@ -58,17 +82,17 @@ class Weights:
         return "\n".join(lines)
 
     def written(self) -> Json:
-        """What a model's file says."""
+        """Return plain data for a model's file."""
         return asdict(self)
 
     @classmethod
     def read(cls, description: Json) -> Self:
-        """Take what :meth:`written` gave."""
-        found: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in description.items()}
+        """Read what :meth:`written` returned."""
+        fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in description.items()}
         for name in ("values", "spreads", "alone"):
-            for value in found[name]:
+            for value in fields[name]:
                 check.number(name, value)
-        return cls(**found)
+        return cls(**fields)
 
 
 def choose_weights(
@@ -95,7 +119,7 @@ def choose_weights(
     members apart, selections disagree, and their mean is near equal weights; a member that is surely worse is picked by
     none.
 
-    Gives the weights, and blended scores of every document by the mean of selections that had not seen its query.
+    Returns the weights, and blended scores of every document by the mean of selections that had not seen its query.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -137,7 +161,7 @@ def choose(
 
     These are scores of the same members, each fold after the rounds that were chosen on the others.
     """
-    lists = _Lists.of(labels, offsets, find_metric(metric), query_weights, judged)
+    lists = _MeasuredQueries.of(labels, offsets, find_metric(metric), query_weights, judged)
     units, spreads = _in_units(scores, lists.offsets)
     part = np.arange(lists.n_queries) % _PARTS if fold is None else np.asarray(fold)
     titles = tuple(f"member {number}" for number in range(1, len(units) + 1)) if names is None else tuple(names)
@@ -146,12 +170,12 @@ def choose(
         raise check.error("there must be a name for each member and a fold for each query", got=got)
     alone = lists.values(np.asarray(cross_fitted))
     require_scored(str(lists.metric), alone[0], query_weights)
-    useful, own = np.array(spreads) > 0.0, part % _PARTS
-    groups = np.unique(own)
+    useful, group = np.array(spreads) > 0.0, part % _PARTS
+    groups = np.unique(group)
     selected: dict[tuple[int, ...], Array] = {(): useful / useful.sum()}  # equal weights see no query
     if groups.size > 1:
         most = combinations(groups.tolist(), max(1, groups.size - 2))
-        selected = {some: _selected(*lists.take(np.isin(own, some)), units, useful) for some in most}
+        selected = {some: _selected(*lists.take(np.isin(group, some)), units, useful) for some in most}
     blended, reported = np.empty(units.shape[1]), np.empty(units.shape[1])
     for number in np.unique(part):
         few, rows = lists.take(part == number)
@@ -169,7 +193,7 @@ def choose(
     return Chosen(weights, blended, reported)
 
 
-class _Lists(NamedTuple):
+class _MeasuredQueries(NamedTuple):
     """Queries, and what is measured of their scores."""
 
     labels: Array
@@ -181,10 +205,10 @@ class _Lists(NamedTuple):
     @classmethod
     def of(
         cls, labels: ArrayLike, offsets: ArrayLike, metric: Metric, weights: Array | None, judged: ArrayLike | None
-    ) -> "_Lists":
+    ) -> "_MeasuredQueries":
         starts = check.offsets(offsets, np.asarray(labels).size)
-        known = None if judged is None else np.asarray(judged)
-        return cls(check.labels(labels, starts), starts, metric, weights, known)
+        flags = None if judged is None else np.asarray(judged)
+        return cls(check.labels(labels, starts), starts, metric, weights, flags)
 
     @property
     def n_queries(self) -> int:
@@ -204,20 +228,20 @@ class _Lists(NamedTuple):
             return np.zeros(len(rows))
         return np.array([weighted_mean(row, self.weights) for row in values])
 
-    def take(self, queries: NDArray[np.bool_]) -> tuple["_Lists", slice | NDArray[np.int64]]:
+    def take(self, queries: NDArray[np.bool_]) -> tuple["_MeasuredQueries", slice | NDArray[np.int64]]:
         """Some of the queries, and their documents."""
         rows, offsets = rows_of(np.flatnonzero(queries), self.offsets)
         weights = None if self.weights is None else self.weights[queries]
-        return _Lists(self.labels[rows], offsets, self.metric, weights, part_of(self.judged, rows)), rows
+        return _MeasuredQueries(self.labels[rows], offsets, self.metric, weights, part_of(self.judged, rows)), rows
 
 
 def _in_units(scores: ArrayLike, offsets: NDArray[np.int64]) -> tuple[Array, tuple[float, ...]]:
     """Scores of every member, centred within queries and in units of their spread, and these spreads."""
-    given = np.asarray(scores)
-    if given.ndim != 2 or not len(given):
-        got = f"an array of shape {given.shape}"
+    rows = np.asarray(scores)
+    if rows.ndim != 2 or not len(rows):
+        got = f"an array of shape {rows.shape}"
         raise check.error("a blend needs scores of at least one member", got=got, hint="pass one row for each member")
-    units, spreads = _in_own_units([check.teacher_scores(row, offsets) for row in given], offsets)
+    units, spreads = _in_own_units([check.teacher_scores(row, offsets) for row in rows], offsets)
     if not any(spreads):
         hint = "look at the members: did they learn anything"
         raise check.error("every member gives all documents of a query the same score", hint=hint)
@@ -231,13 +255,15 @@ def _in_own_units(rows: Iterable[Array], offsets: NDArray[np.int64]) -> tuple[Ar
     return np.stack(parts), spreads
 
 
-def _selected(lists: _Lists, rows: slice | NDArray[np.int64], units: Array, useful: NDArray[np.bool_]) -> Array:
+def _selected(
+    lists: _MeasuredQueries, rows: slice | NDArray[np.int64], units: Array, useful: NDArray[np.bool_]
+) -> Array:
     """Weights of a selection on some queries: each pick makes the mean largest, and equally good ones share it."""
-    own = units[:, rows]
-    counts, total = np.zeros(len(units)), np.zeros(own.shape[1])
+    scores = units[:, rows]
+    counts, total = np.zeros(len(units)), np.zeros(scores.shape[1])
     for _ in range(_PICKS):
-        means = np.where(useful, lists.means(total + own), -np.inf)
+        means = np.where(useful, lists.means(total + scores), -np.inf)
         best = means == means.max()
-        total += own[best].mean(axis=0)
+        total += scores[best].mean(axis=0)
         counts[best] += 1.0 / np.count_nonzero(best)
     return counts / _PICKS

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rankwise.arrays import Json
-from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.iterative import IterativeRanker
 
 if TYPE_CHECKING:
     import torch
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 MODEL = "model.safetensors"
 
 
-class TorchRanker(Trained):
+class TorchRanker(IterativeRanker):
     """A ranker whose rounds are epochs of torch. A subclass has the parameters ``epochs`` and ``device``."""
 
     unit = "epochs"

@@ -1,7 +1,8 @@
 """The frame around the training loop, of rankers and rerankers: interrupts, threads, checkpoint, resume, progress."""
 
+import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,19 @@ from rankwise.rankers.training.progress import ProgressBar
 from rankwise.threads import use_threads
 
 Watch = Callable[[int, History], None]
-"""Called after every round with its number and the history so far."""
+"""Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
+
+
+class InterruptedWarning(RuntimeWarning):
+    """Training was interrupted, and the best model so far is kept."""
+
+
+@contextlib.contextmanager
+def interruption_unannounced() -> Iterator[None]:
+    """Train without a warning about an interruption, for callers that look at ``stopped_`` themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedWarning)
+        yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +38,8 @@ class Session:
     start: State = field(default_factory=State)
     verify: Callable[[Mapping[str, bytes]], None] = lambda files: None  # noqa: ARG005
     """Check of the files of a checkpoint, before the learner reads them."""
+    close: Callable[[], None] = lambda: None
+    """Ends what the learner has started, such as processes."""
 
     def resumed(self, *, resume: bool) -> tuple[State, object]:
         """Return the state and the best model to start from: those of the checkpoint, if there is one to resume."""
@@ -51,9 +66,15 @@ def train(
     Ctrl-C ends a round at once, and training with the best model so far. ``keep`` takes the model over from the
     learner: an interruption waits until it has returned.
     """
-    with Interrupts() as interrupts, use_threads(threads), caches.announce_compiling(progress):
+    with (
+        contextlib.ExitStack() as ended,  # after the others: a second Ctrl-C ends waiting for processes
+        Interrupts() as interrupts,
+        use_threads(threads),
+        caches.announce_compiling(progress),
+    ):
         with interrupts.allowed():
             session = prepare()
+            ended.callback(session.close)
             state, best = session.resumed(resume=resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit
         reports = [session.progress.report]
@@ -66,6 +87,6 @@ def train(
     if interrupts.asked:  # after the last round
         state.stopped = "interrupted"
     if state.stopped == "interrupted":
-        kept = f"the best model so far, of {state.best} {unit}, is kept"
-        warnings.warn(f"interrupted after {unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=4)
+        text = f"interrupted after {unit[:-1]} {state.done}: the best model so far, of {state.best} {unit}, is kept"
+        warnings.warn(text, InterruptedWarning, stacklevel=4)
     return state.stopped

@@ -129,7 +129,7 @@ class Validation:
         means = {}
         for name, metric in zip(self.names, self.metrics, strict=True):
             weights = self.weights_of(metric)
-            require_scored(str(metric), values[name], weights)
+            require_scored(name, values[name], weights)
             means[name] = weighted_mean(values[name], weights)
         return means
 
@@ -152,6 +152,16 @@ class Validation:
         if self.clicks is None or self.weights is None or not isinstance(metric, NDCG):
             return self.weights
         return self.weights * gains(self.clicks, metric.gain)
+
+
+def measure_of(
+    measured: Any, read: Callable[[Any], RankingDataset], metrics: Sequence[Metric], *, debias: bool
+) -> Measure:
+    """Return a measure, or that of a data set's metrics, on data as ``read`` returns them."""
+    if isinstance(measured, Measure):
+        return Measure(read(measured.data), measured.function)
+    data = read(measured)
+    return Measure(data, Validation(data, metrics, debias=debias))
 
 
 def name(metric: Metric, data: RankingDataset, *, debias: bool) -> str:

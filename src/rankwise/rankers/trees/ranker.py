@@ -16,8 +16,8 @@ from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.rankers import argument_names
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import State
-from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.defaults import defaults, small
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rankwise.dask.partitions import Partitions
 
 
-class TreeRanker(Trained):
+class TreeRanker(IterativeRanker):
     """Boosted trees, trained with any objective.
 
     Args:

@@ -17,9 +17,9 @@ from rankwise.compiling import kernel
 from rankwise.objectives.base import Objective
 from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching
-from rankwise.rankers.training import exhausted
-from rankwise.rankers.training.exhausted import Exhausted
+from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.stopping import Exhausted
 from rankwise.recommend.factorization.lists import Source
 from rankwise.recommend.factors import Factors
 from rankwise.recommend.known import in_order
@@ -61,7 +61,7 @@ class CatalogueLearner:
             loss += float(values.sum())
             moved = moved or bool(gradient.any())
         if not moved:
-            raise Exhausted("converged", lambda: exhausted.no_gradient(data, self.objective))
+            raise Exhausted("converged", lambda: stopping.no_gradient(data, self.objective))
         return loss / data.n_queries
 
     def scores(self, number: int) -> Array:

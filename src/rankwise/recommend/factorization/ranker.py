@@ -184,7 +184,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
         after every epoch with its number and the history so far.
         """
-        self._refuse("fit", others)
+        self._reject("fit", others)
         if getattr(train, "document_weights", None) is not None:
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
@@ -206,7 +206,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return self._train(
             source.train,
             held_out,
-            learner=lambda: make(source, held_out, older, [one.data for one in also.values()]),
+            learner=lambda _: make(source, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
             measure=also,

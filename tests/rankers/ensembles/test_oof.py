@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.ensembles.cross_fitted import CrossFitted, OutOfFold
+from rankwise.rankers.ensembles.oof import CrossFitted, OutOfFold
 from rankwise.rankers.training.stopping import Stopping
 
 QUERIES, DOCUMENTS, ROUNDS, PARTS = 40, 6, 20, 5
@@ -66,7 +66,7 @@ def test_clicks_belong_to_the_part_of_their_query():
     shown = data.with_(labels=(data.labels > 1).astype(float), propensities=np.full(data.n_docs, 0.5))
     found, _ = followed(shown, rng.normal(size=(3, data.n_docs)), debias=True)
     clicks = np.add.reduceat(shown.labels, shown.offsets[:-1])
-    for part, others in enumerate(found.others):
+    for part, others in enumerate(found.other_parts):
         assert others.sum() == clicks[np.arange(QUERIES) % PARTS != part].sum()
 
 

@@ -17,17 +17,17 @@ from rankwise.objectives.table import native
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
-from rankwise.rankers.training import columns, session
-from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
+from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Learner, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
+from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names, measure_of
 from rankwise.threads import checked, thread_count, use_threads
 
 
-class Trained(Ranker):
+class IterativeRanker(Ranker):
     """A ranker that learns in rounds.
 
     A subclass has the parameters ``learning_rate, seed, threads, patience, smoothing, stop_on, metrics, debias,
@@ -56,7 +56,7 @@ class Trained(Ranker):
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        init_model: "Trained | str | Path | None" = None,
+        init_model: "IterativeRanker | str | Path | None" = None,
         resume: bool = False,
         measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
@@ -72,28 +72,23 @@ class Trained(Ranker):
         model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets on
         which the metrics are measured after every round, beside the validation data: with ``measure={"train": train}``
         there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the history so
-        far; what it raises ends training.
+        far; what it raises ends training, and with
+        :class:`rankwise.StopTraining` the best model so far is kept.
         """
-        self._refuse("fit", others)
+        self._reject("fit", others)
         older = None if init_model is None else self._older(init_model)
-        train, held_out = inputs.parts(
-            X,
-            y,
-            valid=valid,
-            qid=qid,
-            group=group,
-            sample_weight=sample_weight,
-            older=None if older is None else older._schema,
-        )
-        also = self._measures(measure, lambda data: inputs.aligned(data, train))
-        settled = self._with(self.settings_for(train.n_docs))
+        schema = None if older is None else older._schema
+        data: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+        train, held_out = self._fit_inputs(X, y, older=schema, **data)
+        measures = self._measures(measure, lambda data: inputs.aligned(data, train))
+        measured = [one.data for one in measures.values()]
         return self._train(
             train,
             held_out,
-            learner=lambda: settled._learner(train, held_out, older, [one.data for one in also.values()]),
+            learner=lambda settled: settled._learner(train, held_out, older, measured),
             older=older,
             resume=resume,
-            measure=also,
+            measure=measures,
             watch=watch,
         )
 
@@ -102,46 +97,44 @@ class Trained(Ranker):
         train: RankingDataset,
         valid: RankingDataset | None,
         *,
-        learner: Callable[[], Learner[Any]],
+        learner: Callable[[Self], Learner[Any]],
         older: Self | None,
         resume: bool,
         watch: Watch | None,
         measure: Mapping[str, Measure] | None = None,
-        validation: Validation | None = None,
         digest: str = "",
         documents: int | None = None,
     ) -> Self:
-        """Train what ``learner`` makes, on from an ``older`` model with the same columns where there is one.
+        """Train from an ``older`` model with the same columns, or from nothing.
 
-        ``measure`` has the data sets that it scores beside the validation data; these are measured by ``validation``,
-        where the metrics alone are not enough. Where ``train`` is only a sample of the data that it learns from,
-        ``digest`` tells them from others, and ``documents`` is how many they have.
+        ``learner`` builds the learner for this ranker with all settings settled. ``measure`` has the data sets that are
+        measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
+        ``digest`` identifies these, and ``documents`` is how many they have.
         """
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
 
         def prepare() -> Session:
-            metrics = self._metrics()  # a wrong name is an error without validation data, too
-            means = validation
-            if valid is not None and means is None:
-                means = Validation(valid, metrics, debias=bool(self.debias))
-            stopping = settled._stopping(means)
-            learns, also = learner(), measure or {}
-            measured = [Measured(one, prefix=f"{name} ") for name, one in also.items()]
-            if valid is not None and means is not None:
-                measured.insert(0, Measured(Measure(valid, means)))
+            self._metrics()  # a wrong name is an error without validation data, too
+            built, measures = learner(settled), measure or {}
+            validation = None if valid is None else settled._validation(valid, built)
+            stopping = settled._stopping(validation)
+            measured = [Measured(one, prefix=f"{name} ") for name, one in measures.items()]
+            if valid is not None and validation is not None:
+                measured.insert(0, Measured(Measure(valid, validation)))
             loop = Loop(
-                learner=learns,
+                learner=built,
                 stream=train.stream(check.integer("seed", self.seed, least=0)),
                 stopping=stopping,
                 measured=measured,
-                checkpoint=settled._checkpoint(train, valid, older, digest, also, resume=resume),
+                checkpoint=settled._checkpoint(train, valid, older, digest, measures, resume=resume),
             )
             return Session(
                 loop=loop,
                 progress=ProgressBar(stopping, loss=self.loss_compares),
                 start=State(before=0 if older is None else older._rounds()),
                 verify=lambda files: self._verify(files, train.n_features),
+                close=getattr(built, "close", _nothing),
             )
 
         def keep(learner: Learner[Any], state: State) -> None:
@@ -178,6 +171,10 @@ class Trained(Ranker):
             )
         return super()._objective()
 
+    def _validation(self, valid: RankingDataset, learner: Learner[Any]) -> Validation:
+        """Return the metrics of validation data as ``learner`` scores them."""
+        return Validation(valid, self._metrics(), debias=bool(self.debias))
+
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(
             rounds=getattr(self, self.unit),
@@ -194,15 +191,9 @@ class Trained(Ranker):
         read: Callable[[Any], RankingDataset],
     ) -> dict[str, Measure]:
         """Return the measures beside those of the validation data, on data as ``read`` returns them."""
-        found = {}
         checked_names(measure or {})
-        for name, one in (measure or {}).items():
-            if isinstance(one, Measure):
-                found[name] = Measure(read(one.data), one.function)
-            else:
-                data = read(one)
-                found[name] = Measure(data, Validation(data, self._metrics(), debias=bool(self.debias)))
-        return found
+        metrics, debias = self._metrics(), bool(self.debias)
+        return {name: measure_of(one, read, metrics, debias=debias) for name, one in (measure or {}).items()}
 
     def _checkpoint(
         self,
@@ -240,7 +231,7 @@ class Trained(Ranker):
             unit=self.unit,
         )
 
-    def _older(self, model: "Trained | str | Path") -> Self:
+    def _older(self, model: "IterativeRanker | str | Path") -> Self:
         """Return the model that is continued."""
         if isinstance(model, str | Path):
             from rankwise.rankers.table import load
@@ -256,11 +247,11 @@ class Trained(Ranker):
     def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
         """Return the columns of documents that the objective reads; a library's own, which is None here, reads none."""
         if objective is not None:
-            return columns.of_documents(train, objective, debias=bool(self.debias))
+            return inputs.document_columns(train, objective, debias=bool(self.debias))
         if train.document_weights is not None:
             self._check_weighs_documents()
         if self.debias:
-            raise columns.no_propensities(self.objective)
+            raise inputs.no_propensities(self.objective)
         return {}
 
     def _check_weighs_documents(self) -> None:
@@ -296,3 +287,7 @@ class Trained(Ranker):
     @abstractmethod
     def _made_of(self, rounds: int) -> Json:
         """Return the ranker's own entries in the description of a model of so many rounds."""
+
+
+def _nothing() -> None:
+    """End a training whose learner has nothing to close."""
