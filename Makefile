@@ -1,16 +1,22 @@
-# Two commands for everyone: make demo, make test. Three more for developers: make fast, make check, make format.
+# Two commands for everyone: make demo, make test. More for developers: make fast, make check, make test-all, make format.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Byte code: on all cores, where pip would compile on one. Some packages hold files that are no Python on purpose.
+COMPILE := { $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true; }
 
-# Files begin in their order, so that those with a single long test are not left to the end.
-PARALLEL := -q -n 2 --dist loadfile --no-loadscope-reorder
+# Files begin in the order of tests/conftest.py, the longest first.
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
-.PHONY: help demo test fast check format docs results benchmarks clean
+# $(call timed,NAME,COMMAND) runs a step and prints its seconds.
+timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
+
+.PHONY: help demo test test-all fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
+	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
 	@echo "make format      let ruff format and repair the code"
@@ -20,19 +26,32 @@ help:
 demo: $(VENV)/.core
 	@$(BIN)/rankwise demo
 
-test: $(VENV)/.dev check
-	@$(BIN)/python -m pytest $(PARALLEL)
+# Types are checked on one core beside the tests, whose workers do not always need both.
+test: style
+	@$(MAKE) --no-print-directory -j 2 layers pages types pytest
 
-fast: $(VENV)/.dev
-	@$(BIN)/ruff check && $(BIN)/ruff format --check --quiet
-	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
+test-all: export RANKWISE_TESTS := all
+test-all: test
 
-check: $(VENV)/.dev
-	@$(BIN)/ruff format --check
-	@$(BIN)/ruff check
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+fast: style
+	$(call timed,quick tests,$(PYTEST) -m "not slow")
+
+pytest: $(VENV)/.dev
+	$(call timed,tests,$(PYTEST))
+
+check: style types layers pages
+
+style: $(VENV)/.dev
+	$(call timed,formatting and lint,$(BIN)/ruff format --check && $(BIN)/ruff check)
+
+types: $(VENV)/.dev
+	$(call timed,types,$(BIN)/mypy)
+
+layers: $(VENV)/.dev
+	$(call timed,layers,$(BIN)/lint-imports)
+
+pages: $(VENV)/.dev
+	$(call timed,documentation,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)
 
 format: $(VENV)/.dev
 	@$(BIN)/ruff format
@@ -63,5 +82,5 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing rankwise and what its tests need into $(VENV) (about two minutes the first time)"
-	@$(INSTALL) --editable '.[dev]'
+	$(call timed,installation,$(INSTALL) --no-compile --editable '.[dev]' && $(COMPILE))
 	@touch $@ $(VENV)/.core

@@ -1,6 +1,8 @@
 """What all tests share: nothing of the user's own cache folder, settings and terminal; examples without a clock."""
 
+import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,36 @@ if not Path("/dev/nvidia0").exists():
 # would lie in the checkout, which may be read-only.
 settings.register_profile("rankwise", deadline=None, max_examples=50, database=None)
 settings.load_profile("rankwise")
+
+
+# Two workers end together where the longest files begin first. ``--record-durations`` measures them anew.
+
+DURATIONS = Path(__file__).with_name("durations.json")
+_seconds: Counter[str] = Counter()
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help=f"write the seconds of files to {DURATIONS.name}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # of pytest-xdist
+        seconds = json.loads(DURATIONS.read_text())
+        items.sort(key=lambda item: -seconds.get(_file(item.nodeid), 0.0))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _seconds[_file(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--record-durations") and not hasattr(session.config, "workerinput"):
+        longest = {name: round(seconds) for name, seconds in _seconds.most_common() if seconds >= 1.0}
+        DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
 
 
 @pytest.fixture(scope="session", autouse=True)

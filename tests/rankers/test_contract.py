@@ -1,43 +1,112 @@
-"""What every library of trees must keep to: objectives learn, weights count, models continue, failures speak."""
+"""What every ranker must keep to, over one table: fit, predict, save, load, resume, refuse, clone, explain.
 
-import re
+A new ranker is tested by a line of ``RANKERS`` (lists with features), and of ``SINGLE`` if it trains by itself.
+"""
+
+import pickle
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.rankers.table import ranker_class
 from tests.objectives.pairwise.pairs_by_hand import frozen
+from tests.processes import HANG, environment
 
-SMALL = {"leaves": 8, "min_documents": 5, "threads": 1, "rounds": 10, "learning_rate": 0.1}
-NATIVE = {"lightgbm": "lambdarank", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}
-SAMPLING: dict[str, dict[str, Any]] = {
-    "lightgbm": {"bagging_fraction": 0.5, "bagging_freq": 1},
-    "xgboost": {"subsample": 0.5, "colsample_bytree": 0.7},
-    "catboost": {"bootstrap_type": "Bernoulli", "subsample": 0.5, "rsm": 0.7, "random_strength": 1.0},
+TREES: dict[str, Any] = {"rounds": 8, "leaves": 7, "min_documents": 5, "learning_rate": 0.1, "threads": 1}
+NET: dict[str, Any] = {
+    "epochs": 8, "hidden": (16,), "dropout": 0.0, "averaging": 0.0, "learning_rate": 0.02, "batch_queries": 10,
+    "threads": 1, "device": "cpu",
+}  # fmt: skip
+SINGLE: dict[str, Callable[..., Any]] = {
+    "lightgbm": lambda **changes: rw.LightGBMRanker(**{"objective": "xendcg"} | TREES | changes),
+    "xgboost": lambda **changes: rw.XGBoostRanker(**{"objective": "xendcg"} | TREES | changes),
+    "catboost": lambda **changes: rw.CatBoostRanker(**{"objective": "xendcg"} | TREES | changes),
+    "neural": lambda **changes: rw.NeuralRanker(**{"objective": "softmax_ce"} | NET | changes),
 }
+"""Rankers that are trained by themselves, with changes of their parameters."""
 
 
-@pytest.fixture(params=NATIVE)
-def library(request):
-    return request.param
+RANKERS: dict[str, Callable[..., Any]] = {
+    **SINGLE,
+    **{
+        f"bagged({name})": lambda build=build, **changes: rw.bagged(build(**changes), folds=2)
+        for name, build in SINGLE.items()
+    },
+    "blended": lambda checkpoint=None, **changes: rw.blended(
+        [SINGLE["lightgbm"](**changes), SINGLE["neural"](epochs=4), 0], folds=2, checkpoint=checkpoint
+    ),
+    "blended(xgboost)": lambda checkpoint=None, **changes: rw.blended(
+        [SINGLE["xgboost"](**changes), SINGLE["xgboost"](seed=1)], folds=2, checkpoint=checkpoint
+    ),
+    "distilled": lambda **changes: rw.distilled(SINGLE["xgboost"](), SINGLE["lightgbm"](**changes)),
+}
+"""Rankers of lists with features; changes are those of the ranker inside."""
+
+RATINGS: dict[str, Callable[[], Any]] = {
+    "factorization": lambda: rw.FactorizationRanker(epochs=2, factors=3, threads=1, device="cpu"),
+    "ease": rw.EASE,
+    "als": lambda: rw.ALS(factors=3),
+    "knn": lambda: rw.ItemKNN(neighbours=5),
+    "popularity": rw.Popularity,
+}
+"""Rankers of ratings."""
+
+every_ranker = pytest.mark.parametrize("name", RANKERS)
+every_single = pytest.mark.parametrize("name", SINGLE)
 
 
-def ranker(library, objective="xendcg", **changes):
-    return ranker_class(library)(objective, **SMALL | changes)
+@cache
+def lists(part: str) -> rw.RankingDataset:
+    """The data of ``tests/conftest.py``, of which some features are missing."""
+    whole = rw.synthetic(n_queries=65, n_features=12, n_docs=20, seed=3)
+    holes = whole.with_(features=np.where(whole.features > 2.0, np.nan, whole.features))
+    return holes.take({"train": slice(0, 40), "valid": slice(40, 65)}[part])
 
 
-def same(one, other, data):
+@cache
+def ratings() -> rw.Interactions:
+    return rw.synthetic_ratings(30, 40, n_ratings=12, seed=1)
+
+
+@cache
+def trained(name: str) -> Any:
+    """A trained ranker, which tests must not change."""
+    if name in RATINGS:
+        return RATINGS[name]().fit(ratings())
+    return RANKERS[name]().fit(lists("train"), lists("valid"))
+
+
+def scores_of(model: Any) -> Any:
+    return model.predict(ratings().dataset(1, seed=0) if hasattr(model, "recommend") else lists("valid"))
+
+
+def same(one: Any, other: Any, data: Any) -> bool:
     return np.array_equal(one.predict(data), other.predict(data))
 
 
-WRAPPED = [f"{name}(approx_ndcg)" for name in WRAPPERS]
-EVERY_OBJECTIVE = [*OBJECTIVES, *WRAPPED, "0.7*xendcg + 0.3*approx_ndcg"]
+# Learning.
+
+
+@every_ranker
+def test_it_learns_and_repeats(name):
+    model, valid = trained(name), lists("valid")
+    floor = rw.evaluate(np.zeros(valid.n_docs), valid).mean["ndcg@10"]
+    assert rw.evaluate(model, valid).mean["ndcg@10"] > floor + 0.05
+    assert model.score(valid) == rw.evaluate(model, valid).mean["ndcg@10"]
+    again = RANKERS[name]().fit(lists("train"), valid)
+    assert same(again, model, valid)
+    assert again.history_ == model.history_
+    assert model.stopped_ == ("complete" if "blended" in name else "epochs" if "neural" in name else "rounds")
+
+
+EVERY_OBJECTIVE = [*OBJECTIVES, *(f"{name}(approx_ndcg)" for name in WRAPPERS), "0.7*xendcg + 0.3*approx_ndcg"]
 
 
 def losses(text, data, scores):
@@ -56,101 +125,198 @@ def losses(text, data, scores):
     ]
 
 
-@pytest.mark.parametrize("library", ["xgboost", "catboost"])  # LightGBM's own tests have it
+@every_single
 @pytest.mark.parametrize("text", EVERY_OBJECTIVE)
-def test_every_objective_and_wrapper_lowers_its_loss(library, text, data):
+def test_every_objective_and_wrapper_lowers_its_loss(name, text, data):
     # Most objectives do not look at these columns.
     data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
-    model = ranker(library, text, rounds=8).fit(data)
+    model = SINGLE[name](objective=text).fit(data)
     before, after = losses(text, data, model.predict(data))
     assert after < before
     assert len(model.history_["loss"]) == 8
     assert rw.evaluate(model, data).mean["ndcg@10"] > rw.evaluate(np.zeros(data.n_docs), data).mean["ndcg@10"] + 0.05
 
 
-def test_the_scores_an_objective_sees_are_those_of_the_model(library, data, valid):
-    """Every library keeps scores up to date in its own way; they must be what the finished trees give."""
-    seen = []
-
-    def watched(scores, labels, offsets, stream=None):
-        seen.append(scores.copy())
-        return rw.objective("lambdarank")(scores, labels, offsets)
-
-    model = ranker(library, watched, rounds=6, patience=None, learning_rate=0.3).fit(data, valid)
-    assert not seen[0].any()
-    for rounds, scores in enumerate(seen[: model.best_round_]):
-        if rounds:
-            assert np.array_equal(model.model_.cut(rounds).predict(data.features), scores)
-    expected = rw.evaluate(model, valid).mean["ndcg@10"]
-    assert model.history_["ndcg@10"][model.best_round_ - 1] == pytest.approx(expected, abs=1e-12)
-
-
-def test_early_stopping_keeps_the_best_round_of_any_metric(library, data, valid):
-    settings = {"rounds": 80, "patience": 5, "metrics": ("ap", "ndcg@5"), "learning_rate": 0.4}
-    model = ranker(library, "lambdarank", **settings).fit(data, valid)
+@every_single
+def test_early_stopping_keeps_the_best_round_of_any_metric(name, data, valid):
+    settings = {"rounds": 80, "learning_rate": 0.4} if name != "neural" else {"epochs": 40, "learning_rate": 0.1}
+    metrics = {"patience": 5, "metrics": ("ap", "ndcg@5"), "objective": "lambdarank"}
+    model = SINGLE[name](**settings, **metrics).fit(data, valid)
     assert model.stopped_ == "patience"
     column = model.history_["ap"]
     assert model.best_round_ == np.argmax(column) + 1 == len(column) - 5
-    assert model.model_.n_trees == model.best_round_
+    assert len(model.history_["ndcg@5"]) == len(model.history_["loss"]) == len(column)
+    assert getattr(model.model_, "n_trees", model.best_round_) == model.best_round_
     assert model.score(valid) == pytest.approx(max(column))
+    for text in ("ap", "ndcg@5"):
+        expected = rw.evaluate(model, valid, [text]).mean[text]
+        assert model.history_[text][model.best_round_ - 1] == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("native", [False, True])
-def test_a_weight_of_2_equals_the_query_twice(library, native):
-    objective = f"native:{NATIVE[library]}" if native else "lambdarank"
+EXACT: dict[str, dict[str, Any]] = {
+    "lightgbm": {"min_documents": 1, "leaves": 4, "min_data_in_bin": 1, "min_sum_hessian_in_leaf": 0.0},
+    "xgboost": {"min_documents": 1, "leaves": 4, "reg_lambda": 0.0, "min_child_weight": 1e-6},  # ours are relative
+    "catboost": {"leaves": 4, "l2_leaf_reg": 0.0, "bootstrap_type": "No", "random_strength": 0.0},
+    "neural": {"batch_queries": 100, "transform": "raw"},
+}
+"""What makes a query that is there twice weigh exactly twice as much."""
+NATIVE = {"lightgbm": "lambdarank", "xgboost": "rank:ndcg", "catboost": "QueryRMSE"}
+
+
+@pytest.mark.parametrize(
+    ("name", "objective"),
+    [*((name, "lambdarank") for name in SINGLE), *((n, f"native:{o}") for n, o in NATIVE.items())],
+)
+def test_a_weight_of_2_equals_the_query_twice(name, objective):
     rng = np.random.default_rng(1)
     features = rng.integers(0, 6, (120, 4)).astype(float)  # few values: bins do not depend on how often rows occur
     lists = rw.RankingDataset.from_sizes(features, rng.integers(0, 3, 120), [10] * 12)
     again = rw.concatenate([lists.with_(query_ids=np.arange(12)), lists.take([3]).with_(query_ids=[99])])
-    exact: dict[str, dict[str, Any]] = {
-        "lightgbm": {"min_data_in_bin": 1, "min_sum_hessian_in_leaf": 0.0},
-        "xgboost": {"reg_lambda": 0.0, "min_child_weight": 1e-6},  # ours are relative to the average document
-        "catboost": {"l2_leaf_reg": 0.0, "bootstrap_type": "No", "random_strength": 0.0},
-    }
-    settings = exact[library] | {"min_documents": 1, "leaves": 4}
-    weighted = ranker(library, objective, **settings).fit(lists.with_(weights=np.where(np.arange(12) == 3, 2.0, 1.0)))
-    twice, once = ranker(library, objective, **settings).fit(again), ranker(library, objective, **settings).fit(lists)
-    assert np.allclose(weighted.predict(lists), twice.predict(lists), atol=2e-6)
-    assert not np.allclose(weighted.predict(lists), once.predict(lists), atol=1e-3)
-    if not native:
-        assert weighted.history_["loss"] == pytest.approx(twice.history_["loss"])
-
-
-def test_a_saved_model_scores_the_same_in_a_new_process(library, data, tmp_path):
-    holes = data.with_(features=np.where(data.features > 1.5, np.nan, data.features))
-    model = ranker(library, "stochastic(lambdarank, samples=2)").fit(holes)
-    model.save(tmp_path / "model")
-    np.savez(tmp_path / "data.npz", features=holes.features)
-    code = (
-        "import sys, numpy as np, rankwise as rw\n"
-        "folder = sys.argv[1]\n"
-        "features = np.load(folder + '/data.npz')['features']\n"
-        "np.save(folder + '/scores.npy', rw.load(folder + '/model').predict(features))\n"
+    heavier = lists.with_(weights=np.where(np.arange(12) == 3, 2.0, 1.0))
+    weighted, twice, once = (
+        SINGLE[name](objective=objective, **EXACT[name]).fit(data) for data in (heavier, again, lists)
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    assert np.array_equal(np.load(tmp_path / "scores.npy"), model.predict(holes))
-    assert np.ptp(model.predict(holes)) > 0
+    found = [model.predict(lists) for model in (weighted, twice, once)]
+    scores = [one - one.mean() for one in found]  # no objective fixes the bias of a net
+    assert np.allclose(scores[0], scores[1], atol=1e-5)
+    assert not np.allclose(scores[0], scores[2], atol=1e-3)
+    if "native" not in objective:
+        assert weighted.history_["loss"] == pytest.approx(twice.history_["loss"], rel=1e-5)
 
 
-def test_files_that_are_no_models_are_refused(library, data):
-    model = ranker(library, rounds=3).fit(data)
-    content = model.model_.content()
-    for damaged in (b"", b"{", b"hello", content[: len(content) // 2]):
-        with pytest.raises(ValueError, match="cannot read as an? .* model"):
-            model.library.forest(damaged)
+@every_single
+def test_an_older_model_is_continued_on_new_data(name, data, valid):
+    older = SINGLE[name](objective="softmax_ce").fit(valid)
+    settings = {} if name != "neural" else {"batch_queries": 999}
+    newer = SINGLE[name](objective="softmax_ce", **settings).fit(data, init_model=older)
+    start = rw.objective("softmax_ce")(older.predict(data), data.labels, data.offsets).value.mean()
+    assert newer.history_["loss"][0] == pytest.approx(start, rel=1e-5)
+    assert newer.history_["loss"][-1] < start
 
 
-def test_contributions_add_up_and_importances_find_the_features(library, data):
-    model = ranker(library).fit(data)
-    parts = model.explain(data)
-    assert parts.shape == (data.n_docs, 13)
-    assert np.allclose(parts.sum(axis=1), model.predict(data), atol=1e-5)
-    assert np.allclose(parts[:, -1], parts[0, -1])
-    assert model.feature_importances_.sum() == pytest.approx(1.0)
-    used = np.abs(parts[:, :-1]).max(axis=0) > 0
-    for kind in ("gain", "split"):
-        assert model.importances(kind).shape == (12,)
-        assert np.array_equal(model.importances(kind) > 0, used)
+# What it can do.
+
+
+@every_ranker
+def test_data_sets_and_arrays_are_the_same(name):
+    train, valid = lists("train").with_(feature_names=None), lists("valid").with_(feature_names=None)
+    arrays = (train.features, train.labels)
+    by_ids = RANKERS[name]().fit(*arrays, qid=train.qids(), valid=(valid.features, valid.labels, valid.qids()))
+    assert np.array_equal(by_ids.predict(valid.features), scores_of(trained(name)))
+    assert by_ids.history_ == trained(name).history_
+    assert by_ids.n_features_in_ == 12
+    weights = np.linspace(0.5, 2.0, train.n_queries)
+    by_sizes = RANKERS[name]().fit(*arrays, group=train.sizes, sample_weight=np.repeat(weights, train.sizes))
+    assert same(by_sizes, RANKERS[name]().fit(train.with_(weights=weights)), valid)
+    assert not same(by_sizes, RANKERS[name]().fit(train), valid)
+
+
+@every_ranker
+def test_what_is_computed_from_scores_agrees_with_them(name):
+    model, valid = trained(name), lists("valid")
+    scores = model.predict(valid)
+    assert np.array_equal(model.scorer()(valid.features), scores)
+    top = model.rank(valid, cutoff=2)
+    assert top.height == 2 * valid.n_queries
+    assert top["score"].to_list() == [scores[row] for row in top["row"]]
+    assert model.sample_rankings(valid, 3, seed=1).shape == (3, valid.n_docs)
+    parts = model.explain(valid)
+    assert parts.shape == (valid.n_docs, 13)
+    assert np.allclose(parts.sum(axis=1), scores, atol=1e-5)
+    assert same(pickle.loads(pickle.dumps(model)), model, valid)  # noqa: S301
+    assert rw.compare({"model": model, "contrary": -scores}, valid).paired.unit == "query"
+
+
+@every_ranker
+def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change_nothing(name):
+    train, valid, plain = lists("train"), lists("valid"), trained(name)
+    model = RANKERS[name]().fit(train, valid, measure={"train": train, "other": valid})
+    assert same(model, plain, valid)
+    assert model.history_["ndcg@10"] == plain.history_["ndcg@10"]
+    best = (model.best_round_ or 1) - 1
+    for part, data in (("train", train), ("other", valid)):
+        column = model.history_[f"{part} ndcg@10"]
+        assert len(column) == len(model.history_["ndcg@10"])
+        if "blended" not in name:
+            assert column[best] == pytest.approx(rw.evaluate(model, data).mean["ndcg@10"], abs=1e-6)
+    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
+        RANKERS[name]().fit(train, measure={"": valid})
+
+
+# Parameters, copies, files.
+
+
+@every_ranker
+def test_parameters_are_read_set_and_copied(name):
+    ranker = RANKERS[name]()
+    copied = clone(ranker)
+    assert copied is not ranker
+    assert repr(copied) == repr(ranker)
+    inside = {"bagged": "ranker__", "blended": "ranker_1__", "distilled": "student__"}.get(name.partition("(")[0], "")
+    copied.set_params(**{f"{inside}seed": 7})
+    assert copied.get_params()[f"{inside}seed"] == 7
+    assert ranker.get_params()[f"{inside}seed"] == 0
+    assert repr(copied) != repr(ranker)
+    with pytest.raises(ValueError, match="'sead'.*'seed'"):
+        ranker.set_params(**{f"{inside}sead": 1})
+    fresh = clone(trained(name))
+    with pytest.raises(ValueError, match="not trained yet"):
+        fresh.predict(lists("valid"))
+
+
+@pytest.fixture(scope="module")
+def reloaded(tmp_path_factory):
+    """Every trained ranker, saved, and what one other process says of all of them."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name in (*RANKERS, *RATINGS):
+        trained(name).save(folder / name)
+    code = """
+import pickle, sys
+import numpy as np
+import rankwise as rw
+from tests.rankers.test_contract import RANKERS, RATINGS, scores_of
+
+found = {}
+for name in (*RANKERS, *RATINGS):
+    model = rw.load(f"{sys.argv[1]}/{name}")
+    found[name] = (scores_of(model), repr(model))
+pickle.dump(found, open(sys.argv[1] + "/found.pickle", "wb"))
+"""
+    command = [sys.executable, "-W", "error", "-c", code, str(folder)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=HANG, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder, pickle.loads((folder / "found.pickle").read_bytes())  # noqa: S301
+
+
+@pytest.mark.parametrize("name", [*RANKERS, *RATINGS])
+def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path):
+    folder, found = reloaded
+    scores, text = found[name]
+    model, loaded = trained(name), rw.load(folder / name)
+    assert np.array_equal(scores, scores_of(model))
+    assert np.ptp(scores) > 0
+    assert text == repr(loaded)
+    if name != "distilled":  # what is saved is the student
+        assert text == repr(model)
+    assert getattr(loaded, "history_", None) == getattr(model, "history_", None)
+    if hasattr(model, "oof_scores_"):
+        assert np.array_equal(loaded.oof_scores_, model.oof_scores_)
+        assert loaded.out_of_fold_.interval == model.out_of_fold_.interval
+    assert not any(path.suffix in (".pkl", ".pickle") for path in (folder / name).iterdir())
+    with pytest.raises(FileExistsError, match="exists already and is kept"):
+        model.save(folder / name)
+    assert np.array_equal(scores_of(rw.load(loaded.save(tmp_path / "again"))), scores)
+
+
+@every_single
+def test_the_parameters_of_a_saved_model_train_it_again(name, reloaded):
+    folder, _ = reloaded
+    loaded: Any = rw.load(folder / name)
+    assert loaded.get_params() == trained(name).get_params()
+    assert same(loaded.fit(lists("train"), lists("valid")), trained(name), lists("valid"))
+
+
+# Checkpoints.
 
 
 class Interrupted(Exception):
@@ -176,232 +342,123 @@ class Failing:
         return "failing"
 
 
-@pytest.mark.parametrize("sampled", [False, True])
-def test_resuming_ends_in_the_same_model(library, sampled, data, valid, tmp_path):
-    settings: dict[str, Any] = {"checkpoint_every": 4, "rounds": 11, "patience": None} | (
-        SAMPLING[library] if sampled else {}
-    )
-    whole = ranker(library, Failing(None), checkpoint=tmp_path / "whole", **settings).fit(data, valid)
+NETS = {"batch_queries": 99, "dropout": 0.3, "batch_norm": True}
+SAMPLING: dict[str, list[dict[str, Any]]] = {
+    "lightgbm": [
+        {"bagging_fraction": 0.5, "bagging_freq": 1},
+        {"feature_fraction": 0.5},
+        {"extra_trees": True},
+        {"linear_tree": True},
+    ],
+    "xgboost": [{"subsample": 0.5, "colsample_bytree": 0.7}],
+    "catboost": [{"bootstrap_type": "Bernoulli", "subsample": 0.5, "rsm": 0.7, "random_strength": 1.0}],
+    "neural": [{"optimizer": name, **NETS} for name in ("adam", "adamw", "adagrad", "sgd")],
+}
+BLOCKS = ("lightgbm", "xgboost")
+"""Whose samples are those of blocks between checkpoints: a run without any draws others."""
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [(name, one) for name in SINGLE for one in ({}, *SAMPLING[name])], ids=str
+)
+def test_resuming_ends_in_the_same_model(name, settings, data, valid, tmp_path):
+    unit = "epochs" if name == "neural" else "rounds"
+    settings = {**settings, "batch_queries": 99} if name == "neural" else settings
+    settings = {**settings, "checkpoint_every": 4, unit: 11, "patience": None}
+    whole = SINGLE[name](objective=Failing(None), checkpoint=tmp_path / "whole", **settings).fit(data, valid)
     objective = Failing(6)
-    model = ranker(library, objective, checkpoint=tmp_path / "cut", **settings)
+    model = SINGLE[name](objective=objective, checkpoint=tmp_path / "cut", **settings)
     with pytest.raises(Interrupted):
         model.fit(data, valid)
+    kept = rw.load(tmp_path / "cut")  # a checkpoint is a model
+    assert kept.score(valid) == pytest.approx(max(kept.history_["ndcg@10"]))
     objective.rounds.clear()
     model.fit(data, valid, resume=True)
     assert objective.rounds == list(range(4, 11))  # the first four were not trained again
     assert same(model, whole, valid)
-    assert model.model_.content() == whole.model_.content()
     assert model.history_ == whole.history_
-    if not sampled or library == "catboost":  # whose every round has a seed of its own
-        never_cut = ranker(library, Failing(None), **settings).fit(data, valid)
-        assert same(never_cut, whole, valid)
-    if sampled:
-        still = ranker(library, Failing(None), **settings | {"seed": 1}).fit(data, valid)
-        assert not same(still, whole, valid)
-
-
-def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change_nothing(
-    library, data, valid, tmp_path
-):
-    settings: dict[str, Any] = {"rounds": 7, "patience": None, "metrics": ("ndcg@5",), "checkpoint_every": 3}
-    plain = ranker(library, **settings).fit(data, valid)
-    folder = tmp_path / "checkpoint"
-    model = ranker(library, **settings, checkpoint=folder).fit(data, valid, measure={"train": data, "other": valid})
-    assert same(model, plain, valid)
-    assert model.history_["ndcg@5"] == plain.history_["ndcg@5"] == model.history_["other ndcg@5"]
-    for done in range(1, model.best_round_ + 1):
-        scores = model.model_.cut(done).predict(data.features)
-        expected = rw.evaluate(scores, data, "ndcg@5").mean["ndcg@5"]
-        assert model.history_["train ndcg@5"][done - 1] == pytest.approx(expected, abs=1e-12)
-    resumed = ranker(library, **settings, checkpoint=folder)
-    with pytest.raises(ValueError, match=r"another training \(data: measure train differs\)"):
-        resumed.fit(data, valid, measure={"train": valid, "other": valid}, resume=True)
-    resumed.fit(data, valid, measure={"train": data, "other": valid}, resume=True)
-    assert resumed.history_ == model.history_
-    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
-        ranker(library, rounds=2).fit(data, measure={"": valid})
-    with pytest.raises(ValueError, match="features"):
-        ranker(library, rounds=2).fit(data, measure={"other": valid.with_(features=valid.features[:, :3])})
-
-
-def test_an_older_model_is_continued_on_new_data(library, data, valid):
-    older = ranker(library, "lambdarank", rounds=5).fit(valid)
-    newer = ranker(library, "lambdarank", rounds=3).fit(data, init_model=older)
-    assert newer.model_.n_trees == 8
-    assert same(newer.model_.cut(5), older.model_, data.features)
-    start = rw.objective("lambdarank")(older.predict(data), data.labels, data.offsets).value.mean()
-    assert newer.history_["loss"][0] == pytest.approx(start, rel=1e-6)
-
-
-def test_native_objectives_learn_in_the_same_harness(library, data, valid):
-    kind: Any = ranker_class(library)
-    for builtin in kind.library.builtins:
-        lists = data
-        if builtin == "rank:map":  # it takes two grades
-            lists = data.with_(labels=np.minimum(data.labels, 1))
-        settings = {"rounds": 5, "learning_rate": 0.3}
-        model = ranker(library, f"native:{builtin}", **settings).fit(lists, valid)
-        assert rw.evaluate(model, lists).mean["ndcg@10"] > rw.evaluate(np.zeros(data.n_docs), lists).mean["ndcg@10"]
-        assert "loss" not in model.history_
-        assert same(ranker(library, f"native:{builtin}", **settings).fit(lists, valid), model, valid)
-
-
-def test_nothing_to_learn_is_an_error_that_says_why(library, data):
-    with pytest.raises(ValueError, match="learned nothing.*no query with documents of different labels"):
-        ranker(library, "lambdarank").fit(data.with_(labels=np.ones(data.n_docs)))
-    with pytest.raises(ValueError, match="learned nothing.*features that are the same for every document"):
-        ranker(library).fit(data.with_(features=np.ones((data.n_docs, 12))))
-
-
-def test_a_function_that_gives_no_value_trains_as_one_that_does(library, data, valid):
-    def silent(scores, labels, offsets):
-        return scores - labels, np.ones_like(scores)
-
-    def telling(scores, labels, offsets):
-        return np.zeros(len(offsets) - 1), *silent(scores, labels, offsets)
-
-    one, other = (ranker(library, function, rounds=3).fit(data, valid) for function in (silent, telling))
-    np.testing.assert_array_equal(one.predict(valid), other.predict(valid))
-    assert "loss" not in one.history_
-    assert other.history_["loss"] == [0.0, 0.0, 0.0]
-
-
-def test_an_objective_that_fails_leaves_the_trees_as_they_were(library, data):
-    with pytest.raises(Interrupted):
-        ranker(library, Failing(2)).fit(data)
-
-
-def test_categories_are_split_as_categories(library):
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 10, 400)
-    labels = np.isin(codes, [1, 4, 5, 8]).astype(float)
-    column = np.where(rng.random(400) < 0.02, np.nan, codes)  # some are missing
-    lists = rw.RankingDataset.from_sizes(column[:, None], labels, [20] * 20, categorical=[0])
-    native = {"lightgbm": {"min_data_per_group": 1, "cat_smooth": 1}, "xgboost": {}, "catboost": {}}[library]
-    settings = native | {"leaves": 2, "rounds": 1, "min_documents": 1}
-    model = ranker(library, "lambdarank", **settings).fit(lists)
-    scores = model.predict(lists)
-    known = ~np.isnan(column)
-    assert scores[known & (labels == 1)].min() > scores[known & (labels == 0)].max()  # no threshold can do this
-    assert np.isfinite(model.predict([[77.0], [np.nan]])).all()  # one never seen, one missing
-    parts = model.explain(lists)
-    assert np.allclose(parts.sum(axis=1), scores, atol=1e-5)
-    assert (model.importances("split") > 0).all()
-
-
-def test_unknown_parameters_are_errors_with_a_suggestion(library):
-    known = {"lightgbm": "lambda_l2", "xgboost": "colsample_bytree", "catboost": "l2_leaf_reg"}[library]
-    with pytest.raises(ValueError, match=f"no such parameter: got '{known}x'. Hint: did you mean '{known}'"):
-        ranker(library, **{known + "x": 1})
-    theirs = {"lightgbm": "num_leaves", "xgboost": "max_leaves", "catboost": "num_leaves"}[library]
-    with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: set leaves"):
-        ranker(library, **{theirs: 5})
-    for theirs, ours in {"n_estimators": "rounds", "random_state": "seed"}.items():
-        with pytest.raises(ValueError, match=f"'{theirs}' of {library} has another name here. Hint: set {ours}"):
-            ranker(library, **{theirs: 5})
-    with pytest.raises(ValueError, match=f"unknown objective of {library} itself"):
-        ranker(library, "native:nothing").fit(rw.synthetic(n_queries=5, n_docs=5, seed=1))
-
-
-@pytest.mark.parametrize("missing", ["xgboost", "catboost"])
-def test_a_library_that_is_not_installed_says_how_to_install_it(missing):
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None\n"
-        "import rankwise as rw\n"
-        "from rankwise.rankers.table import ranker_class\n"
-        f"ranker_class({missing!r})('xendcg', rounds=1).fit(rw.synthetic(n_queries=5, n_docs=9, seed=1))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert f"Error: {missing} is not installed. Install it with: pip install 'rankwise[{missing}]'" in done.stderr
-
-
-def test_the_native_file_opens_in_the_library(library, data, tmp_path):
-    model = ranker(library).fit(data)
-    path = str(Path(model.save(tmp_path / "model")) / model.library.file)
-    if library == "lightgbm":
-        import lightgbm
-
-        scores = lightgbm.Booster(model_file=path).predict(data.features)
-    elif library == "xgboost":
-        import xgboost
-
-        scores = xgboost.Booster(model_file=path).predict(
-            xgboost.DMatrix(data.features, feature_names=list(data.feature_names))
+    assert model.best_round_ == whole.best_round_
+    if name != "neural":
+        assert model.model_.content() == whole.model_.content()
+    drawn = settings.keys() & {"bagging_fraction", "feature_fraction", "extra_trees", "subsample", "dropout"}
+    if name not in BLOCKS or not drawn:
+        assert same(SINGLE[name](objective=Failing(None), **settings).fit(data, valid), whole, valid)
+    if drawn:
+        assert not same(SINGLE[name](objective=Failing(None), seed=1, **settings).fit(data, valid), whole, valid)
+    with pytest.raises(ValueError, match="the checkpoint belongs to another training .*learning_rate differs"):
+        SINGLE[name](objective=Failing(None), checkpoint=tmp_path / "cut", **settings | {"learning_rate": 0.3}).fit(
+            data, valid, resume=True
         )
-    else:
-        import catboost
-
-        scores = catboost.CatBoost().load_model(path).predict(data.features)
-    assert np.array_equal(scores, model.predict(data))
 
 
-# Parameters of the libraries' own losses, with a value that is not the default one -> what says it to ours.
-LOSSES: dict[str, dict[str, tuple[Any, str]]] = {
-    "lightgbm": {
-        "lambdarank_truncation_level": (3, "set it on the objective, lambdarank(truncation=3)"),
-        "lambdarank_norm": (False, "set it on the objective, lambdarank(norm=False)"),
-        "sigmoid": (2.0, "set it on the objective, lambdarank(sigma=2.0)"),
-        "label_gain": ([0, 1, 2, 3, 4], "set it on the objective, lambdarank(gain=(0, 1, 2, 3, 4))"),
-        "lambdarank_position_bias_regularization": (0.5, "set it on the ranker, debias=True"),
-    },
-    "xgboost": {
-        "lambdarank_num_pair_per_sample": (3, "set it on the objective, lambdarank(truncation=3)"),
-        "lambdarank_pair_method": ("mean", "lambdarank(truncation=…), or truncation=None for all pairs"),
-        "lambdarank_normalization": (False, "set it on the objective, lambdarank(norm=False)"),
-        "lambdarank_score_normalization": (False, "set it on the objective, lambdarank(norm=False)"),
-        "lambdarank_unbiased": (True, "set it on the ranker, debias=True"),
-        "ndcg_exp_gain": (False, "lambdarank(gain='exponential') or gain='linear'"),
-    },
-    "catboost": {"target_border": (1.5, "rw.binarize")},
-}
+@pytest.mark.parametrize("name", [name for name in RANKERS if name not in SINGLE])
+def test_what_is_made_of_rankers_resumes_within_a_ranker(name, tmp_path):
+    train, valid = lists("train"), lists("valid")
+    inner = SAMPLING["xgboost" if "xgboost" in name else "neural" if "neural" in name else "lightgbm"][0]
+    inner = {} if "catboost" in name else inner
+    settings: dict[str, Any] = {"objective": "stochastic(softmax_ce)", "checkpoint_every": 2, "patience": 4, **inner}
+
+    def kill(done: int, _: object) -> None:
+        if done == 5:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        RANKERS[name](checkpoint=tmp_path / "cut", **settings).fit(train, valid, watch=kill)
+    if "bagged" in name:  # a checkpoint is a model
+        assert rw.load(tmp_path / "cut").stopped_ == "checkpoint"
+        assert np.isfinite(rw.load(tmp_path / "cut").predict(valid)).all()
+    seen: list[int] = []
+    resumed = RANKERS[name](checkpoint=tmp_path / "cut", **settings)
+    resumed.fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))
+    assert seen[0] == 5  # the rounds before were not trained again
+    whole = RANKERS[name](checkpoint=tmp_path / "whole", **settings).fit(train, valid)
+    assert same(resumed, whole, valid)
+    assert resumed.history_ == whole.history_
+    with pytest.raises(FileExistsError, match="resume=True"):
+        RANKERS[name](checkpoint=tmp_path / "cut", **settings).fit(train, valid)
+    if hasattr(whole, "oof_scores_"):
+        assert np.array_equal(resumed.oof_scores_, whole.oof_scores_)
+        assert resumed.out_of_fold_.mean == whole.out_of_fold_.mean
 
 
-@pytest.mark.parametrize(("library", "name"), [(library, name) for library in LOSSES for name in LOSSES[library]])
-def test_parameters_of_the_librarys_own_losses_reach_them_and_are_refused_elsewhere(library, name, data):
-    value, ours = LOSSES[library][name]
-    for objective in ("lambdarank", "stochastic(lambdarank)", rw.XENDCG()):
-        with pytest.raises(
-            ValueError, match=re.escape(f"'{name}' belongs to other objectives of {library}")
-        ) as refused:
-            ranker(library, objective, **{name: value})
-        assert ours in str(refused.value)
-        assert f"train native:{NATIVE[library] if library != 'catboost' else 'YetiRank'}" in str(refused.value)
-    shown = data.with_(positions=np.concatenate([np.arange(size, 0, -1) for size in data.sizes]))
-    plain = ranker(library, f"native:{NATIVE[library]}").fit(shown)
-    model = ranker(library, f"native:{NATIVE[library]}", **{name: value}).fit(shown)
-    assert not same(model, plain, data)
-    with pytest.raises(ValueError, match=f"'{name}' belongs to other objectives"):
-        model.set_params(objective="lambdarank").fit(shown)
+# What is refused.
 
 
-def test_a_parameter_of_another_native_objective_is_refused(data):
+@every_ranker
+def test_an_untrained_ranker_says_so(name, tmp_path):
+    ranker = RANKERS[name]()
+    for call in (ranker.predict, ranker.rank, ranker.explain, lambda data: ranker.save(tmp_path / "model")):
+        with pytest.raises(ValueError, match="not trained yet"):
+            call(lists("valid"))
+
+
+@every_ranker
+def test_data_that_cannot_be_learned_from_or_scored_are_refused(name):
+    train, valid = lists("train"), lists("valid")
+    with pytest.raises(ValueError, match="the model was trained on 12 features: got 5"):
+        trained(name).predict(valid.features[:, :5])
+    with pytest.raises(ValueError, match="features"):
+        RANKERS[name]().fit(train, valid.with_(features=valid.features[:, :5], feature_names=None))
+    with pytest.raises(ValueError, match="resume needs a checkpoint"):
+        RANKERS[name]().fit(train, resume=True)
+    with pytest.raises(TypeError, match="eval_set.*valid="):
+        RANKERS[name]().fit(train, eval_set=[valid])
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_nothing_to_learn_is_an_error_that_says_why(name, data):
+    with pytest.raises(ValueError, match="learned nothing.*no query with documents of different labels"):
+        SINGLE[name](objective="lambdarank").fit(data.with_(labels=np.ones(data.n_docs)))
+    with pytest.raises(ValueError, match="learned nothing.*features that are the same for every document"):
+        SINGLE[name]().fit(data.with_(features=np.ones((data.n_docs, 12))))
+
+
+@pytest.mark.parametrize(("module", "name"), [("xgboost", "xgboost"), ("catboost", "catboost"), ("torch", "neural")])
+def test_a_library_that_is_not_installed_says_how_to_install_it(module, name, data, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    for part in [part for part in sys.modules if part.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, part)
     with pytest.raises(
-        ValueError, match="'sigmoid' .*got the objective native:rank_xendcg.*or train native:lambdarank"
+        ImportError, match=rf"{module} is not installed. Install it with: pip install 'rankwise\[{module}"
     ):
-        ranker("lightgbm", "native:rank_xendcg", sigmoid=2.0)
-    with pytest.raises(ValueError, match="'ndcg_exp_gain' .*got the objective native:rank:pairwise"):
-        ranker("xgboost", "native:rank:pairwise", ndcg_exp_gain=False)
-    with pytest.raises(ValueError, match="'tweedie_variance_power' .*Hint: leave it out.$"):
-        ranker("lightgbm", "native:lambdarank", tweedie_variance_power=1.1)
-    with pytest.raises(
-        ValueError, match="CatBoost's YetiRank has no such parameter: got 'mod'. Hint: did you mean 'mode'"
-    ):
-        ranker("catboost", "native:YetiRank:mod=NDCG").fit(data)
-    with pytest.raises(ValueError, match="position_bias_regularization needs displayed positions"):
-        ranker("lightgbm", "native:lambdarank", lambdarank_position_bias_regularization=0.5).fit(data)
-    plain, steep = (ranker("catboost", f"native:LambdaMart{more}").fit(data) for more in ("", ":sigma=3"))
-    assert not same(plain, steep, data)
-
-
-@pytest.mark.parametrize("alias", ["eval_at", "ndcg_at", "map_eval_at"])
-def test_what_is_measured_is_said_to_the_ranker(alias):
-    for objective in ("lambdarank", "native:lambdarank"):
-        with pytest.raises(ValueError, match=f"'{alias}' of lightgbm has another name here. Hint: set metrics"):
-            ranker("lightgbm", objective, **{alias: [3]})
-
-
-def test_parameters_of_lightgbms_program_are_refused():
-    for name in ("task", "model_input", "num_machine", "predict_raw_score"):
-        with pytest.raises(ValueError, match=f"'{name}' of lightgbm has no effect here. Hint: leave it out"):
-            ranker("lightgbm", **{name: "1"})
+        SINGLE[name]().fit(data)

@@ -44,19 +44,6 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def test_a_fresh_process_scores_bit_for_bit_the_same(model, data, saved, tmp_path):
-    rw.write_parquet(data, tmp_path / "data.parquet")
-    code = """
-import sys, numpy as np, rankwise as rw
-ranker = rw.load(sys.argv[1])
-np.save(sys.argv[3], ranker.predict(rw.read_parquet(sys.argv[2])))
-print(ranker)
-"""
-    said = python(code, saved, tmp_path / "data.parquet", tmp_path / "scores.npy")
-    assert np.array_equal(np.load(tmp_path / "scores.npy"), model.predict(data))
-    assert said.stdout.strip() == repr(model)
-
-
 def test_what_a_model_says_about_itself_survives(model, data, saved):
     loaded = rw.load(saved)
     assert loaded.get_params() == model.get_params()

@@ -1,8 +1,8 @@
 """Fuzzing of readers: valid files are damaged at random, and every reader must read them or raise one clear error.
 
 Every case has random numbers of its own, made from the seed and the number of the case, so that one that fails is
-repeated by ``RANKWISE_FUZZ_SEED`` alone. ``RANKWISE_FUZZ_CASES`` asks for more cases, or fewer, than the test's own
-number.
+repeated by ``RANKWISE_FUZZ_SEED`` alone. By default a tenth of the cases is run (``tests.tiers``);
+``RANKWISE_FUZZ_CASES`` asks for a number of its own.
 """
 
 import os
@@ -14,6 +14,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
+
+from tests import tiers
 
 SEED = int(os.environ.get("RANKWISE_FUZZ_SEED", "0"))
 asked: list[int] = []
@@ -54,7 +56,7 @@ def cases(usual: int) -> Iterator[tuple[str, random.Random]]:
 
 
 def _count(usual: int) -> int:
-    asked.append(int(os.environ.get("RANKWISE_FUZZ_CASES", usual)))
+    asked.append(int(os.environ.get("RANKWISE_FUZZ_CASES", tiers.share(usual))))
     return asked[-1]
 
 

@@ -4,8 +4,6 @@ import io
 import json
 import multiprocessing
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from rankwise.data.splits import fold_of_query
 from rankwise.rankers import storage
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
 from rankwise.rankers.table import ranker_class
-from tests.processes import environment
 
 SMALL: dict[str, Any] = {"rounds": 15, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
 NET: dict[str, Any] = {"hidden": (6,), "epochs": 6, "threads": 1, "device": "cpu", "learning_rate": 0.02}
@@ -107,30 +104,6 @@ def test_bag_scores_as_the_mean_of_its_members(library, parts, tmp_path):
         assert np.array_equal(bag.importances("split"), counts)
 
 
-@pytest.mark.parametrize("library", [*LIBRARIES, "neural"])
-def test_saved_bag_scores_the_same_in_another_process(library, parts, tmp_path):
-    train, valid = parts
-    bag = rw.bagged(ranker(library), folds=3).fit(train, valid)
-    bag.save(tmp_path / "bag")
-    valid_path = tmp_path / "valid.npy"
-    np.save(valid_path, valid.features)
-    code = (
-        "import numpy as np, rankwise as rw, sys\n"
-        "bag = rw.load(sys.argv[1])\n"
-        "np.save(sys.argv[3], bag.predict(np.load(sys.argv[2])))\n"
-        "print(bag.out_of_fold_.interval['ndcg@10'], bag.oof_scores_.sum(), repr(bag))"
-    )
-    arguments = [str(tmp_path / "bag"), str(valid_path), str(tmp_path / "scores.npy")]
-    said = subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment(), capture_output=True, text=True, check=True
-    ).stdout
-    assert np.array_equal(np.load(tmp_path / "scores.npy"), bag.predict(valid))
-    assert said.strip() == f"{bag.out_of_fold_.interval['ndcg@10']} {bag.oof_scores_.sum()} {bag!r}"
-    again = rw.load(tmp_path / "bag").save(tmp_path / "again")
-    assert same(rw.load(again), bag, valid)
-    assert not any(path.suffix in (".pkl", ".pickle") for path in (tmp_path / "bag").iterdir())
-
-
 @pytest.mark.parametrize("library", ["lightgbm", "neural"])
 def test_bag_is_the_same_whatever_the_number_of_processes(library, parts):
     train, valid = parts
@@ -158,41 +131,6 @@ def test_bag_is_the_same_on_a_cluster(parts, tmp_path):
 
 class Killed(Exception):
     pass
-
-
-@pytest.mark.parametrize(
-    ("library", "sampling"),
-    [
-        ("lightgbm", {"feature_fraction": 0.5}),
-        ("xgboost", {"subsample": 0.5}),
-        ("catboost", {}),
-        ("neural", {"dropout": 0.2}),
-    ],
-)
-def test_resumed_bag_is_the_one_that_was_never_interrupted(library, sampling, parts, tmp_path):
-    train, valid = parts
-    objective = "stochastic(softmax_ce)"
-
-    def bag(folder):
-        settings = {**sampling, "checkpoint": tmp_path / folder, "checkpoint_every": 2, "patience": 4}
-        return rw.bagged(ranker(library, objective, **settings), folds=3)
-
-    def kill(done, _):
-        if done == 5:
-            raise Killed
-
-    with pytest.raises(Killed):
-        bag("killed").fit(train, valid, watch=kill)
-    halfway = rw.load(tmp_path / "killed")
-    assert halfway.stopped_ == "checkpoint"
-    assert np.isfinite(halfway.predict(valid)).all()
-    seen = []
-    resumed = bag("killed").fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))
-    assert seen[0] == 5  # the rounds before were not trained again
-    whole = bag("whole").fit(train, valid)
-    assert same(resumed, whole, valid)
-    assert np.array_equal(resumed.oof_scores_, whole.oof_scores_)
-    assert resumed.out_of_fold_.mean == whole.out_of_fold_.mean
 
 
 def test_killed_process_is_an_error_from_which_training_resumes(parts, tmp_path):

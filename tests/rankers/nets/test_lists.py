@@ -14,8 +14,8 @@ from rankwise import arrays
 from rankwise.rankers.nets.attention import ListAttention
 from rankwise.rankers.nets.lists import buckets, standardized
 from rankwise.rankers.nets.transforms import Transform
+from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
-from tests.rankers.test_neural import ranker
 
 SIZES = [1, 5, 8, 3, 30, 7, 1, 2]
 OFFSETS = arrays.offsets_of(SIZES)

@@ -10,8 +10,8 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise.rankers.nets.mlp import Perceptron
 from rankwise.rankers.nets.presets import Settings
+from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
-from tests.rankers.test_neural import ranker
 
 
 def alone(net: Any, member: int, settings: Settings) -> Any:

@@ -9,8 +9,8 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise.rankers.nets.mlp import Perceptron
 from rankwise.rankers.nets.presets import Settings
+from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
-from tests.rankers.test_neural import ranker
 
 
 def test_noise_has_the_deviation_that_was_set_and_is_not_scored_with():

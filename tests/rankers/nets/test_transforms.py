@@ -15,8 +15,8 @@ import rankwise as rw
 from rankwise import arrays
 from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.transforms import Transform
+from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
-from tests.rankers.test_neural import ranker
 
 
 def transformed(kind: str, train: Any, features: Any) -> Any:
