@@ -1,4 +1,4 @@
-"""What a net is made of and how it is trained; the papers' published settings by name."""
+"""Settings of nets and of their training; the papers' published settings by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -48,10 +48,10 @@ def _averaging(value: object) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that a preset may say, checked.
+    """The settings of a preset, checked.
 
-    The values here are what a preset means by saying nothing, and do not change: papers' presets rest on them. A net
-    without a preset has ``DEFAULT`` instead.
+    The values here are a preset's own defaults, and do not change: papers' presets rest on them. A net without a preset
+    has ``DEFAULT`` instead.
     """
 
     hidden: tuple[int, ...] = (256, 128, 64)
@@ -150,11 +150,11 @@ PRESETS: dict[str, Settings] = {
     ),
     "linear": Settings(hidden=(), dropout=0.0, learning_rate=0.01),
 }
-"""Name -> settings. What a paper does not say is as in ``Settings()``, and is said beside it."""
+"""Name -> settings. Settings that a paper does not name are those of ``Settings()``."""
 
 
 def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Settings:
-    """Give what a preset says, or our defaults, with whatever was given itself in its place.
+    """Return the settings of a preset, or our defaults, with the given parameters in their place.
 
     >>> settings("2020-tuned", {"dropout": 0.2, "hidden": None}).hidden
     (1024, 512, 256)
@@ -162,5 +162,5 @@ def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Setting
     (64, 32)
     """
     base = DEFAULT if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
-    known = {field.name for field in fields(Settings)}
-    return replace(base, **{name: value for name, value in parameters.items() if name in known and value is not None})
+    names = {field.name for field in fields(Settings)}
+    return replace(base, **{name: value for name, value in parameters.items() if name in names and value is not None})
