@@ -95,7 +95,8 @@ from .rankers.foreign.wrap import wrap as wrap
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
 from .rankers.registration import register as register
 from .rankers.table import load as load
-from .rankers.training.exhausted import NothingLearnedError as NothingLearnedError
+from .rankers.training.stopping import NothingLearnedError as NothingLearnedError
+from .rankers.training.stopping import StopTraining as StopTraining
 from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.trees.lightgbm import LightGBMRanker as LightGBMRanker
 from .rankers.trees.xgboost import XGBoostRanker as XGBoostRanker

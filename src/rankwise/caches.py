@@ -16,6 +16,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+from rankwise.progress import is_shown
+
 _warned: list[str] = []
 _announced: list[bool] = []
 _progress: list[bool | None] = []  # of the whole process, as kernels are compiled in any thread
@@ -142,7 +144,7 @@ def announce_compiling(progress: bool | None) -> Iterator[None]:
 def note_compiling() -> None:
     """Print the note about compiling, unless it was printed before or progress is not shown."""
     progress = _progress[0] if _progress else None
-    if _announced or sys.stderr is None or not (sys.stderr.isatty() if progress is None else progress):
+    if _announced or sys.stderr is None or not is_shown(progress):
         return
     _announced.append(True)
     print("rankwise: compiling kernels for their first use (seconds each; kept for later runs)", file=sys.stderr)

@@ -16,7 +16,7 @@ from rankwise.data import columns
 from rankwise.data.catalog.load import load_dataset
 from rankwise.data.columns import COLUMNS, Columns, DataColumn, NamedColumns, Names
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import fingerprint
 
 FRESHNESS = DataColumn(
     name="freshness",

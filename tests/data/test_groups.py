@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import fingerprint
 from tests.cli.running import run
 
 

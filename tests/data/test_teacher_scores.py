@@ -8,7 +8,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.frames import to_frame
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import fingerprint
 from tests.cli.running import refused, run
 
 

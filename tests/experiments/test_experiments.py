@@ -480,9 +480,7 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     monkeypatch.setattr(engine, "cells_of", lambda *_, **__: pytest.fail("planned first"))
     for begin in (go, engine.begin, lambda spec, folder: rw.reproduce(spec, folder, jobs=1)):
-        with pytest.raises(
-            ValueError, match="holds the results of another experiment: got tiny in .*tiny. Hint: choose"
-        ):
+        with pytest.raises(ValueError, match=r"another experiment \(name differs\): got 'other', and 'tiny' in .*tiny"):
             begin(tiny().changed({"name": "other"}), tmp_path / "tiny")
         with pytest.raises(ValueError, match="the folder holds other files: got .*mine. Hint: choose another folder"):
             begin(tiny(), tmp_path / "mine")
@@ -845,7 +843,7 @@ def test_the_command_refuses_in_words(tmp_path, monkeypatch):
     assert "did you mean 'trials'" in command("mine.toml", "--set", "trails=1", code=2)
     Path("full/a.txt").unlink()
     go(tiny(trials=1).changed({"name": "other"}), Path("full"))
-    assert "the folder holds the results of another experiment: got other" in command("mine.toml", "-o", "full", code=2)
+    assert "results of another experiment (name differs): got" in command("mine.toml", "-o", "full", code=2)
 
 
 # Runs the command, and kills itself without warning in the middle of writing the fourth trial.

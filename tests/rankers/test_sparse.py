@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import rankwise as rw
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import fingerprint
 
 TREES: dict[str, dict[str, Any]] = {
     "LightGBMRanker": {"leaves": 7, "min_documents": 3},

@@ -282,8 +282,8 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
         ranker = rw.FactorizationRanker(optimizer=optimizer, **SMALL | {"batch_users": 1, "epochs": 2})
         learner_of = ranker._learner_of
 
-        def watched(source, valid, older, others, learner_of=learner_of, changes=changes):
-            learner = learner_of(source, valid, older, others)
+        def watched(*arguments, learner_of=learner_of, changes=changes, **options):
+            learner = learner_of(*arguments, **options)
             give = learner.inputs
 
             def inputs(part):

@@ -121,9 +121,9 @@ def train(
     texts.installed()
     force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None:
-        from rankwise.rankers.training import checkpoints
+        from rankwise.rankers.training.resume import ready
 
-        checkpoints.ready(checkpoint, resume=resume)
+        ready(checkpoint, resume=resume)
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     reading = texts.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
     given: Keywords = {

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
+from rankwise.progress import Update, bar
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
     from rich.table import Table as Grid
 
     from rankwise.statistics.tables import Table
@@ -145,38 +145,31 @@ def plain(text: str) -> str:
 class Steps:
     """A bar of equal steps; a step that knows how far it is may say so."""
 
-    def __init__(self, bar: "Progress", total: int | None, *, lines: bool) -> None:
-        self.bar, self.done, self.lines = bar, -1, lines
-        self.task = bar.add_task("", total=total)
+    def __init__(self, update: Update | None, *, lines: bool) -> None:
+        self.update, self.done, self.lines = update, -1, lines
+        self.text = ""
 
     def step(self, text: str) -> None:
         """Begin the next step."""
         self.done += 1
         if self.lines:
             note(text)
-        self.bar.update(self.task, description=plain(text), completed=self.done)
+        self.text = plain(text)
+        self.part(0, 1)
 
     def part(self, done: int, total: int) -> None:
         """Say how much of the current step is done."""
-        self.bar.update(self.task, completed=self.done + done / max(total, 1))
+        if self.update is not None:
+            self.update(self.done + done / max(total, 1), self.text)
 
 
 @contextlib.contextmanager
 def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
     """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``wanted``."""
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    screen = console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    shown = wanted is not False and screen.is_terminal
-    with Progress(*columns, console=screen, transient=True, disable=not shown) as bar:
-        yield Steps(bar, total, lines=bool(wanted) and not shown)
+    shown = wanted is not False and console(stderr=True).is_terminal
+    columns = ("spinner", "text", "bar", "percentage", "elapsed")
+    with bar(shown, total, columns=columns, transient=True) as update:
+        yield Steps(update, lines=bool(wanted) and not shown)
 
 
 def _jsonable(value: object) -> Any:

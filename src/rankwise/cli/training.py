@@ -160,9 +160,9 @@ def train(
     else:
         force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None and folds is None and not blend:
-        from rankwise.rankers.training import checkpoints
+        from rankwise.rankers.training.resume import ready
 
-        checkpoints.ready(checkpoint, resume=resume)
+        ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     beside_teacher = {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}
     taught_by = teaching.load_teacher(

@@ -13,8 +13,8 @@ from rankwise.dask import blocks
 from rankwise.dask.network import connect
 from rankwise.dask.workers import quietly
 from rankwise.metrics.base import weighted_mean
-from rankwise.rankers.training import exhausted
-from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers.training import stopping
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.learner import Trees, no_split
 from rankwise.stream import Stream
 
@@ -103,7 +103,7 @@ class ClusterLearner(Trees):
         about = self.parts.about
         if all(one.flat for one in self._grown):
             got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
-            return exhausted.nothing_learned(about.queries, got, "check the labels and the query ids")
+            return stopping.nothing_learned(about.queries, got, "check the labels and the query ids")
         return no_split(about.queries, about.documents, self.library.least_documents(self.settings))
 
 

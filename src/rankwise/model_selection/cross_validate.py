@@ -1,10 +1,7 @@
 """Cross-validation: every query is ranked by a model that has not seen it, and all of them are judged together."""
 
-import contextlib
 import copy
-import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +17,12 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.model_selection.cross_validation import CrossValidation
 from rankwise.model_selection.fold_parts import Fold, fold_list
+from rankwise.progress import Update, bar
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.table import load
-from rankwise.rankers.training.checkpoints import fingerprint
-from rankwise.rankers.training.finished import folder_of
 from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint
+from rankwise.rankers.training.session import interruption_unannounced
 
 _IDENTITY = "cross_validation.json"
 _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other model
@@ -78,21 +75,20 @@ def cross_validate(
     asked = find_metrics(metrics)
     share = share if getattr(ranker, "patience", None) is not None else 0.0
     plan = fold_list(data, folds, valid=share, seed=seed)
-    if resume and checkpoint is None:
-        raise check.error("resume needs a checkpoint", hint="set checkpoint= to the folder where it is")
-    kept = None if checkpoint is None else _kept(Path(checkpoint), ranker, plan, resume=resume)
+    folder = checkpoint_folder(checkpoint, resume=resume)
+    finished = None if folder is None else _finished(folder, ranker, plan, resume=resume)
     found = []
-    with _showing(progress, len(plan)) as show:
+    with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
         for number, fold in enumerate(plan, 1):
             train, held_out, test = fold.parts()
-            model = _finished(kept, number)
+            model = None if finished is None else finished[f"fold-{number}"]
             if model is None:
                 try:
-                    model = _trained(ranker, train, held_out, number, show, resume=resume)
+                    model = _trained(ranker, train, held_out, number, update, len(plan), resume=resume)
                 except KeyboardInterrupt:
-                    raise KeyboardInterrupt(_interrupted(number, len(plan), kept)) from None
-                if kept is not None:
-                    model.save(_place(kept, number), force=True)
+                    raise KeyboardInterrupt(_interrupted(number, len(plan), folder)) from None
+                if folder is not None:
+                    model.save(folder / f"fold-{number}", force=True)
             found.append(_tested(model, test, fold.queries, asked))
     return _pooled(data, found, seed=seed, confidence=confidence, resamples=resamples)
 
@@ -144,7 +140,8 @@ def _trained(
     train: RankingDataset,
     held_out: RankingDataset | None,
     number: int,
-    show: "Callable[[int, float], None] | None",
+    update: Update | None,
+    total: int,
     *,
     resume: bool,
 ) -> Any:
@@ -156,22 +153,21 @@ def _trained(
     wanted = model.progress
     if model.checkpoint is not None:
         Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
-        model.set_params(checkpoint=_place(Path(model.checkpoint), number))
+        model.set_params(checkpoint=Path(model.checkpoint) / f"fold-{number}")
     about: Keywords = {"resume": resume and model.checkpoint is not None}
-    if show is not None:
+    if update is not None:
         rounds = getattr(model, model.unit)
-        about["watch"] = lambda done, _: show(number, done / rounds)
+        about["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"fold {number} of {total}")
         model.set_params(progress=False)
-    with warnings.catch_warnings(), leakage.checked():
-        warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+    with interruption_unannounced(), leakage.checked():
         model.fit(train, held_out, **about)
     if model.stopped_ == "interrupted":
         raise KeyboardInterrupt
     return model.set_params(progress=wanted)
 
 
-def _kept(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> Path:
-    """Give the folder of finished folds, which must be of this cross-validation."""
+def _finished(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> FinishedModels:
+    """Return the models of finished folds, which must be of this cross-validation."""
     parameters = {name: storage.plain(value) for name, value in ranker.get_params().items() if name not in _FREE}
     code = ranker._code() if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
     identity: Json = {
@@ -179,37 +175,11 @@ def _kept(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> Path:
         "parameters": parameters,
         "folds": [[None if part is None else fingerprint(part) for part in fold.parts()] for fold in plan],
     } | ({"code": code} if code else {})
-    return folder_of(folder, _IDENTITY, identity, what="cross-validation", same="ranker, data and folds", resume=resume)
+    same = "ranker, data and folds"
+    return FinishedModels(folder, _IDENTITY, identity, what="cross-validation", same=same, resume=resume)
 
 
-def _interrupted(number: int, total: int, kept: Path | None) -> str:
-    """Say what is left of a cross-validation that was interrupted."""
+def _interrupted(number: int, total: int, folder: Path | None) -> str:
+    """Return what is left of a cross-validation that was interrupted."""
     what = f"interrupted in fold {number} of {total}"
-    return what if kept is None else f"{what}: the folds before it are kept in {kept}. Hint: set resume=True"
-
-
-def _finished(folder: Path | None, number: int) -> Any:
-    return load(_place(folder, number)) if folder is not None and _place(folder, number).exists() else None
-
-
-def _place(folder: Path, number: int) -> Path:
-    return folder / f"fold-{number}"
-
-
-@contextlib.contextmanager
-def _showing(wanted: bool | None, total: int) -> "Iterator[Callable[[int, float], None] | None]":
-    """Give the function to call after every round, with the fold and how much of it is done; None shows nothing."""
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"fold 1 of {total}", total=float(total))
-
-        def show(number: int, share: float) -> None:
-            bar.update(task, completed=number - 1 + min(share, 1.0), description=f"fold {number} of {total}")
-
-        yield show
+    return what if folder is None else f"{what}: the folds before it are kept in {folder}. Hint: set resume=True"

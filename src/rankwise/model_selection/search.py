@@ -17,8 +17,8 @@ from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
-from rankwise.rankers.training.checkpoints import fingerprint
 from rankwise.rankers.training.ranker import Trained
+from rankwise.rankers.training.resume import fingerprint
 
 DEFAULT = "lambdarank"
 """The objective that is searched unless another one is named."""

@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from rankwise import check, files
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
 from rankwise.model_selection.search import Search
 from rankwise.rankers.table import built
+from rankwise.rankers.training.resume import check_same, refuse_existing
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -53,8 +54,9 @@ def opened(optuna: ModuleType, path: Path | None, search: Search, *, resume: boo
             raise _damaged(path, str(broken)) from None
         if was is None:
             study.set_user_attr("identity", now)
-        elif was != now:
-            raise _changed(path, was, now)
+        else:
+            hint = "search with the same settings and data, or name another file"
+            check_same(was, now, "the file holds another search", where=path, hint=hint)
         yield study
     except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError) as failed:
         raise _failure(path, failed) from None
@@ -67,10 +69,7 @@ def opened(optuna: ModuleType, path: Path | None, search: Search, *, resume: boo
 
 def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a study can be kept in the file ``path``."""
-    if path.exists() and not resume:
-        raise FileExistsError(
-            f"{path} exists already and is kept. Hint: resume the search in it with resume=True, or name another."
-        )
+    refuse_existing(path, resume=resume, hint="resume the search in it with resume=True, or name another")
     files.check_writable(path, force=True)
 
 
@@ -110,20 +109,6 @@ def _damaged(path: Path | None, reason: str) -> ValueError:
         got=(reason.splitlines() or [""])[0],
         where=str(path),
         hint="name another file; the trials in this one can no longer be read",
-    )
-
-
-def _changed(path: Path | None, was: Mapping[str, object], now: Mapping[str, object]) -> ValueError:
-    what = next(name for name in now if was.get(name) != now[name])
-    old, new = was.get(what), now[what]
-    if isinstance(old, dict) and isinstance(new, dict):
-        key = next(key for key in (old | new) if old.get(key) != new.get(key))
-        what, old, new = f"{what}: {key}", old.get(key), new.get(key)
-    return check.error(
-        f"the file holds another search ({what} differs)",
-        got=f"{new!r}, and {old!r} in the file",
-        where=str(path),
-        hint="search with the same settings and data, or name another file",
     )
 
 

@@ -1,6 +1,5 @@
 """The search itself: ask for parameters, train on the training data, measure on the validation data, tell."""
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +19,7 @@ from rankwise.model_selection.study import ended_trials, mend, opened, process
 from rankwise.model_selection.watch import Watch, clock
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import inputs
+from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -154,8 +154,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, dea
     watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
     ranker._configure(metrics=(search.metric,), threads=search.threads, progress=False)
     try:
-        with warnings.catch_warnings(), leakage.checked():
-            warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+        with interruption_unannounced(), leakage.checked():
             ranker.fit(search.train, valid=search.valid, watch=watch)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))

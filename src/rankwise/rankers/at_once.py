@@ -10,8 +10,8 @@ from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import inputs, learned
-from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, StopTraining
 from rankwise.rankers.training.validation import Measure, Validation, checked_names
 from rankwise.stream import Stream
 
@@ -97,7 +97,10 @@ class TrainedAtOnce:
             values = measured.function(self.predict(measured.data))
             self.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
         if watch is not None:
-            watch(1, self.history_)
+            try:
+                watch(1, self.history_)
+            except StopTraining as stop:
+                self.stopped_ = stop.reason
         return self
 
     def _fit(self, train: RankingDataset, valid: RankingDataset | None) -> None:

@@ -11,6 +11,7 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.objectives.base import Objective
 from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
@@ -174,3 +175,22 @@ def _column(what: str, values: ArrayLike, count: int) -> Column:
     if array.shape != (count,):
         raise check.error(f"{what} must be one id per document", got=f"shape {array.shape} for {count} documents")
     return check.identifiers(what, array, count, "document")
+
+
+def document_columns(data: RankingDataset, objective: Objective, *, debias: bool) -> dict[str, Column]:
+    """Return the columns that the objective reads, and weights, which ``debias`` divides by propensities."""
+    columns: dict[str, Column] = {
+        name: column for name in objective.reads if (column := getattr(data, name)) is not None
+    }
+    weights = data.document_weights
+    if debias:
+        if data.propensities is None:
+            raise no_propensities("data without propensities")
+        weights = (1.0 if weights is None else weights) / data.propensities
+    return columns if weights is None else {"document_weights": weights, **columns}
+
+
+def no_propensities(got: object) -> ValueError:
+    """Return the error of ``debias`` without propensities."""
+    hint = "use click data that has them, as 'rankwise data clicks --model position' makes (rw.simulate_clicks)"
+    return check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)

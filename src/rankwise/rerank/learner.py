@@ -34,9 +34,9 @@ from rankwise.rankers.nets.weights import (
     unpacked,
     with_prefix,
 )
-from rankwise.rankers.training import exhausted
-from rankwise.rankers.training.exhausted import Exhausted
+from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.encoders import CrossEncoder, module_of
@@ -171,7 +171,7 @@ class RerankLearner:
         if not self.processes.alone:
             self._score_together()
         if not gradient and not self._informative():
-            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective))
+            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return total / weight if weight else 0.0
 
     def _informative(self) -> bool:

@@ -14,13 +14,14 @@ from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
+from rankwise.rankers import inputs
 from rankwise.rankers.base import objective_expression
 from rankwise.rankers.nets.learner import torch_threads
 from rankwise.rankers.nets.processes import usable_device
-from rankwise.rankers.training import columns, session
-from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
+from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation
@@ -150,7 +151,7 @@ def _learner(
     reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, progress: ProgressBar
 ) -> RerankLearner:
     objective = find_objective(reranker.objective)
-    documents = columns.of_documents(train, objective, debias=reranker.debias)
+    documents = inputs.document_columns(train, objective, debias=reranker.debias)
     mixed = _BF16[check.choice("precision", reranker.precision, _BF16)]
     device = usable_device(reranker.device)
     return RerankLearner(

@@ -451,10 +451,10 @@ def test_folder_of_another_search_is_refused(data, tmp_path):
     folder = tmp_path / "search"
     auto(study=folder, max_recipes=1).fit(data)
     kept = (folder / "auto.json").read_bytes()
-    for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differ"), ({"metric": "ap"}, "metric")):
+    for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differs"), ({"metric": "ap"}, "metric")):
         with pytest.raises(ValueError, match=f"another search.*{said}"):
             auto(study=folder, **changes).fit(data)
-    with pytest.raises(ValueError, match=r"another search \(recipes differ\)"):
+    with pytest.raises(ValueError, match=r"another search \(recipes differs\)"):
         auto(study=folder, recipes=recipes(leaves=5)).fit(data)
     with pytest.raises(ValueError, match=r"another search \(data differs\)"):
         auto(study=folder).fit(data.take(slice(0, 30)))

@@ -198,7 +198,7 @@ def test_resumed_blend_is_the_one_that_was_never_interrupted(parts, tmp_path):
         blend("kept").fit(train, valid, watch=kill)
     with pytest.raises(FileExistsError, match="resume=True"):
         blend("kept").fit(train, valid)
-    with pytest.raises(ValueError, match=r"holds another blend \(members\)"):
+    with pytest.raises(ValueError, match=r"holds another blend \(members differs\)"):
         blend("kept", leaves=3).fit(train, valid, resume=True)
     seen: list[int] = []
     resumed = blend("kept").fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))

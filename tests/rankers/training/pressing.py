@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training.session import InterruptedWarning
 
 PACKAGES = ("rankwise", "lightgbm", "xgboost", "catboost")
 
@@ -59,7 +60,7 @@ def ranker(kind: str, rounds: int, **changes: Any) -> Any:
 def main(kind: str, folder: Path, features: str = "dense") -> None:
     """Interrupt three rounds at sixty moments, and at each of the last forty."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+    warnings.simplefilter("ignore", InterruptedWarning)
     whole = rw.synthetic(n_queries=65, n_features=12, n_docs=20, seed=3)
     if features == "sparse":
         whole = whole.with_(features=csr_array(whole.features))

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.training.exhausted import Exhausted, nothing_learned
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Alone, Loop, State
-from rankwise.rankers.training.stopping import Stopping
+from rankwise.rankers.training.stopping import Exhausted, Stopping, nothing_learned
 from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.stream import Stream
 from tests.processes import HANG, environment
@@ -117,6 +116,43 @@ def test_a_learner_that_has_no_more_to_learn():
     assert (state.done, state.best, state.stopped, learner.restored) == (3, 2, "no split", 2)
     with pytest.raises(rw.NothingLearnedError, match="learned nothing from 7 queries: got nothing to count"):
         train(Counter([], end=0))
+
+
+def test_a_callback_stops_training_and_the_best_model_is_kept():
+    def stop(state):
+        if state.done == 3:
+            raise rw.StopTraining("enough")
+
+    learner = Counter([0, 1, 0, 1])
+    state = train(learner, reports=[stop])
+    assert (state.done, state.best, state.stopped, learner.restored) == (3, 2, "enough", 2)
+    with pytest.raises(RuntimeError, match="no word about stopping"):
+        train(Counter([0, 1]), reports=[lambda _: (_ for _ in ()).throw(RuntimeError("no word about stopping"))])
+
+
+def test_every_kind_of_ranker_is_stopped_by_its_callback(tmp_path):
+    class Constant(rw.Ranker):
+        def _fit(self, train, valid):
+            self.value_ = 1.0
+
+        def _predict(self, features, offsets):
+            return features[:, 0] * self.value_
+
+    data = rw.synthetic(n_queries=20, n_docs=5, n_features=3, seed=1)
+    trees = rw.LightGBMRanker(rounds=9, leaves=3, min_documents=2, threads=1)
+    nets = rw.NeuralRanker(epochs=9, hidden=(4,), threads=1, device="cpu")
+    for model, rounds in ((rw.bagged(trees, folds=2), 2), (trees, 2), (nets, 2), (Constant(), 1)):
+
+        def watch(round, history, rounds=rounds):
+            if round == rounds:
+                raise rw.StopTraining("enough")
+
+        model.fit(data, watch=watch)
+        assert model.stopped_ == "enough"
+        assert model.best_round_ <= rounds
+        assert model.predict(data).size == data.n_docs
+    trees.save(tmp_path / "model")
+    assert rw.load(tmp_path / "model").stopped_ == "enough"
 
 
 def test_a_checkpoint_is_written_now_and_then_and_resumed():

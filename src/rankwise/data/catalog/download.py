@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from rankwise import caches, check, files
+from rankwise.progress import bar
 
 _CHUNK = 1 << 20
 _BY_HAND = "fetch the archive by hand, look at it and unpack it into the data folder"
@@ -123,22 +124,12 @@ def _broken(archive: Archive, why: str) -> ConnectionError:
 
 
 def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, name: str) -> int:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=total, completed=have)
+    columns = ("text", "bar", "bytes", "left")
+    with bar(None, total, name, completed=have, columns=columns, transient=True) as update:
         while chunk := response.read(_CHUNK):
             have += file.write(chunk)
-            bar.update(task, completed=have)
+            if update is not None:
+                update(have, name)
     return have
 
 

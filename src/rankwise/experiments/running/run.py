@@ -23,6 +23,7 @@ from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
 from rankwise.pools import check_portable, cluster, processes, without_interrupts
 from rankwise.rankers.table import installed
+from rankwise.rankers.training.resume import check_same
 from rankwise.threads import thread_count
 
 if TYPE_CHECKING:
@@ -162,10 +163,9 @@ def _check_ours(folder: Path, spec: Spec) -> None:
         return  # nothing, or what is left of a run without its description
     if not (folder / DESCRIPTION).is_file():
         raise check.error("the folder holds other files", got=str(folder), hint="choose another folder")
-    other = Results.name_in(folder)
-    if other != spec.name:
-        hint = "choose another folder"
-        raise check.error("the folder holds the results of another experiment", got=f"{other} in {folder}", hint=hint)
+    identities = {"name": Results.name_in(folder)}, {"name": spec.name}
+    what, hint = "the folder holds the results of another experiment", "choose another folder"
+    check_same(*identities, what, where=folder, hint=hint)
 
 
 def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Exception]]:

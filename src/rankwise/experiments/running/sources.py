@@ -19,7 +19,7 @@ from rankwise.data.splits import folds as made_folds
 from rankwise.data.splits import split
 from rankwise.data.synthetic.lists import synthetic
 from rankwise.data.synthetic.ratings import synthetic_ratings
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import fingerprint
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.rankers.table import RANKERS
-from rankwise.rankers.training.exhausted import NothingLearnedError
+from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.training.stopping import NothingLearnedError
 from rankwise.threads import use_threads
 
 
@@ -166,8 +167,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
         notes["search"] = found.to_dict()
     else:
         ranker = chosen.build(settings, cell.defaults)
-    with warnings.catch_warnings(), leakage.checked():
-        warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+    with interruption_unannounced(), leakage.checked():
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         try:
             ranker.fit(train, valid if spec.early_stopping else None, measure=measures(spec, train, valid, test))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from rankwise import check
-from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import History
+from rankwise.rankers.training.stopping import StopTraining
 
 OVER = "minutes"
 """Why a training ends that has no time left."""
@@ -147,4 +147,4 @@ class Timer:
         self.last = now
         left = self.budget.left_with(self.leaves(round + 1))
         if left <= 0.0 or takes > left:
-            raise Exhausted(OVER, lambda: NothingLearnedError("no time was left for a round"))
+            raise StopTraining(OVER)

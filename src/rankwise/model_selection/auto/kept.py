@@ -14,7 +14,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import check_same, fingerprint
 
 if TYPE_CHECKING:
     from rankwise.model_selection.auto.search import Tried
@@ -67,7 +67,9 @@ class Kept:
         with _making_sense(self.folder):
             if found["format"] != _FORMAT:
                 raise KeyError("format")
-            _check_same(found["identity"], self.about, self.folder)
+            hint = "call it with the same data and settings, or name a new folder"
+            what = "the folder holds another search"
+            check_same(found["identity"], self.about, what, where=self.folder, hint=hint)
             self.spent, self.records = float(found["spent"]), dict(found["recipes"])
             for one in tried:
                 if record := self.records.get(str(one.number)):
@@ -116,21 +118,6 @@ def ready(folder: str | Path) -> None:
     files.check_writable_folder(path)
 
 
-def _check_same(was: Json, now: Json, folder: Path) -> None:
-    for name, value in now.items():
-        before = was.get(name)
-        if before != value:
-            got = f"{value!r}, and {before!r} in the folder" if not isinstance(value, list | dict) else ""
-            if isinstance(value, dict):
-                name = f"{name} of {next(key for key in value if (before or {}).get(key) != value[key])}"
-            raise check.error(
-                f"the folder holds another search ({name} differ{'' if name in ('recipes', 'folds') else 's'})",
-                got=got or None,
-                where=str(folder),
-                hint="call it with the same data and settings, or name a new folder",
-            )
-
-
 @contextlib.contextmanager
 def _making_sense(folder: Path) -> Iterator[Any]:
     try:
@@ -138,7 +125,7 @@ def _making_sense(folder: Path) -> Iterator[Any]:
     except (AttributeError, KeyError, TypeError) as wrong:
         raise check.error(
             "the folder of a search is damaged",
-            got=f"{FILE} makes no sense ({type(wrong).__name__}: {wrong})",
+            got=f"{FILE} is malformed ({type(wrong).__name__}: {wrong})",
             where=str(folder),
             hint="name a new folder",
         ) from None

@@ -27,6 +27,7 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.pooling import pooled
 from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.training.session import InterruptedWarning
 from rankwise.rankers.trees import monotone
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 
@@ -174,8 +175,8 @@ class AutoRanker(Ranker):
             self.stopped_ = search.run()
             self._take(data, tried, str(metric), budget, notes)
         if self.stopped_ == "interrupted":
-            taken = self.leaderboard_.chosen.recipe
-            warnings.warn(f"interrupted: the best so far, {taken}, is kept", RuntimeWarning, stacklevel=2)
+            best = self.leaderboard_.chosen.recipe
+            warnings.warn(f"interrupted: the best so far, {best}, is kept", InterruptedWarning, stacklevel=2)
         return self
 
     def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:

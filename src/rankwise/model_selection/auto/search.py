@@ -1,7 +1,6 @@
 """The search: recipes are tried on the same folds, the better half goes on, and the clock is looked at every round."""
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from rankwise.model_selection.auto.speed import microseconds
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
@@ -215,8 +215,7 @@ class Search:
         self._say(one, 0, math.nan)
         before = one.seconds
         try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+            with interruption_unannounced():
                 bag.fit(self.data, resume=True, watch=watch)
         except _FAILURES as why:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__

@@ -1,6 +1,5 @@
 """Training the members of a blend: all as bags with the same folds, one after the other, kept as they are finished."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +18,8 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blend_members import Member, check_members, described
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.table import load
-from rankwise.rankers.training.checkpoints import FREE, fingerprint
-from rankwise.rankers.training.finished import folder_of
-from rankwise.rankers.training.session import Watch
+from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
+from rankwise.rankers.training.session import Watch, interruption_unannounced
 from rankwise.rankers.training.validation import Measure, Validation
 
 _IDENTITY = "blend.json"
@@ -84,53 +81,53 @@ def train(
     if data.propensities is not None and any(getattr(member, "debias", False) for member in members):
         hint = "train members without debias, or on judged documents"
         raise check.error("weights of a blend are not chosen on clicks", got="a ranker with debias=True", hint=hint)
-    folder = _folder(checkpoint, members, data, resume=resume)
+    finished = _finished(checkpoint, members, data, resume=resume)
     found = []
     for number, (member, title) in enumerate(zip(members, titles, strict=True), 1):
         if isinstance(member, FeatureRanker):
             found.append(member.cross_fit(data, folds.of(data)))
             continue
         where = f"member {number} of {len(members)}, {title}"
-        found.append(_trained(member, data, folder, f"member-{number}", where, resume=resume, watch=watch))
+        found.append(_trained(member, data, finished, f"member-{number}", where, resume=resume, watch=watch))
     return found
 
 
-def _folder(
+def _finished(
     checkpoint: str | Path | None, members: Sequence[Any], data: RankingDataset, *, resume: bool
-) -> Path | None:
-    """The folder of trained members, which must be of these."""
-    if checkpoint is None:
-        if resume:
-            raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
+) -> FinishedModels | None:
+    """Return the folder of trained members, which must be of these."""
+    folder = checkpoint_folder(checkpoint, resume=resume)
+    if folder is None:
         return None
     identity: Json = {"members": [described(member, FREE) for member in members], "data": fingerprint(data)}
     if code := {name: digest for member in members for name, digest in member._code().items()}:
         identity["code"] = code
     same = "rankers, settings and data"
-    return folder_of(Path(checkpoint), _IDENTITY, identity, what="blend", same=same, resume=resume)
+    return FinishedModels(folder, _IDENTITY, identity, what="blend", same=same, resume=resume)
 
 
 def _trained(
     bag: bagged,
     data: RankingDataset,
-    folder: Path | None,
+    finished: FinishedModels | None,
     name: str,
     where: str,
     *,
     resume: bool,
     watch: Watch | None,
 ) -> Any:
-    if folder is not None:
-        if (folder / name).exists():
-            return load(folder / name)
-        bag.set_params(checkpoint=folder / f"{name}-checkpoint")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
+    if finished is not None:
+        if (member := finished[name]) is not None:
+            return member
+        bag.set_params(checkpoint=finished.folder / f"{name}-checkpoint")
+    with interruption_unannounced():
         bag.fit(data, resume=resume and bag.checkpoint is not None, watch=watch)
     if bag.stopped_ == "interrupted":  # a member that is not complete would get a weight that is not its own
-        raise KeyboardInterrupt(f"interrupted in {where}" + ("" if folder is None else f"; {folder} can be resumed"))
-    if folder is not None:
-        bag.save(folder / name)
+        raise KeyboardInterrupt(
+            f"interrupted in {where}" + ("" if finished is None else f"; {finished.folder} can be resumed")
+        )
+    if finished is not None:
+        bag.save(finished.folder / name)
     return bag
 
 

@@ -13,8 +13,8 @@ from rankwise.rankers.ensembles.cross_fitted import CrossFitted
 from rankwise.rankers.ensembles.members import Learned, Step
 from rankwise.rankers.ensembles.places import Place
 from rankwise.rankers.ensembles.plans import Plan
-from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.stream import Stream
 
 _OUT_OF_FOLD = "out_of_fold.npy"

@@ -11,8 +11,8 @@ from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import storage
 from rankwise.rankers.ensembles.plans import Plan
-from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.threads import use_threads
 

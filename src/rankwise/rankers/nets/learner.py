@@ -51,9 +51,9 @@ from rankwise.rankers.nets.weights import (
     unpacked,
     with_prefix,
 )
-from rankwise.rankers.training import exhausted
-from rankwise.rankers.training.exhausted import Exhausted
+from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
 from rankwise.threads import openmp
@@ -120,7 +120,7 @@ class NetLearner:
         if math.isnan(loss):
             raise check.diverged("a loss of nan")
         if not moved:
-            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective))
+            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return loss
 
     def scores(self, number: int) -> Array | DeviceScores:

@@ -15,7 +15,7 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.schema import Documents
-from rankwise.rankers.training import exhausted
+from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
 from rankwise.stream import Stream
@@ -249,7 +249,7 @@ class NeuralRanker(TorchRanker):
         seed = check.integer("seed", self.seed, least=0)
         net = self._net(train.n_features, settings, seed)
         if not net.transform.fit(train.features):
-            raise exhausted.no_feature(train)
+            raise stopping.no_feature(train)
         if older is not None:
             _continue(net, older.model_)
         net.to(device)

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from rankwise.arrays import Array
-from rankwise.rankers.training.exhausted import Exhausted
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.stopping import Stopping
+from rankwise.rankers.training.stopping import Exhausted, Stopping, StopTraining
 from rankwise.rankers.training.validation import DeviceScores, Measured
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.rankers.training.checkpoints import Checkpoint
+    from rankwise.rankers.training.resume import Checkpoint
 
 History = dict[str, list[float]]
-Kept = TypeVar("Kept")
+Snapshot = TypeVar("Snapshot")
 
 
 @dataclass(kw_only=True)
@@ -73,7 +72,7 @@ class Alone:
         return values
 
 
-class Learner(Protocol[Kept]):
+class Learner(Protocol[Snapshot]):
     """Learns in rounds."""
 
     @property
@@ -92,11 +91,11 @@ class Learner(Protocol[Kept]):
         """Score a measured data set, by its number, after the last round; called in the first process only."""
         ...
 
-    def snapshot(self) -> Kept:
+    def snapshot(self) -> Snapshot:
         """Keep the model as it is after the last round."""
         ...
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: Snapshot) -> None:
         """Make the model what it was; no round follows."""
         ...
 
@@ -104,11 +103,11 @@ class Learner(Protocol[Kept]):
         """Return the model, once it is restored."""
         ...
 
-    def files(self, best: Kept) -> dict[str, bytes]:
+    def files(self, best: Snapshot) -> dict[str, bytes]:
         """Return the files of a checkpoint: the model ``best``, and all that the next round depends on."""
         ...
 
-    def resume(self, files: Mapping[str, bytes], state: State) -> Kept:
+    def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
         """Resume from a checkpoint; returns the best model so far."""
         ...
 
@@ -125,7 +124,7 @@ class Loop:
     """Measures after every round, in the order in which the learner numbers data sets."""
     checkpoint: "Checkpoint | None" = None
     reports: Sequence[Callable[[State], None]] = ()
-    """Called after every round."""
+    """Called after every round; one that raises :class:`StopTraining` ends training."""
 
     def run(self, state: State, best: object, interrupts: Interrupts) -> State:
         """Train from ``state`` on, with ``best`` the best model so far, and leave the best model in the learner."""
@@ -140,9 +139,9 @@ class Loop:
                     state.best, best = state.done, self.learner.snapshot()
                 with interrupts.allowed():
                     self._report(state, best)
-        except Exhausted as end:
+        except StopTraining as end:
             if not state.done:
-                raise end.error() from None
+                raise (end.error() if isinstance(end, Exhausted) else end) from None
             stop = end.reason
         except KeyboardInterrupt:
             # Other processes wait for this one, and only its end ends their waiting.

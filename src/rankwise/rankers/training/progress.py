@@ -1,9 +1,9 @@
 """Progress of a training: a bar on the error output."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 
+from rankwise.progress import Update, bar
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Stopping
 
@@ -18,42 +18,33 @@ class ProgressBar:
         """
         self.stopping, self.loss, self.steps = stopping, loss, steps
         self._metric = ""
-        self._update: Callable[[int, str], None] = _silent
+        self._update: Update | None = None
 
     @contextlib.contextmanager
     def showing(self, shown: bool | None, done: int) -> Iterator[None]:
         """Show the bar within the context, from ``done`` rounds on; None shows it on terminals only."""
-        if shown is False or (shown is None and not sys.stderr.isatty()):
-            yield
-            return
-        from rich import progress
-        from rich.console import Console
-
         count = self.steps or int
-        bar = progress.BarColumn(40 if self.steps is None else 20)
-        text = progress.TextColumn("{task.description}")
-        times = progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn()
-        with progress.Progress(
-            bar, progress.MofNCompleteColumn(), text, *times, console=Console(stderr=True)
-        ) as shown_bar:
-            task = shown_bar.add_task(self.stopping.unit, total=count(self.stopping.rounds), completed=count(done))
-            self._update = lambda completed, line: shown_bar.update(task, completed=completed, description=line)
+        total, width = count(self.stopping.rounds), 40 if self.steps is None else 20
+        columns = ("bar", "count", "text", "elapsed", "left")
+        with bar(shown, total, self.stopping.unit, completed=count(done), columns=columns, width=width) as update:
+            self._update = update
             try:
                 yield
             finally:
-                self._update = _silent
+                self._update = None
 
     def report(self, state: State) -> None:
         """Update the bar after a round."""
         line = described(self.stopping, state, loss=self.loss)
-        if self.steps is None:
+        if self.steps is None and self._update is not None:
             self._update(state.done, line)
-        elif self.stopping.metrics:
+        elif self.steps is not None and self.stopping.metrics:
             self._metric = f", {line}"
 
     def step(self, number: int, loss: float) -> None:
         """Update the bar after a step: how many there were, and the loss of the last."""
-        self._update(number, f"loss {loss:.4f}{self._metric}")
+        if self._update is not None:
+            self._update(number, f"loss {loss:.4f}{self._metric}")
 
 
 def described(stopping: Stopping, state: State, *, loss: bool = True) -> str:
@@ -73,7 +64,3 @@ def described(stopping: Stopping, state: State, *, loss: bool = True) -> str:
         name, column = stopping.metrics[0], state.history[stopping.metrics[0]]
         return f"{name} {column[-1]:.4f} (best {column[state.best - 1]:.4f} in {stopping.unit[:-1]} {state.best})"
     return f"loss {state.history['loss'][-1]:.4f}" if loss and "loss" in state.history else stopping.unit
-
-
-def _silent(completed: int, line: str) -> None:
-    """Show nothing."""

@@ -17,10 +17,10 @@ from rankwise.objectives.table import native
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
-from rankwise.rankers.training import columns, session
-from rankwise.rankers.training.checkpoints import FREE, Checkpoint, fingerprint
+from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Learner, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names
@@ -72,7 +72,8 @@ class Trained(Ranker):
         model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets on
         which the metrics are measured after every round, beside the validation data: with ``measure={"train": train}``
         there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the history so
-        far; what it raises ends training.
+        far; what it raises ends training, and with
+        :class:`rankwise.StopTraining` the best model so far is kept.
         """
         self._refuse("fit", others)
         older = None if init_model is None else self._older(init_model)
@@ -256,11 +257,11 @@ class Trained(Ranker):
     def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
         """Return the columns of documents that the objective reads; a library's own, which is None here, reads none."""
         if objective is not None:
-            return columns.of_documents(train, objective, debias=bool(self.debias))
+            return inputs.document_columns(train, objective, debias=bool(self.debias))
         if train.document_weights is not None:
             self._check_weighs_documents()
         if self.debias:
-            raise columns.no_propensities(self.objective)
+            raise inputs.no_propensities(self.objective)
         return {}
 
     def _check_weighs_documents(self) -> None:

@@ -1,7 +1,8 @@
 """The frame around the training loop, of rankers and rerankers: interrupts, threads, checkpoint, resume, progress."""
 
+import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,19 @@ from rankwise.rankers.training.progress import ProgressBar
 from rankwise.threads import use_threads
 
 Watch = Callable[[int, History], None]
-"""Called after every round with its number and the history so far."""
+"""Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
+
+
+class InterruptedWarning(RuntimeWarning):
+    """Training was interrupted, and the best model so far is kept."""
+
+
+@contextlib.contextmanager
+def interruption_unannounced() -> Iterator[None]:
+    """Train without a warning about an interruption, for callers that look at ``stopped_`` themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedWarning)
+        yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +79,6 @@ def train(
     if interrupts.asked:  # after the last round
         state.stopped = "interrupted"
     if state.stopped == "interrupted":
-        kept = f"the best model so far, of {state.best} {unit}, is kept"
-        warnings.warn(f"interrupted after {unit[:-1]} {state.done}: {kept}", RuntimeWarning, stacklevel=4)
+        text = f"interrupted after {unit[:-1]} {state.done}: the best model so far, of {state.best} {unit}, is kept"
+        warnings.warn(text, InterruptedWarning, stacklevel=4)
     return state.stopped

@@ -1,12 +1,70 @@
 """When training ends, and which of its rounds is kept."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rankwise import check
+from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.base import Objective
 
 STOP_ON = ("first", "mean")
+
+
+class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
+    """Raised by a function that is passed to ``fit`` as ``watch``: ends training, and the best model so far is kept.
+
+    ``reason`` is the ranker's ``stopped_`` afterwards.
+
+    >>> import rankwise as rw
+    >>> def watch(round, history):
+    ...     if round == 3:
+    ...         raise rw.StopTraining("three are enough")
+    >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
+    >>> model = rw.LightGBMRanker(rounds=20, leaves=4, threads=1).fit(data, watch=watch)
+    >>> model.stopped_, model.best_round_
+    ('three are enough', 3)
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = str(reason)
+
+
+class NothingLearnedError(ValueError):
+    """Training ended where it began."""
+
+
+class Exhausted(StopTraining):
+    """Raised by a learner with nothing more to learn; ``error`` is raised instead where no round was trained."""
+
+    def __init__(self, reason: str, error: Callable[[], NothingLearnedError]) -> None:
+        super().__init__(reason)
+        self.error = error
+
+
+def nothing_learned(n_queries: int, got: str, hint: str) -> NothingLearnedError:
+    """Return the error that a model learned nothing, with its reason."""
+    what = f"the model learned nothing from {n_queries} queries"
+    return NothingLearnedError(str(check.error(what, got=got, hint=hint)))
+
+
+def no_gradient(data: RankingDataset, objective: Objective | None) -> NothingLearnedError:
+    """Return the reason why every gradient was 0 from the start."""
+    firsts = np.repeat(data.labels[data.offsets[:-1]], data.sizes)
+    if (data.labels == firsts).all():
+        got, hint = "no query with documents of different labels", "check the labels and the query ids"
+    else:
+        got = f"a gradient of 0 for every document from {objective}"
+        hint = "check the weights, and which labels the objective takes for relevant"
+    return nothing_learned(data.n_queries, got, hint)
+
+
+def no_feature(data: RankingDataset) -> NothingLearnedError:
+    """Return the error that all documents have the same features."""
+    return nothing_learned(data.n_queries, "features that are the same for every document", "check the features")
 
 
 @dataclass(frozen=True, kw_only=True)

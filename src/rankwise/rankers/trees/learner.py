@@ -11,10 +11,10 @@ from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import Objective
-from rankwise.rankers.training import exhausted
-from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
+from rankwise.rankers.training import stopping
 from rankwise.rankers.training.interrupts import held
 from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.devices import newton_on_device
 from rankwise.rankers.trees.newton import newton
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings, numbers
@@ -114,7 +114,7 @@ class TreeLearner(Trees):
 
                 grown = self._growth.add(None if self.objective is None else derive)
         except FlatError:
-            raise Exhausted("converged", lambda: exhausted.no_gradient(self.train, self.objective)) from None
+            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective)) from None
         if not grown:
             raise Exhausted("no split", self.nothing_learned)
         self.done += 1
@@ -147,7 +147,7 @@ class TreeLearner(Trees):
         """Say why no tree has a split."""
         data = self.train
         if same_rows(data.features):
-            return exhausted.no_feature(data)
+            return stopping.no_feature(data)
         return no_split(data.n_queries, data.n_docs, self.library.least_documents(self.settings))
 
 
@@ -201,4 +201,4 @@ def no_split(n_queries: int, n_docs: int, least: int | None) -> NothingLearnedEr
     else:
         got = f"leaves min_documents={least} on each side and improves"
         hint = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
-    return exhausted.nothing_learned(n_queries, f"no split of {n_docs} documents that {got} the loss", hint)
+    return stopping.nothing_learned(n_queries, f"no split of {n_docs} documents that {got} the loss", hint)

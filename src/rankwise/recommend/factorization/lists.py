@@ -14,7 +14,7 @@ from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.objectives.base import Objective
-from rankwise.rankers.training.checkpoints import fingerprint
+from rankwise.rankers.training.resume import fingerprint
 from rankwise.recommend.base import by_ids
 from rankwise.recommend.factors import Factors
 from rankwise.recommend.model import in_order

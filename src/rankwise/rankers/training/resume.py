@@ -1,19 +1,24 @@
-"""Checkpoints: training that was interrupted resumes, and ends where it would have ended."""
+"""Resuming long work: is this the same work, and which parts of it are there already.
+
+Work is identified by plain data: settings, digests of data (:func:`fingerprint`) and of users' code. Checkpoints of
+rankers and rerankers, folders of finished models (blends, cross-validations, searches) and studies compare it here.
+"""
 
 import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, files
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers import storage
+from rankwise.rankers import storage, table
 from rankwise.rankers.training.loop import State
 from rankwise.sparse import buffers
 
@@ -23,6 +28,69 @@ FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "de
 _ALWAYS_HASHED = ("weights", "query_ids", "document_weights", "propensities", "positions")
 """Columns that have a place in every digest. Other columns count only where there are some, since names are not in the
 digest: data without them keep the digest that their checkpoints and trials have."""
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], what: str, *, where: Path | None, hint: str) -> None:
+    """Raise an error that names the first part in which the identities of kept work and of this work differ.
+
+    ``what`` is its sentence, such as "the folder holds another search".
+    """
+    differing = next((key for key in {**before, **now} if before.get(key) != now.get(key)), None)
+    if differing is None:
+        return
+    old, new = before.get(differing), now.get(differing)
+    if isinstance(new, dict) and isinstance(old, dict | None):
+        old = old or {}
+        key = next(key for key in old | new if old.get(key) != new.get(key))
+        differing, old, new = f"{differing}: {key}", old.get(key), new.get(key)
+    plain = not any(isinstance(value, list | dict) for value in (old, new))
+    got = f"{new!r}, and {old!r} in what is kept" if plain else None
+    raise check.error(f"{what} ({differing} differs)", got=got, where="" if where is None else str(where), hint=hint)
+
+
+def refuse_existing(path: Path, *, resume: bool, hint: str) -> None:
+    """Raise an error about kept work that is not to be resumed."""
+    if path.exists() and not resume:
+        raise FileExistsError(f"{path} exists already and is kept. Hint: {hint}.")
+
+
+def checkpoint_folder(checkpoint: object, *, resume: bool) -> Path | None:
+    """Return the folder that a setting ``checkpoint`` names; None without one."""
+    if checkpoint is None:
+        if resume:
+            raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
+        return None
+    if not isinstance(checkpoint, str | Path):
+        raise check.error("checkpoint must be the name of a folder", got=repr(checkpoint))
+    return Path(checkpoint)
+
+
+class FinishedModels:
+    """A folder of models that are trained one after the other: finished ones are read instead of trained again."""
+
+    def __init__(
+        self, folder: Path, file: str, identity: Mapping[str, Any], *, what: str, same: str, resume: bool
+    ) -> None:
+        """Open a folder, which must belong to this work: ``file`` in it identifies the work.
+
+        ``what`` names the work in errors, and ``same`` the things that must not change between runs.
+        """
+        self.folder = folder
+        place = folder / file
+        if folder.exists() and not all(map(files.is_part, folder.iterdir())):  # a kill may leave an incomplete file
+            refuse_existing(folder, resume=resume, hint="resume it with resume=True, or choose another folder")
+            with check.library(f"a {what}", place, hint="choose another folder"):
+                before = {**json.loads(place.read_text(encoding="utf-8"))}
+            hint = f"use the same {same}, or another folder"
+            check_same(before, identity, f"the folder holds another {what}", where=folder, hint=hint)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        with files.replacing(place) as new:
+            new.write_text(json.dumps(identity, indent=2), encoding="utf-8")
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a finished model; None where it is not finished."""
+        return table.load(self.folder / name) if (self.folder / name).exists() else None
 
 
 class Checkpoint:
@@ -60,13 +128,8 @@ class Checkpoint:
     ) -> Self | None:
         """Return the checkpoint that the settings ``checkpoint`` and ``checkpoint_every`` ask for; None without one."""
         every = check.integer("checkpoint_every", every, least=1)
-        if folder is None:
-            if resume:
-                raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
-            return None
-        if not isinstance(folder, str | Path):
-            raise check.error("checkpoint must be the name of a folder", got=repr(folder))
-        return cls(Path(folder), every, identity=identity(), describe=describe, unit=unit)
+        path = checkpoint_folder(folder, resume=resume)
+        return None if path is None else cls(path, every, identity=identity(), describe=describe, unit=unit)
 
     def write(self, state: State, files: dict[str, bytes]) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
@@ -101,37 +164,31 @@ class Checkpoint:
                 hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
         with storage.making_sense(self.path):
-            for what, now in self.identity.items():
-                if description.get(what) != now:
-                    raise self._changed(what, description.get(what), now)
+            kept = {key: description.get(key) for key in self.identity}
+            hint = "train with the same settings and data, or remove the checkpoint"
+            check_same(kept, self.identity, "the checkpoint belongs to another training", where=self.path, hint=hint)
             before, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
             history = {name: list(column) for name, column in description["history"].items()}
             return State(before=before, done=done, best=int(description["best_round"]), history=history), files
 
-    def _changed(self, what: str, was: object, now: object) -> ValueError:
-        if isinstance(now, dict) and isinstance(was, dict | None):
-            was = was or {}
-            key = next(key for key in (was | now) if was.get(key) != now.get(key))
-            what, was, now = f"{what}: {key}", was.get(key), now.get(key)
-        return check.error(
-            f"the checkpoint belongs to another training ({what} differs)",
-            got=f"{now!r}, and {was!r} in the checkpoint",
-            where=str(self.path),
-            hint="train with the same settings and data, or remove the checkpoint",
-        )
-
 
 def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a checkpoint can be written to ``path``."""
-    if path.exists() and not resume:
-        raise FileExistsError(
-            f"{path} exists already and is kept. Hint: resume from the checkpoint there with resume=True, or remove it."
-        )
+    refuse_existing(path, resume=resume, hint="resume from the checkpoint there with resume=True, or remove it")
     storage.ready(path, force=True)
 
 
+_fingerprints: "WeakKeyDictionary[RankingDataset, str]" = WeakKeyDictionary()
+
+
 def fingerprint(data: RankingDataset) -> str:
-    """A digest of what training sees of a data set."""
+    """Return a digest of what training sees of a data set; computed once for each, whose arrays are read-only."""
+    if data not in _fingerprints:
+        _fingerprints[data] = _digest(data)
+    return _fingerprints[data]
+
+
+def _digest(data: RankingDataset) -> str:
     digest = hashlib.blake2b(digest_size=16)
     parts = (*buffers(data.features), data.labels, data.offsets, *(getattr(data, name) for name in _ALWAYS_HASHED))
     newer = (
