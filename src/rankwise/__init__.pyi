@@ -1,7 +1,7 @@
 from . import dask as dask
 from . import rerank as rerank
 from ._version import __version__ as __version__
-from .dask.liveness import LostWorkerError as LostWorkerError
+from .dask.workers import LostWorkerError as LostWorkerError
 from .data.catalog.load import load_dataset as load_dataset
 from .data.catalog.sets import datasets as datasets
 from .data.clicks import ClickLog as ClickLog

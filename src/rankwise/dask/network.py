@@ -1,7 +1,7 @@
 """How workers of a library find each other: the library's own network, opened anew for every block of rounds.
 
 A :class:`Network` is planned on the client, sent to the workers, and joined by each of them around its share of a
-block. LightGBM is told everyone's address and port. XGBoost's workers meet at a tracker, which the first worker runs:
+block. LightGBM gets everyone's address and port. XGBoost's workers meet at a tracker, which the first worker runs:
 workers reach each other in any cluster, which is not sure of the client.
 """
 
@@ -30,7 +30,7 @@ class Network(Protocol):
     """A way for workers to train together."""
 
     def native(self, rank: int) -> Keywords:
-        """Give parameters of the library for the worker of this rank."""
+        """Return parameters of the library for the worker of this rank."""
         ...
 
     def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
@@ -38,19 +38,19 @@ class Network(Protocol):
         ...
 
     def leave(self, growth: object) -> None:
-        """Part from the others, at the end of a block."""
+        """Leave the network, at the end of a block."""
         ...
 
     def clean(self, content: bytes) -> bytes:
-        """Take what only belongs to the network out of a model."""
+        """Remove the network's parameters from a model."""
         ...
 
 
-class Alone:
+class NoNetwork:
     """One worker needs no network."""
 
     def native(self, rank: int) -> Keywords:
-        """Give no parameters."""
+        """Return no parameters."""
         return {}
 
     def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
@@ -61,18 +61,18 @@ class Alone:
         """Do nothing."""
 
     def clean(self, content: bytes) -> bytes:
-        """Give the model as it is."""
+        """Return the model as it is."""
         return content
 
 
 class LightGBMNetwork(NamedTuple):
-    """Everyone's address and port, and how long to wait for the others."""
+    """Addresses and ports of all workers, and the time to wait for them."""
 
     machines: tuple[str, ...]
     minutes: int
 
     def native(self, rank: int) -> Keywords:
-        """Give LightGBM's parameters of training on several machines."""
+        """Return LightGBM's parameters of training on several machines."""
         return {
             "machines": ",".join(self.machines),
             "num_machines": len(self.machines),
@@ -93,12 +93,12 @@ class LightGBMNetwork(NamedTuple):
         yield
 
     def leave(self, growth: Any) -> None:
-        """Part now: a booster does so when it is forgotten, which may be in the middle of the next block."""
+        """Free the network now: a booster does so when it is collected, perhaps in the middle of the next block."""
         if growth.booster is not None:
             growth.booster.free_network()
 
     def clean(self, content: bytes) -> bytes:
-        """Forget the addresses, which stand among the parameters of the model."""
+        """Remove the addresses, which stand among the parameters of the model."""
         return _TRACES.sub(b"", content)
 
 
@@ -109,7 +109,7 @@ class XGBoostNetwork(NamedTuple):
     seconds: int
 
     def native(self, rank: int) -> Keywords:
-        """Give no parameters: XGBoost knows from the context that it is not alone."""
+        """Return no parameters: XGBoost knows from the context that it is not alone."""
         return {}
 
     @contextlib.contextmanager
@@ -118,15 +118,15 @@ class XGBoostNetwork(NamedTuple):
         import xgboost
 
         name = f"{rank:06d}"  # ranks are given by the order of names, so that sums are added in the same order
-        about = {**self.tracker, "dmlc_task_id": name, "dmlc_timeout": self.seconds, "dmlc_retry": 3}
-        with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**about):
+        arguments = {**self.tracker, "dmlc_task_id": name, "dmlc_timeout": self.seconds, "dmlc_retry": 3}
+        with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**arguments):
             yield
 
     def leave(self, growth: object) -> None:
         """Do nothing: the context ends."""
 
     def clean(self, content: bytes) -> bytes:
-        """Give the model as it is."""
+        """Return the model as it is."""
         return content
 
 
@@ -134,7 +134,7 @@ def connect(library: str, workers: Workers) -> Network:
     """Plan a network of ``library`` for all workers."""
     seconds = math.ceil(workers.timeout)
     if len(workers.names) == 1:
-        return Alone()
+        return NoNetwork()
     hosts = [str(urlsplit(worker).hostname) for worker in workers.names]
     doing = "the workers find each other"
     if library == "xgboost":

@@ -10,7 +10,6 @@ from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.ranker import Trained
-    from rankwise.recommend.base import Recommends
 
 RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
@@ -84,12 +83,12 @@ def built(name: str, parameters: Keywords) -> Any:
     return cls(**parameters)
 
 
-def recommender_class(name: str) -> "type[Recommends]":
+def recommender_class(name: str) -> type[Any]:
     """Give the class of a recommender by its name: those without an objective, and the factorization."""
     known = {**RECOMMENDERS, "factorization": RANKERS["factorization"]}
     module, cls = known[check.choice("recommender", name, known)]
-    found: type[Recommends] = getattr(importlib.import_module(module), cls)
-    return found
+    recommender: type[Any] = getattr(importlib.import_module(module), cls)
+    return recommender
 
 
 def load(path: str | Path) -> "Trained | Any":
