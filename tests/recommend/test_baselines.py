@@ -106,7 +106,8 @@ def test_events_that_occur_more_often_have_more_confidence():
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "adjusted"])
-def test_neighbours_are_those_of_scikit_learn(ratings, similarity):
+def test_neighbours_are_those_of_scikit_learn(ratings, similarity, monkeypatch):
+    monkeypatch.setattr("rankwise.recommend.knn._BLOCK", 90)  # a few items at a time
     k, x = 5, dense(ratings)
     columns = x
     if similarity == "adjusted":

@@ -160,12 +160,9 @@ def _nearest(columns: Matrix, k: int, shrinkage: float) -> tuple[NDArray[np.int6
         divisor = lengths[block, None] * lengths + shrinkage
         similar = np.divide(shared, divisor, out=np.full(shared.shape, -np.inf), where=(shared > 0.0) & (divisor > 0.0))
         similar[np.arange(len(similar)), np.arange(n)[block]] = -np.inf
-        number, _, columns, nearest = best(similar, k)
+        number, _, numbers, nearest = best(similar, k)
         counts.append(number)
-        neighbours.append(columns)
+        neighbours.append(numbers)
         values.append(nearest)
-    return (
-        np.concatenate(counts),
-        np.concatenate(neighbours).astype(np.int32),
-        np.concatenate(values).astype(np.float32),
-    )
+    items, similarities = np.concatenate(neighbours).astype(np.int32), np.concatenate(values).astype(np.float32)
+    return np.concatenate(counts), items, similarities
