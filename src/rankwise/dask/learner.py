@@ -216,11 +216,11 @@ class ClusterLearner(Trees):
 
     def nothing_learned(self) -> NothingLearnedError:
         """Return the error that no tree has a split, with its reason."""
-        about = self.parts.about
+        data = self.parts.about
         if all(one.flat for one in self._grown):
             got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
-            return nothing_learned(about.queries, got, "check the labels and the query ids")
-        return no_split(about.queries, about.documents, self.library.least_documents(self.settings))
+            return nothing_learned(data.queries, got, "check the labels and the query ids")
+        return no_split(data.queries, data.documents, self.library.least_documents(self.settings))
 
 
 def _losses(grown: list[Grown]) -> "deque[float | None]":

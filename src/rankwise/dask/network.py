@@ -12,7 +12,8 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from rankwise import check
@@ -26,46 +27,27 @@ listens sleeps for 0.2 seconds before it tries again."""
 _TRACES = re.compile(rb"\n\[(machines|num_machines|local_listen_port|time_out|pre_partition|tree_learner): [^\n]*\]")
 
 
-class Network(Protocol):
-    """A way for workers to train together."""
+class Network:
+    """A way for workers to train together; this one is that of a single worker, which needs none."""
 
     def native(self, rank: int) -> Keywords:
         """Return parameters of the library for the worker of this rank."""
-        ...
-
-    def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
-        """Be part of the network."""
-        ...
-
-    def leave(self, growth: object) -> None:
-        """Leave the network, at the end of a block."""
-        ...
-
-    def clean(self, content: bytes) -> bytes:
-        """Remove the network's parameters from a model."""
-        ...
-
-
-class NoNetwork:
-    """One worker needs no network."""
-
-    def native(self, rank: int) -> Keywords:
-        """Return no parameters."""
         return {}
 
     def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
-        """Do nothing."""
+        """Be part of the network."""
         return contextlib.nullcontext()
 
-    def leave(self, growth: object) -> None:
-        """Do nothing."""
+    def leave(self, growth: Any) -> None:
+        """Leave the network, at the end of a block."""
 
     def clean(self, content: bytes) -> bytes:
-        """Return the model as it is."""
+        """Remove the network's parameters from a model."""
         return content
 
 
-class LightGBMNetwork(NamedTuple):
+@dataclass(frozen=True)
+class LightGBMNetwork(Network):
     """Addresses and ports of all workers, and the time to wait for them."""
 
     machines: tuple[str, ...]
@@ -102,15 +84,12 @@ class LightGBMNetwork(NamedTuple):
         return _TRACES.sub(b"", content)
 
 
-class XGBoostNetwork(NamedTuple):
-    """Where the tracker is."""
+@dataclass(frozen=True)
+class XGBoostNetwork(Network):
+    """The address of the tracker, and the time to wait for it."""
 
     tracker: Json
     seconds: int
-
-    def native(self, rank: int) -> Keywords:
-        """Return no parameters: XGBoost knows from the context that it is not alone."""
-        return {}
 
     @contextlib.contextmanager
     def joined(self, rank: int) -> Iterator[None]:
@@ -122,19 +101,12 @@ class XGBoostNetwork(NamedTuple):
         with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**arguments):
             yield
 
-    def leave(self, growth: object) -> None:
-        """Do nothing: the context ends."""
-
-    def clean(self, content: bytes) -> bytes:
-        """Return the model as it is."""
-        return content
-
 
 def connect(library: str, workers: Workers) -> Network:
     """Plan a network of ``library`` for all workers."""
     seconds = math.ceil(workers.timeout)
     if len(workers.names) == 1:
-        return NoNetwork()
+        return Network()
     hosts = [str(urlsplit(worker).hostname) for worker in workers.names]
     doing = "the workers find each other"
     if library == "xgboost":

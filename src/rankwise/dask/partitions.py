@@ -20,6 +20,7 @@ from rankwise.dask.workers import Workers
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.rankers.schema import Schema
+from rankwise.statistics.tables import count
 
 _READING = "reading the data"
 
@@ -40,7 +41,7 @@ class Partitions:
 
     def __str__(self) -> str:
         text = f"{self.queries:,} queries with {self.documents:,} documents from {self.partitions:,} partitions "
-        text += f"on {self.workers:,} worker{'s' if self.workers > 1 else ''}"
+        text += f"on {count(self.workers, 'worker')}"
         if self.moved_queries:
             text += f"; {self.moved_queries:,} queries lay in more than one partition and were put together, by moving "
             text += f"{self.moved_documents:,} documents"

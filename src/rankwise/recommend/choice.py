@@ -199,9 +199,8 @@ def _settings(names: Sequence[str], fixed: Keywords, seed: int, threads: int | N
 def _recommender(name: str, settings: Keywords) -> Recommends:
     if name == "factorization":
         settings = {**FULL_CATALOGUE, "progress": False, **settings}
-    recommender: Any = recommender_class(name)
-    made: Recommends = recommender(**settings)
-    return made
+    recommender: Recommends = recommender_class(name)(**settings)
+    return recommender
 
 
 def _tried(model: str, setting: str) -> bool:

@@ -104,14 +104,6 @@ class Budget:
             why = f"there is no ranker before {self.least:.3g} s with these data and threads, of one round of a bag"
         return f"The limit of {self.seconds:.3g} s was exceeded by {over:.3g} s: {why}."
 
-    def now(self) -> float:
-        """Return seconds since some moment."""
-        return clock()
-
-    def timer(self, leaves: Callable[[int], float]) -> "Timer":
-        """Return the callback of the next training, whose trees have so many leaves after a round."""
-        return Timer(self, leaves)
-
 
 class Timer:
     """The callback of a training: ends it where one more round, as long as the latest, would come too late."""

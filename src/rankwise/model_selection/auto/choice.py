@@ -10,7 +10,7 @@ from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.model_selection.auto.budget import Budget
+from rankwise.model_selection.auto.budget import Budget, clock
 from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.ensembles.weights import COMPUTED
 from rankwise.statistics.evaluation import Evaluation
@@ -126,6 +126,6 @@ def blend_seconds(candidates: Sequence[Candidate], data: RankingDataset, metric:
 def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
     """Return the seconds of a blend for each of its bags: to choose weights by a metric, and to end."""
     measure, scores = find_metric(metric), np.asarray(one.ranker.oof_scores_)
-    began = budget.now()
+    began = clock()
     measure(scores, data.labels, data.offsets, data.judged)
-    return COMPUTED * (budget.now() - began) + budget.closing
+    return COMPUTED * (clock() - began) + budget.closing

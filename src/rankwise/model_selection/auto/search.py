@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.model_selection.auto.budget import OVER, Budget, longest
+from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
 from rankwise.model_selection.auto.choice import NETS, TREES, Candidate, blend_seconds
 from rankwise.model_selection.auto.leaderboard import microseconds
 from rankwise.model_selection.auto.live import Moment, Report
@@ -197,7 +197,7 @@ class Search:
         rounds = min(one.rounds, quarters * one.quarter)
         changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
         recipe = one.recipe.__sklearn_clone__()
-        bag, timer = bagged(recipe, **self.bags), self.budget.timer(lambda rounds: rounds * self._leaves(recipe))
+        bag, timer = bagged(recipe, **self.bags), Timer(self.budget, lambda rounds: rounds * self._leaves(recipe))
         original = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
         checkpoint = self.store.checkpoint(one.number)
         bag.set_params(**self.settings, **changes, seed=self.seed + one.again, checkpoint=checkpoint)

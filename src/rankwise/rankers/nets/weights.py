@@ -122,7 +122,7 @@ class Averages:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """Let the module have the averages within a block."""
+        """Use the averages as the module's weights within a block."""
         last = {name: one.detach().clone() for name, one in self.module.named_parameters()}
         self._put(self.weights)
         try:

@@ -100,16 +100,8 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     relevant = ordered.labels > 0
     counts = np.add.reduceat(relevant, ordered.offsets[:-1])
     rows, _ = rows_of(order, train.offsets)
-    return Source(
-        train,
-        user_ids,
-        item_ids,
-        users,
-        items,
-        offsets_of(counts),
-        items[rows][relevant].astype(np.int32),
-        drawn=False,
-    )
+    seen = items[rows][relevant].astype(np.int32)
+    return Source(train, user_ids, item_ids, users, items, offsets_of(counts), seen, drawn=False)
 
 
 def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
@@ -128,16 +120,9 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
         lists = draw(epoch)
         return lists.items.astype(np.int64), lists.labels
 
-    return Source(
-        train,
-        ordered.users,
-        data.catalogue,
-        np.searchsorted(ordered.users, data.users[first.users]),
-        first.items.astype(np.int64),
-        offsets,
-        items,
-        redraw if resample else None,
-    )
+    users, drawn = np.searchsorted(ordered.users, data.users[first.users]), first.items.astype(np.int64)
+    again = redraw if resample else None
+    return Source(train, ordered.users, data.catalogue, users, drawn, offsets, items, again)
 
 
 def _ids(ids: Ids | None) -> Ids:
