@@ -13,7 +13,7 @@ from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.verify import ForgedError, refusing
 from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.model import Liked, RecommenderModel, shared_arrays
+from rankwise.recommend.model import HistoryModel, Liked, shared_arrays
 from rankwise.sparse import Matrix
 
 _LARGEST = 30_000
@@ -21,16 +21,13 @@ _LARGEST = 30_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ItemWeights(RecommenderModel):
+class ItemWeights(HistoryModel):
     """The weights B from items to items; scores are x·B for a user's relevant items x.
 
     With P = (XᵀX + λ)⁻¹ it is B = 1 − P / diag(P). Where there are fewer users than items that somebody liked, B is
     stored as W = L⁻¹X with LLᵀ = XXᵀ + λ: then λP = 1 − WᵀW.
     """
 
-    liked_offsets: NDArray[np.int64]
-    """(n_users + 1,) where the relevant items of each user start."""
-    liked_items: NDArray[np.int32]
     own_items: NDArray[np.int32]
     """(a,) numbers of the items that were relevant for somebody; all others score 0."""
     weights: Floats
@@ -39,11 +36,6 @@ class ItemWeights(RecommenderModel):
     """(a,) 1 / (λ diag(P)) for W, empty for B."""
 
     similarity: ClassVar[str] = "weight"
-
-    @property
-    def cold(self) -> NDArray[np.bool_]:
-        """(n_users,) whether the user liked nothing in training."""
-        return np.asarray(np.diff(self.liked_offsets) == 0)
 
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""

@@ -12,7 +12,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.model import Liked, RecommenderModel, best, shared_arrays
+from rankwise.recommend.model import HistoryModel, Liked, best, shared_arrays
 from rankwise.sparse import Matrix
 
 _SIMILARITIES = ("cosine", "adjusted")
@@ -20,23 +20,15 @@ _BLOCK = 1 << 22  # how many similarities lie in memory at once
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Neighbours(RecommenderModel):
+class Neighbours(HistoryModel):
     """The nearest neighbours of every item; a score is the sum of similarities to what the user liked."""
 
-    liked_offsets: NDArray[np.int64]
-    """(n_users + 1,) where the relevant items of each user start."""
-    liked_items: NDArray[np.int32]
     neighbour_offsets: NDArray[np.int64]
     """(n_items + 1,) where the neighbours of each item start."""
     neighbour_items: NDArray[np.int32]
     similarities: Floats
 
     similarity: ClassVar[str] = "similarity"
-
-    @property
-    def cold(self) -> NDArray[np.bool_]:
-        """(n_users,) whether the user liked nothing in training."""
-        return np.asarray(np.diff(self.liked_offsets) == 0)
 
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""

@@ -139,6 +139,20 @@ class RecommenderModel(ABC):
         return cls.from_arrays(arrays, kinds)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HistoryModel(RecommenderModel):
+    """A model that scores by the relevant items of each user."""
+
+    liked_offsets: NDArray[np.int64]
+    """(n_users + 1,) where the relevant items of each user start."""
+    liked_items: NDArray[np.int32]
+
+    @property
+    def cold(self) -> NDArray[np.bool_]:
+        """(n_users,) whether the user liked nothing in training."""
+        return np.asarray(np.diff(self.liked_offsets) == 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Liked:
     """The relevant items of training, by user: a matrix of users by items whose entries are 1, or counts."""
