@@ -1,7 +1,7 @@
 from . import dask as dask
 from . import rerank as rerank
 from ._version import __version__ as __version__
-from .dask.liveness import LostWorkerError as LostWorkerError
+from .dask.workers import LostWorkerError as LostWorkerError
 from .data.catalog.load import load_dataset as load_dataset
 from .data.catalog.sets import datasets as datasets
 from .data.clicks import ClickLog as ClickLog
@@ -49,8 +49,8 @@ from .metrics.conventions import conventions as conventions
 from .metrics.table import metric as metric
 from .model_selection.auto.leaderboard import Leaderboard as Leaderboard
 from .model_selection.auto.ranker import AutoRanker as AutoRanker
+from .model_selection.cross_validate import CrossValidation as CrossValidation
 from .model_selection.cross_validate import cross_validate as cross_validate
-from .model_selection.cross_validation import CrossValidation as CrossValidation
 from .model_selection.result import Tuning as Tuning
 from .model_selection.tune import tune as tune
 from .objectives.base import Objective as Objective

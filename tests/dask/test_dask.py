@@ -11,11 +11,9 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.dask import blocks, network, partitions
-from rankwise.dask.liveness import LostWorkerError
-from rankwise.dask.plan import Plan, Runs
-from rankwise.dask.rows import find_runs
-from rankwise.dask.workers import Workers
+from rankwise.dask import learner, network, partitions
+from rankwise.dask.rows import Plan, Runs, find_runs
+from rankwise.dask.workers import LostWorkerError, Workers
 from rankwise.rankers.trees import defaults
 from rankwise.rankers.trees.newton import newton
 from tests.processes import HANG
@@ -300,7 +298,7 @@ def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_pa
     assert ours.partitions_.queries == named.n_queries
     ours.save(tmp_path / "model")
     np.testing.assert_array_equal(rw.load(tmp_path / "model").predict(valid), alone.predict(valid))
-    assert not blocks._bins
+    assert not learner._bins
 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")

@@ -8,8 +8,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.dask import workers
-from rankwise.dask.liveness import Liveness, broken
-from rankwise.dask.workers import Workers, processes
+from rankwise.dask.workers import Liveness, Workers, broken, processes
 
 distributed = pytest.importorskip("distributed")
 

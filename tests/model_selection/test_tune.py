@@ -19,7 +19,7 @@ import pytest
 import rankwise as rw
 from rankwise.model_selection import plot, spaces
 from rankwise.model_selection.result import Trial, Tuning, read_parameters
-from rankwise.model_selection.watch import Watch
+from rankwise.model_selection.tune import TrialCallback
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers.trees.lightgbm import LightGBMRanker
 from tests.processes import wait_until
@@ -320,7 +320,7 @@ def test_trials_are_compared_at_the_same_distance():
     slow, fast = Asked(), Asked()
     trials: list[tuple[Any, float]] = [(slow, 0.05), (fast, 0.2)]
     for trial, rate in trials:
-        watch = Watch(trial, "ndcg", rate=rate, middle=0.1, deadline=np.inf)
+        watch = TrialCallback(trial, "ndcg", rate=rate, middle=0.1, deadline=np.inf)
         for round, value in enumerate(np.linspace(0.1, 0.5, 41), start=1):
             watch(round, {"ndcg": [float(value)]})
     assert [step for step, _ in slow.reports] == [1, 2]  # after rounds 20 and 40
@@ -332,10 +332,10 @@ def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
     optuna = pytest.importorskip("optuna")
     behind: Any = Asked()
     behind.stop = True
-    watch = Watch(behind, "ndcg", rate=1.0, middle=0.1, deadline=np.inf)
+    watch = TrialCallback(behind, "ndcg", rate=1.0, middle=0.1, deadline=np.inf)
     with pytest.raises(optuna.TrialPruned, match="behind the others after round 1"):
         watch(1, {"ndcg": [0.5]})
-    late = Watch(behind, "ndcg", rate=0.1, middle=0.1, deadline=time.monotonic() - 1)
+    late = TrialCallback(behind, "ndcg", rate=0.1, middle=0.1, deadline=time.monotonic() - 1)
     with pytest.raises(optuna.TrialPruned, match="out of time after round 1"):
         late(1, {"ndcg": [0.5]})
 
@@ -343,9 +343,9 @@ def test_a_trial_ends_when_it_falls_behind_or_time_is_up():
 def test_a_trial_ends_before_a_round_that_would_be_too_late(monkeypatch):
     optuna = pytest.importorskip("optuna")
     now = iter([1.0, 2.0, 3.0])
-    monkeypatch.setattr("rankwise.model_selection.watch.clock", lambda: next(now))
+    monkeypatch.setattr("rankwise.model_selection.tune.clock", lambda: next(now))
     trial: Any = Asked()
-    watch = Watch(trial, "ndcg", rate=0.1, middle=0.1, deadline=3.5)
+    watch = TrialCallback(trial, "ndcg", rate=0.1, middle=0.1, deadline=3.5)
     watch(1, {"ndcg": [0.5]})
     watch(2, {"ndcg": [0.5]})
     with pytest.raises(optuna.TrialPruned, match="out of time after round 3"):

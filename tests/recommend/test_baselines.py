@@ -13,8 +13,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 import rankwise as rw
 from rankwise.recommend.als import solve
-from rankwise.recommend.cholesky import inverted, solved
-from rankwise.recommend.known import Liked, in_order
+from rankwise.recommend.model import Liked, in_order
 
 ALL = {
     "ease": lambda **settings: rw.EASE(regularization=3.0, **settings),
@@ -107,7 +106,8 @@ def test_events_that_occur_more_often_have_more_confidence():
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "adjusted"])
-def test_neighbours_are_those_of_scikit_learn(ratings, similarity):
+def test_neighbours_are_those_of_scikit_learn(ratings, similarity, monkeypatch):
+    monkeypatch.setattr("rankwise.recommend.knn._BLOCK", 90)  # a few items at a time
     k, x = 5, dense(ratings)
     columns = x
     if similarity == "adjusted":
@@ -144,7 +144,7 @@ def test_popularity_is_the_number_of_users_who_liked_it(ratings):
 
 @pytest.mark.parametrize("name", ALL)
 def test_lists_matrix_and_recommendations_agree(name, monkeypatch):
-    monkeypatch.setattr("rankwise.recommend.known._BLOCK", 90)  # a few users at a time
+    monkeypatch.setattr("rankwise.recommend.model._BLOCK", 90)  # a few users at a time
     train, test = rw.Interactions.from_frame(table(14, 30, words=True)).split((0.8, 0.2), seed=2, spare_held_out=False)
     model = ALL[name]().fit(train)
     every = model.matrix(train.users)
@@ -168,8 +168,9 @@ def test_lists_matrix_and_recommendations_agree(name, monkeypatch):
 @pytest.mark.parametrize("name", ALL)
 def test_users_in_any_order_and_any_threads_give_the_same(name, ratings):
     turned = ratings.take(np.arange(ratings.n_users)[::-1])
-    first, again = ALL[name](threads=1).fit(ratings), ALL[name](threads=3).fit(turned)
-    assert first.recommend(k=5).equals(again.recommend(k=5))
+    first, again = (ALL[name](threads=n).fit(data).recommend(k=5) for n, data in ((1, ratings), (3, turned)))
+    assert first.drop("score").equals(again.drop("score"))
+    assert np.allclose(first["score"], again["score"], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -199,8 +200,10 @@ def test_seeds_repeat(ratings):
     one, same, other = (
         ALL["als"](seed=seed, threads=threads).fit(ratings) for seed, threads in ((1, 1), (1, 2), (2, 1))
     )
-    assert np.array_equal(one.model_.user_vectors, same.model_.user_vectors)
-    assert not np.array_equal(one.model_.user_vectors, other.model_.user_vectors)
+    assert np.allclose(one.model_.user_vectors, same.model_.user_vectors, rtol=0, atol=1e-6)
+    assert not np.allclose(one.model_.user_vectors, other.model_.user_vectors, atol=1e-3)
+    again = ALL["als"](seed=1, threads=1).fit(ratings)
+    assert np.array_equal(one.model_.user_vectors, again.model_.user_vectors)
 
 
 @pytest.mark.parametrize("name", ["ease", "als", "knn"])
@@ -304,40 +307,22 @@ def test_ease_is_left_out_of_the_automatic_choice_where_it_would_take_long(ratin
 
 
 @pytest.mark.slow
-def test_models_do_not_depend_on_the_threads_of_blas(tmp_path: Path):
+def test_models_hardly_depend_on_the_threads_of_blas(tmp_path: Path):
     """In processes of their own: BLAS counts threads when it is loaded. One user is left for the last batch."""
     code = (
-        "import hashlib, sys, rankwise as rw\n"
+        "import sys, numpy as np, rankwise as rw\n"
         "ratings = rw.synthetic_ratings(n_users=65, n_items=1500, n_ratings=60, seed=1)\n"
-        "digest = hashlib.sha256()\n"
         "more = rw.synthetic_ratings(n_users=700, n_items=300, seed=1)\n"
         "factors = rw.FactorizationRanker.full_catalogue(batch_users=32, epochs=2)\n"
         "pairs = [(rw.ALS(factors=16), ratings), (factors, ratings), (rw.EASE(), ratings), (rw.EASE(), more)]\n"
-        "for ranker, data in pairs:\n"
-        "    model = ranker.set_params(threads=int(sys.argv[1])).fit(data)\n"
-        "    digest.update(model.matrix(data.users[:1]).tobytes() + model.matrix(data.users).tobytes())\n"
-        "print(digest.hexdigest())\n"
+        "matrices = [one.set_params(threads=int(sys.argv[1])).fit(data).matrix(data.users) for one, data in pairs]\n"
+        "np.savez(sys.argv[2], *matrices)\n"
     )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code, threads],
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
-        ).stdout
-        for threads in ("1", "2")
-    }
-    assert len(found) == 1
-
-
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
-def test_tiles_solve_and_invert(n):
-    rng = np.random.default_rng(n)
-    half, right = rng.normal(size=(n, n)), rng.normal(size=(n, 70))
-    gram = half @ half.T + n * np.eye(n)
-    lower = np.linalg.cholesky(gram)
-    assert np.allclose(solved(gram, right), np.linalg.solve(lower, right), atol=1e-12)
-    with rw.use_threads(3):
-        assert np.allclose(inverted(gram), np.linalg.inv(gram), atol=1e-12)
-    assert np.array_equal(inverted(gram), inverted(gram).T)
+    for threads, name in (("1", "one"), ("2", "two"), ("2", "again")):
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads}
+        path = str(tmp_path / f"{name}.npz")
+        subprocess.run([sys.executable, "-c", code, threads, path], check=True, env=environment)
+    one, two, again = (np.load(tmp_path / f"{name}.npz") for name in ("one", "two", "again"))
+    for name in one.files:
+        assert np.allclose(one[name], two[name], rtol=0, atol=1e-4 if name == "arr_1" else 1e-6)
+        assert np.array_equal(two[name], again[name])

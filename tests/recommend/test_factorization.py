@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.rankers.nets.weights import snapshot
+from rankwise.rankers.nets.weights import packed, snapshot
+from rankwise.rankers.training.loop import State
 from tests import shared
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
@@ -130,7 +131,7 @@ def test_exclusion_goes_by_ids(model, parts):
 
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_recommendations_are_the_best_there_are(model, parts, exclude_seen, monkeypatch):
-    monkeypatch.setattr("rankwise.recommend.known._BLOCK", 200)
+    monkeypatch.setattr("rankwise.recommend.model._BLOCK", 200)
     train, _ = parts
     users = ["user 05", "user 03", "user 20", "user 11"]
     table = model.recommend(users, k=7, exclude_seen=exclude_seen)
@@ -211,8 +212,8 @@ def test_negatives_are_drawn_once_or_in_every_epoch(parts):
         seen.clear()
         learner_of = ranker._learner_of
 
-        def watched(source, valid, older, others):
-            learner = learner_of(source, valid, older, others)
+        def watched(*arguments, **options):
+            learner = learner_of(*arguments, **options)
             give: Any = learner.data or (lambda epoch: learner.train)
 
             def data(epoch):
@@ -282,8 +283,8 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
         ranker = rw.FactorizationRanker(optimizer=optimizer, **SMALL | {"batch_users": 1, "epochs": 2})
         learner_of = ranker._learner_of
 
-        def watched(source, valid, older, others, learner_of=learner_of, changes=changes):
-            learner = learner_of(source, valid, older, others)
+        def watched(*arguments, learner_of=learner_of, changes=changes, **options):
+            learner = learner_of(*arguments, **options)
             give = learner.inputs
 
             def inputs(part):
@@ -563,10 +564,18 @@ def test_a_resumed_run_on_the_whole_catalogue_ends_where_an_uninterrupted_one_do
     assert resumed.history_ == whole.history_
 
 
-def test_the_whole_catalogue_repeats_with_any_threads_and_continues(parts):
+def test_a_checkpoint_of_an_older_version_is_refused(parts):
+    learner = rw.FactorizationRanker(**SMALL)._learner(parts[0].dataset(1), None, None)
+    files = {"training.safetensors": packed({"vectors/users": torch.ones(2, 4), "steps": torch.tensor([3])})}
+    with pytest.raises(ValueError, match="the checkpoint is of an older version of rankwise"):
+        learner.resume(files, State())
+
+
+def test_the_whole_catalogue_repeats_and_continues(parts):
     settings = SMALL | CATALOGUE
-    one, other = (rw.FactorizationRanker(**settings | {"threads": threads}).fit(parts[0]) for threads in (1, 3))
-    assert same(one, other)
+    one, again, other = (rw.FactorizationRanker(**settings | {"threads": n}).fit(parts[0]) for n in (1, 1, 3))
+    assert same(one, again)
+    assert np.allclose(one.model_.user_vectors, other.model_.user_vectors, rtol=0, atol=1e-6)
     longer = rw.FactorizationRanker(**settings | {"epochs": 1, "learning_rate": 1e-12}).fit(parts[0], init_model=one)
     assert np.allclose(longer.model_.user_vectors, one.model_.user_vectors, atol=1e-9)
     assert longer.epochs_ == one.epochs_ + 1

@@ -102,7 +102,7 @@ def auto(
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
     if study is not None:
-        from rankwise.model_selection.auto.kept import ready
+        from rankwise.model_selection.auto.store import ready
 
         ready(study)
         if study.resolve() == output.resolve():

@@ -190,9 +190,9 @@ def recommend(
 
 def _free_vectors(folder: Path | None, *, force: bool) -> None:
     if folder is not None:
-        from rankwise.recommend.vectors import ready
+        from rankwise.recommend.factors import vectors_folder
 
-        ready(folder, "npy", force=force)
+        vectors_folder(folder, "npy", force=force)
 
 
 def _loaded(folder: str) -> "Recommends":

@@ -1,4 +1,4 @@
-"""Members of a bag on the workers of a Dask cluster: each worker keeps its own, and is asked for a round at a time."""
+"""Members of a bag on the workers of a Dask cluster: each worker trains its own, a round at a time."""
 
 import contextlib
 import secrets
@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rankwise import check, registry
-from rankwise.dask.liveness import Liveness, lost
+from rankwise.dask.workers import Liveness, lost
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.ensembles.members import MemberPlan, Members
 
 _SILENCE = 60.0  # seconds after which a worker that is not heard of counts as lost
 _members: dict[str, Members] = {}
-"""What this worker trains, by a key that no other bag has."""
+"""The members that this worker trains, by the key of their bag."""
 
 
 class OnCluster:
@@ -24,13 +24,13 @@ class OnCluster:
         self._last = self._submit(_start, self.key, registry.parcels(), *members)
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
-        """Ask for a call; each waits for the one before it."""
-        self._last = asked = self._submit(_call, self._last, self.key, method, arguments)
+        """Submit a call; each waits for the one before it."""
+        self._last = future = self._submit(_call, self._last, self.key, method, arguments)
 
         def result() -> Any:
             while True:
                 with contextlib.suppress(TimeoutError):
-                    return asked.result(timeout=1.0)
+                    return future.result(timeout=1.0)
                 if self.worker in self.liveness.gone("training a bag"):
                     raise lost(f"the worker {self.worker} of the cluster was lost while training a bag")
 
@@ -55,18 +55,10 @@ def on_cluster(
     if not workers:
         raise check.error("the cluster has no workers", got=address, hint="start some: dask worker ADDRESS")
     liveness = Liveness(client, [worker for worker, _ in workers], _SILENCE)
-    whole = client.scatter(data, broadcast=True, hash=False)
+    scattered, step = client.scatter(data, broadcast=True, hash=False), len(workers)
     return [
-        OnCluster(
-            client,
-            liveness,
-            worker,
-            whole,
-            plans[first :: len(workers)],
-            others,
-            own if threads is None else threads,
-        )
-        for first, (worker, own) in enumerate(workers)
+        OnCluster(client, liveness, worker, scattered, plans[first::step], others, threads or worker_threads)
+        for first, (worker, worker_threads) in enumerate(workers)
     ]
 
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.dask.learner import ClusterLearner
-from rankwise.dask.liveness import Client
 from rankwise.dask.network import supported
 from rankwise.dask.partitions import Parts, spread
-from rankwise.dask.workers import Workers
+from rankwise.dask.workers import Client, Workers
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers import inputs
@@ -43,7 +42,7 @@ def fit(
     watch: "Callable[[int, History], None] | None" = None,
     **columns: Any,
 ) -> Tree:
-    """Train a LightGBMRanker or XGBoostRanker on the workers of a Dask cluster, and give it back trained.
+    """Train a LightGBMRanker or XGBoostRanker on the workers of a Dask cluster, and return it trained.
 
     Args:
         ranker: With any objective. ``checkpoint_every`` says how many rounds are a block: after each the validation
@@ -70,15 +69,15 @@ def fit(
     workers = Workers(_client(client), timeout=timeout)
     held_out = _validation(workers, valid, columns)
     older = None if init_model is None else ranker._older(init_model)
-    known = None if older is None else older._schema
+    schema = None if older is None else older._schema
     with workers.alone():
-        parts = spread(workers, data, columns, known)
+        parts = spread(workers, data, columns, schema)
         if parts.about.moved_queries:
             warnings.warn(
                 f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
             )
         with leakage.checked():  # features stay on the workers; ids are known here
-            sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=known)
+            sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
         if held_out is not None:
             seen, unseen = (leakage.unless_numbers(ids) for ids in (parts.query_ids, held_out.query_ids))
             leakage.warn_shared([leakage.Queries(seen, None)], leakage.Queries(unseen, None), "validation")
@@ -141,7 +140,7 @@ def _validation(workers: Workers, valid: Any, columns: Keywords) -> RankingDatas
 def _learner(
     ranker: TreeRanker, sample: RankingDataset, valid: RankingDataset | None, older: TreeRanker | None, parts: Parts
 ) -> ClusterLearner:
-    """Check every parameter and give what learns on the cluster."""
+    """Check every parameter and return the learner of the cluster."""
     settings = ranker._settings(Schema.of(sample), older, stopping=valid is not None)
     for data in (sample, valid):
         if data is not None:

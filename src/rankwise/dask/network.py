@@ -1,7 +1,7 @@
 """How workers of a library find each other: the library's own network, opened anew for every block of rounds.
 
 A :class:`Network` is planned on the client, sent to the workers, and joined by each of them around its share of a
-block. LightGBM is told everyone's address and port. XGBoost's workers meet at a tracker, which the first worker runs:
+block. LightGBM gets everyone's address and port. XGBoost's workers meet at a tracker, which the first worker runs:
 workers reach each other in any cluster, which is not sure of the client.
 """
 
@@ -12,7 +12,8 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from rankwise import check
@@ -26,53 +27,34 @@ listens sleeps for 0.2 seconds before it tries again."""
 _TRACES = re.compile(rb"\n\[(machines|num_machines|local_listen_port|time_out|pre_partition|tree_learner): [^\n]*\]")
 
 
-class Network(Protocol):
-    """A way for workers to train together."""
+class Network:
+    """A way for workers to train together; this one is that of a single worker, which needs none."""
 
     def native(self, rank: int) -> Keywords:
-        """Give parameters of the library for the worker of this rank."""
-        ...
-
-    def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
-        """Be part of the network."""
-        ...
-
-    def leave(self, growth: object) -> None:
-        """Part from the others, at the end of a block."""
-        ...
-
-    def clean(self, content: bytes) -> bytes:
-        """Take what only belongs to the network out of a model."""
-        ...
-
-
-class Alone:
-    """One worker needs no network."""
-
-    def native(self, rank: int) -> Keywords:
-        """Give no parameters."""
+        """Return parameters of the library for the worker of this rank."""
         return {}
 
     def joined(self, rank: int) -> contextlib.AbstractContextManager[None]:
-        """Do nothing."""
+        """Be part of the network."""
         return contextlib.nullcontext()
 
-    def leave(self, growth: object) -> None:
-        """Do nothing."""
+    def leave(self, growth: Any) -> None:
+        """Leave the network, at the end of a block."""
 
     def clean(self, content: bytes) -> bytes:
-        """Give the model as it is."""
+        """Remove the network's parameters from a model."""
         return content
 
 
-class LightGBMNetwork(NamedTuple):
-    """Everyone's address and port, and how long to wait for the others."""
+@dataclass(frozen=True)
+class LightGBMNetwork(Network):
+    """Addresses and ports of all workers, and the time to wait for them."""
 
     machines: tuple[str, ...]
     minutes: int
 
     def native(self, rank: int) -> Keywords:
-        """Give LightGBM's parameters of training on several machines."""
+        """Return LightGBM's parameters of training on several machines."""
         return {
             "machines": ",".join(self.machines),
             "num_machines": len(self.machines),
@@ -93,24 +75,21 @@ class LightGBMNetwork(NamedTuple):
         yield
 
     def leave(self, growth: Any) -> None:
-        """Part now: a booster does so when it is forgotten, which may be in the middle of the next block."""
+        """Free the network now: a booster does so when it is collected, perhaps in the middle of the next block."""
         if growth.booster is not None:
             growth.booster.free_network()
 
     def clean(self, content: bytes) -> bytes:
-        """Forget the addresses, which stand among the parameters of the model."""
+        """Remove the addresses, which stand among the parameters of the model."""
         return _TRACES.sub(b"", content)
 
 
-class XGBoostNetwork(NamedTuple):
-    """Where the tracker is."""
+@dataclass(frozen=True)
+class XGBoostNetwork(Network):
+    """The address of the tracker, and the time to wait for it."""
 
     tracker: Json
     seconds: int
-
-    def native(self, rank: int) -> Keywords:
-        """Give no parameters: XGBoost knows from the context that it is not alone."""
-        return {}
 
     @contextlib.contextmanager
     def joined(self, rank: int) -> Iterator[None]:
@@ -118,23 +97,16 @@ class XGBoostNetwork(NamedTuple):
         import xgboost
 
         name = f"{rank:06d}"  # ranks are given by the order of names, so that sums are added in the same order
-        about = {**self.tracker, "dmlc_task_id": name, "dmlc_timeout": self.seconds, "dmlc_retry": 3}
-        with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**about):
+        arguments = {**self.tracker, "dmlc_task_id": name, "dmlc_timeout": self.seconds, "dmlc_retry": 3}
+        with xgboost.config_context(verbosity=0), xgboost.collective.CommunicatorContext(**arguments):
             yield
-
-    def leave(self, growth: object) -> None:
-        """Do nothing: the context ends."""
-
-    def clean(self, content: bytes) -> bytes:
-        """Give the model as it is."""
-        return content
 
 
 def connect(library: str, workers: Workers) -> Network:
     """Plan a network of ``library`` for all workers."""
     seconds = math.ceil(workers.timeout)
     if len(workers.names) == 1:
-        return Alone()
+        return Network()
     hosts = [str(urlsplit(worker).hostname) for worker in workers.names]
     doing = "the workers find each other"
     if library == "xgboost":

@@ -15,19 +15,19 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Ids, Keywords
-from rankwise.dask.plan import Plan, Runs, common_lists
-from rankwise.dask.rows import facts_of, find_runs, join_rows, take_rows
+from rankwise.dask.rows import Plan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
 from rankwise.dask.workers import Workers
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.rankers.schema import Schema
+from rankwise.statistics.tables import count
 
 _READING = "reading the data"
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """Where the data of a training on a cluster lie, and what had to be moved to get them there."""
+    """The partitions of the data of a training on a cluster, and how much was moved between them."""
 
     workers: int
     queries: int
@@ -35,13 +35,13 @@ class Partitions:
     partitions: int
     """Files of a folder, or partitions of a frame."""
     moved_queries: int
-    """Queries with documents in more than one partition, which were put together."""
+    """Queries with documents in more than one partition, which were joined."""
     moved_documents: int
     """Their documents outside the partition where the query begins."""
 
     def __str__(self) -> str:
         text = f"{self.queries:,} queries with {self.documents:,} documents from {self.partitions:,} partitions "
-        text += f"on {self.workers:,} worker{'s' if self.workers > 1 else ''}"
+        text += f"on {count(self.workers, 'worker')}"
         if self.moved_queries:
             text += f"; {self.moved_queries:,} queries lay in more than one partition and were put together, by moving "
             text += f"{self.moved_documents:,} documents"
@@ -64,7 +64,7 @@ class Parts(NamedTuple):
 
 
 def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> Parts:
-    """Bring the data to the workers, each query whole, and all with one list of categories for each column.
+    """Load the data on the workers, queries undivided, and all with one list of categories for each column.
 
     The lists begin with those of the ``older`` model that is continued.
     """
@@ -93,12 +93,12 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
 
 
 def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
-    """The partitions, Parquet files or futures of tables; and what is known of their columns."""
+    """Return the partitions, Parquet files or futures of tables; and their columns."""
     if isinstance(data, str | Path):
         paths = parquet.parquet_files(data)
-        known, absent = parquet.described(paths, columns)
+        described, absent = parquet.described(paths, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
-        return [str(path.resolve()) for path in paths], known, unnamed
+        return [str(path.resolve()) for path in paths], described, unnamed
     if not hasattr(data, "to_delayed"):
         raise check.error(
             "data for a cluster must be a Parquet file or folder, or a Dask DataFrame",
@@ -114,8 +114,8 @@ def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]
     with workers.connected(doing):
         submit = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
         futures = [submit(source, columns) for source in sources]
-    found: list[Runs] = workers.results(doing, futures)
-    return found
+    runs: list[Runs] = workers.results(doing, futures)
+    return runs
 
 
 def _load(workers: Workers, sources: list[Any], plan: Plan, columns: Keywords, unnamed: tuple[str, ...]) -> list[Any]:

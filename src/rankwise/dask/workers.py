@@ -1,24 +1,115 @@
 """The workers of a Dask cluster that train together: all have a task at the same time, and none is waited for long.
 
-Dask itself would wait for a worker that is gone, and run its task again elsewhere: right for tasks that stand alone,
-and a hang for those that talk to each other. So tasks are pinned to workers, and the client looks after them.
+Dask itself waits for a lost worker for ever, or runs its task again elsewhere, gives a silent one five minutes, and
+reports both by a dozen exceptions: right for tasks that stand alone, and a hang for those that talk to each other. So
+tasks are pinned to workers, the client reads everyone's last heartbeat from the scheduler every second, and there is
+one error.
 """
 
 import contextlib
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
 from typing import Any
 
 from rankwise import check
-from rankwise.dask.liveness import Client, Liveness, LostWorkerError, broken, lost, present
 
+Client = Any
+"""A ``distributed.Client``, most of which has no types."""
+_INTERVAL = 1.0  # seconds between two questions to the scheduler
+_ANSWER = 5.0  # seconds that it gets to answer one
+_LEAST = 5.0  # seconds of silence that a busy worker may need: heartbeats of large clusters come every few seconds
+_NEW_CLIENT = "; a new scheduler needs a new Client"
 _LOOK = 0.5  # seconds between two looks at who is there
 _TIDYING = 1.0  # seconds that tidying up is waited for
 _GRACE = 5.0  # seconds that the others get to end after one has failed: whose error it was shows then
+
+
+class LostWorkerError(ConnectionError):
+    """A worker of the cluster, or its scheduler, is gone or does not answer."""
+
+
+def lost(what: str, hint: str = "") -> LostWorkerError:
+    """Return the error about a loss, with a hint how to resume."""
+    resume = "with a checkpoint, resume=True resumes after the last block, with the workers that are there then"
+    return LostWorkerError(str(check.error(what, hint=resume + hint)))
+
+
+def broken(failed: BaseException) -> bool:
+    """Whether an exception of the client means that a connection of the cluster broke."""
+    if isinstance(failed, ConnectionError | TimeoutError | CancelledError) or type(failed) is OSError:
+        return True
+    return type(failed).__module__.partition(".")[0] == "distributed"  # CommClosedError, ClosedClientError and others
+
+
+class Liveness:
+    """Watches which workers are gone, or silent for ``timeout`` seconds."""
+
+    def __init__(self, client: Client, workers: Iterable[str], timeout: float) -> None:
+        self.client, self.workers, self.timeout = client, tuple(workers), max(timeout, _LEAST)
+        self.silent: list[str] = []
+        """Workers that the scheduler still lists, without a heartbeat."""
+        self._gone: list[str] = []
+        self._answered = self._asked = time.monotonic()
+        # By the scheduler's clock, which need not be ours, so what counts is when it was seen to change.
+        self._heartbeats: dict[str, tuple[float, float]] = {}
+
+    def gone(self, doing: str, *, ask: bool = False) -> list[str]:
+        """Return the workers that are gone or silent; the scheduler is asked once a second at most, unless ``ask``."""
+        if ask or time.monotonic() - self._asked >= _INTERVAL:
+            self._ask(doing, patient=not ask)
+        return self._gone
+
+    def _ask(self, doing: str, *, patient: bool) -> None:
+        try:
+            beats = heartbeats(self.client, _ANSWER)
+        except Exception as failed:
+            if not broken(failed):
+                raise
+            silence, connected = time.monotonic() - self._answered, self.client.status == "running"
+            if patient and silence < self.timeout and connected:
+                return
+            how = f"did not answer for {silence:.0f} seconds" if connected else "was lost"
+            raise lost(f"the scheduler of the cluster {how} while {doing}", _NEW_CLIENT) from failed
+        finally:
+            self._asked = time.monotonic()
+        now, latest = self._asked, max(beats.values(), default=0.0)
+        self._answered = now
+        self.silent = []
+        for worker in self.workers:
+            if worker not in beats:
+                continue
+            beat, seen = beats[worker], self._heartbeats.get(worker)
+            if seen is None or beat != seen[0]:
+                seen = self._heartbeats[worker] = beat, now
+            if max(now - seen[1], latest - beat) > self.timeout:
+                self.silent.append(worker)
+        self._gone = [worker for worker in self.workers if worker not in beats or worker in self.silent]
+
+
+def present(client: Client, timeout: float) -> tuple[list[str], list[str]]:
+    """Return the workers of the cluster, and apart from them those that were silent for ``timeout`` seconds."""
+    try:
+        beats = heartbeats(client, timeout)
+    except Exception as failed:
+        if not broken(failed):
+            raise
+        raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
+    latest = max(beats.values(), default=0.0)
+    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, _LEAST))
+    return sorted(beats.keys() - set(silent)), silent
+
+
+def heartbeats(client: Client, seconds: float) -> Mapping[str, float]:
+    """Return the time of each worker's last heartbeat, by the scheduler's clock."""
+    scheduler = client.scheduler
+    if scheduler is None or client.status != "running":  # connecting anew, it has forgotten all futures
+        raise ConnectionError(f"the client is {client.status}")
+    identity = client.sync(scheduler.identity, callback_timeout=seconds)
+    return {str(worker): float(state["last_seen"]) for worker, state in identity["workers"].items()}
 
 
 class Workers:
@@ -30,23 +121,23 @@ class Workers:
         self.liveness = Liveness(client, self.names, timeout)
 
     def first(self, count: int) -> "Workers":
-        """Give the first ``count`` workers."""
+        """Return the first ``count`` workers."""
         return Workers(self.client, self.names[:count], timeout=self.timeout)
 
     def submit(self, doing: str, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
-        """Start ``function`` on every worker, with its own item of each of the ``arguments``; gives the futures."""
+        """Start ``function`` on every worker, with its own item of each of the ``arguments``; return the futures."""
         with self.connected(doing):
             return [
-                self.client.submit(function, *own, workers=[name], allow_other_workers=False, pure=False)
-                for name, *own in zip(self.names, *arguments, strict=True)
+                self.client.submit(function, *items, workers=[name], allow_other_workers=False, pure=False)
+                for name, *items in zip(self.names, *arguments, strict=True)
             ]
 
     def all(self, doing: str, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
-        """Call ``function`` on every worker at the same time and give what comes back, in the workers' order."""
+        """Call ``function`` on every worker at the same time and return the results, in the workers' order."""
         return self.results(doing, self.submit(doing, function, *arguments))
 
     def results(self, doing: str, futures: Sequence[Any]) -> list[Any]:
-        """Wait until all tasks are done, and give what they returned."""
+        """Wait until all tasks are done, and return their results."""
         self.wait(doing, futures)
         results: list[Any] = self.call(doing, self.client.gather, list(futures))
         return results
@@ -60,7 +151,7 @@ class Workers:
             raise
 
     def call(self, doing: str, function: Callable[..., Any], *arguments: object, **options: Any) -> Any:
-        """Call what waits for workers by itself, such as a method of the client; raises when one of them is lost."""
+        """Call a function that waits for workers, such as a method of the client; raise when one of them is lost."""
         done = _started(function, *arguments, **options)
         with self.connected(doing):
             while not wait_for([done], _LOOK).done:
@@ -70,13 +161,13 @@ class Workers:
 
     @contextlib.contextmanager
     def connected(self, doing: str) -> Iterator[None]:
-        """Turn every way in which Dask says that a connection broke into one error."""
+        """Turn every exception of Dask about a broken connection into one error."""
         try:
             yield
         except LostWorkerError:
             raise
         except Exception as failed:
-            # Dask says it in many ways, a KeyError with the worker's address among them.
+            # Among them a KeyError with the worker's address.
             if not broken(failed) and not self.liveness.gone(doing, ask=True):
                 raise
             raise self._broken(doing, failed) from failed
@@ -120,11 +211,11 @@ class Workers:
             # Of a library's network that broke down, or of Dask's own.
             theirs = type(one).__module__.partition(".")[0] in ("lightgbm", "xgboost", "distributed")
             if isinstance(one, Exception) and not theirs and not gone:
-                return one  # bad data, a missing package: what the others say follows from it
+                return one  # bad data, a missing package: the other errors follow from it
         if gone:
             return self._lost(doing, gone)
-        said = f" ({_last_line(failed[0])})" if failed else ""
-        return lost(f"a worker failed while {doing}{said}")
+        reason = f" ({_last_line(failed[0])})" if failed else ""
+        return lost(f"a worker failed while {doing}{reason}")
 
     def _lost(self, doing: str, gone: Sequence[str]) -> LostWorkerError:
         silent = [name for name in gone if name in self.liveness.silent]
@@ -136,7 +227,7 @@ class Workers:
         return lost(f"{' and '.join(parts)} while {doing}")
 
     def _broken(self, doing: str, failed: Exception) -> LostWorkerError:
-        """Find out whose connection broke: the scheduler may need a moment to know."""
+        """Return whose connection broke: the scheduler may need a moment to know."""
         end = time.monotonic() + min(_GRACE, self.timeout)
         while time.monotonic() < end:
             if gone := self.liveness.gone(doing, ask=True):
@@ -146,14 +237,14 @@ class Workers:
 
 
 def quietly(function: Callable[..., Any], *arguments: object, **options: Any) -> None:
-    """Tidy up on the cluster, which may no longer be there: what fails or takes longer than a second is left."""
+    """Call a function that tidies up on the cluster, without errors and for a second at most."""
     done = _started(function, *arguments, **options)
     with contextlib.suppress(Exception):
         done.result(_TIDYING)
 
 
 def processes(client: Client, timeout: float) -> list[str]:
-    """Find the workers, one for each process, by name; those that have been silent for too long are left out."""
+    """Return the names of the workers, one for each process, without those that are silent."""
     workers, silent = present(client, timeout)
     if silent:
         text = f"training without {', '.join(silent)}, silent for more than {timeout:g} seconds"
@@ -165,13 +256,13 @@ def processes(client: Client, timeout: float) -> list[str]:
 
 
 def _started(function: Callable[..., Any], *arguments: object, **options: Any) -> "Future[Any]":
-    """Call a function in a thread of its own, which is left to itself if nobody waits for it any more."""
+    """Call a function in a thread of its own, which is abandoned if nobody waits for it any more."""
     done: Future[Any] = Future()
 
     def run() -> None:
         try:
             done.set_result(function(*arguments, **options))
-        except BaseException as failed:  # whatever it is, it is raised where the result is asked for
+        except BaseException as failed:  # raised where the result is read
             done.set_exception(failed)
 
     threading.Thread(target=run, name="rankwise-cluster", daemon=True).start()
@@ -179,6 +270,6 @@ def _started(function: Callable[..., Any], *arguments: object, **options: Any) -
 
 
 def _last_line(failed: BaseException) -> str:
-    """What went wrong at the bottom, without the stack that XGBoost prints below it."""
+    """Return the last line of an error, without the stack that XGBoost prints below it."""
     lines = str(failed).partition("Stack trace")[0].split("\n")
     return f"{type(failed).__name__}: {next((line for line in reversed(lines) if line.strip()), '')}"

@@ -2,9 +2,10 @@
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.model_selection.cross_validation import CrossValidation
+from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_parts import Fold, fold_list
 from rankwise.progress import Update, bar
 from rankwise.rankers import storage
@@ -23,9 +24,79 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint
 from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.statistics import tables
+from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.titles import Titles
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _IDENTITY = "cross_validation.json"
 _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other model
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CrossValidation(Evaluation):
+    """The values of all tested queries, each under the model of a fold that did not see it."""
+
+    _: KW_ONLY
+    fold: NDArray[np.int64]
+    """(n_queries,) the number of the fold, from 1, that tested each query."""
+    scores: NDArray[np.float64]
+    """Out-of-fold scores: one per document of the data, NaN in queries that no fold tested. With prepared folds, those
+    of the test parts one after the other."""
+    models: tuple[Any, ...]
+    """The model of each fold."""
+
+    @cached_property
+    def fold_means(self) -> dict[str, Array]:
+        """Metric -> its mean in each fold; NaN where it scores no query of the fold."""
+        return {name: np.array([self._mean(column, k) for k in self._folds()]) for name, column in self.values.items()}
+
+    @cached_property
+    def spread(self) -> dict[str, float]:
+        """Metric -> the standard deviation of its means over the folds.
+
+        Folds share most of their training queries, so this is no standard error: ``interval`` and :func:`compare` go by
+        queries.
+        """
+        return {name: float(np.nanstd(means, ddof=1)) for name, means in self.fold_means.items()}
+
+    def to_frame(self) -> "pl.DataFrame":
+        """One row per query: its id, its weight, its fold, and one column per metric (null where it is skipped)."""
+        import polars as pl
+
+        frame = super().to_frame()
+        return frame.insert_column(2, pl.Series("fold", self.fold))
+
+    def summary(self) -> "pl.DataFrame":
+        """One row per metric: mean, ends of the interval, queries scored and skipped, and the spread over folds."""
+        import polars as pl
+
+        means = self.fold_means.values()
+        return super().summary().with_columns(
+            pl.Series("folds_sd", list(self.spread.values())),
+            pl.Series("folds_low", [float(np.nanmin(one)) for one in means]),
+            pl.Series("folds_high", [float(np.nanmax(one)) for one in means]),
+        )  # fmt: skip
+
+    def table(self, *, titles: Titles | None = None) -> tables.Table:
+        """Return the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
+        plain = super().table(titles=titles)
+        rows = tuple(
+            (*row, f"{tables.number(float(np.nanmin(means)))} to {tables.number(float(np.nanmax(means)))}, sd {sd:.4f}")
+            for row, means, sd in zip(plain.rows, self.fold_means.values(), self.spread.values(), strict=True)
+        )
+        header = (*plain.header, f"over {len(self.models)} folds")
+        return tables.Table(header=header, rows=rows, align=plain.align + "l", notes=plain.notes)
+
+    def _folds(self) -> range:
+        return range(1, len(self.models) + 1)
+
+    def _mean(self, column: Array, number: int) -> float:
+        rows = (self.fold == number) & ~np.isnan(column)
+        weights = None if self.weights is None else self.weights[rows]
+        return weighted_mean(column[rows], weights) if rows.any() and (weights is None or weights.any()) else np.nan
 
 
 def cross_validate(
@@ -58,13 +129,13 @@ def cross_validate(
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
-    >>> found = {
+    >>> results = {
     ...     name: rw.cross_validate(rw.LightGBMRanker(name, rounds=10, leaves=4, threads=1), data, folds=3)
     ...     for name in ("lambdarank", "xendcg")
     ... }
-    >>> found["xendcg"].query_ids.size, len(found["xendcg"].models), found["xendcg"].scores.size == data.n_docs
+    >>> results["xendcg"].query_ids.size, len(results["xendcg"].models), results["xendcg"].scores.size == data.n_docs
     (60, 3, True)
-    >>> rw.compare(found).paired.unit
+    >>> rw.compare(results).paired.unit
     'query'
     """
     if not hasattr(ranker, "fit") or not hasattr(ranker, "predict"):
@@ -72,12 +143,12 @@ def cross_validate(
         raise check.error("cross_validate needs something with fit and predict", got=type(ranker).__name__, hint=hint)
     seed = check.integer("seed", seed, least=0)
     share = check.number("valid, a share of the training queries,", valid, least=0.0, most=0.9)
-    asked = find_metrics(metrics)
+    measured = find_metrics(metrics)
     share = share if getattr(ranker, "patience", None) is not None else 0.0
     plan = fold_list(data, folds, valid=share, seed=seed)
     folder = checkpoint_folder(checkpoint, resume=resume)
     finished = None if folder is None else _finished(folder, ranker, plan, resume=resume)
-    found = []
+    tested = []
     with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
         for number, fold in enumerate(plan, 1):
             train, held_out, test = fold.parts()
@@ -89,13 +160,13 @@ def cross_validate(
                     raise KeyboardInterrupt(_interrupted(number, len(plan), folder)) from None
                 if folder is not None:
                     model.save(folder / f"fold-{number}", force=True)
-            found.append(_tested(model, test, fold.queries, asked))
-    return _pooled(data, found, seed=seed, confidence=confidence, resamples=resamples)
+            tested.append(_tested(model, test, fold.queries, measured))
+    return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
 
 
 @dataclass(frozen=True)
 class _Tested:
-    """What the test part of a fold gave."""
+    """The results of a fold on its test part."""
 
     model: Any
     scores: Array
@@ -105,33 +176,33 @@ class _Tested:
     queries: NDArray[np.int64] | None
 
 
-def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, asked: Sequence[Metric]) -> _Tested:
+def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, metrics: Sequence[Metric]) -> _Tested:
     scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
-    values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in asked}
+    values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in metrics}
     ids: Any = test.query_ids  # parts of data have them
     return _Tested(model, scores, values, ids, test.weights, queries)
 
 
-def _pooled(data: RankingDataset | None, found: list[_Tested], **about: Any) -> CrossValidation:
-    """Put the folds together: in the order of the data, or one after the other."""
-    weighted = any(one.weights is not None for one in found)
-    weights = np.concatenate([np.ones(one.ids.size) if one.weights is None else one.weights for one in found])
-    fold = np.repeat(np.arange(1, len(found) + 1), [one.ids.size for one in found])
-    order, scores = np.arange(fold.size), np.concatenate([one.scores for one in found])
+def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any) -> CrossValidation:
+    """Pool the folds: in the order of the data, or one after the other."""
+    weighted = any(one.weights is not None for one in tested)
+    weights = np.concatenate([np.ones(one.ids.size) if one.weights is None else one.weights for one in tested])
+    fold = np.repeat(np.arange(1, len(tested) + 1), [one.ids.size for one in tested])
+    order, scores = np.arange(fold.size), np.concatenate([one.scores for one in tested])
     if data is not None:
-        numbers = np.concatenate([one.queries for one in found if one.queries is not None])
+        numbers = np.concatenate([one.queries for one in tested if one.queries is not None])
         order = np.argsort(numbers)
         rows, flat = rows_of(numbers, data.offsets)[0], scores
         scores = np.full(data.n_docs, np.nan)
         scores[rows] = flat
     return CrossValidation(
-        {name: np.concatenate([one.values[name] for one in found])[order] for name in found[0].values},
-        np.concatenate(comparable(*(one.ids for one in found)))[order],
+        {name: np.concatenate([one.values[name] for one in tested])[order] for name in tested[0].values},
+        np.concatenate(comparable(*(one.ids for one in tested)))[order],
         weights[order] if weighted else None,
         fold=fold[order],
         scores=scores,
-        models=tuple(one.model for one in found),
-        **about,
+        models=tuple(one.model for one in tested),
+        **settings,
     )
 
 
@@ -150,20 +221,20 @@ def _trained(
     if not isinstance(model, IterativeRanker):
         with leakage.checked():
             return model.fit(train) if held_out is None else model.fit(train, held_out)
-    wanted = model.progress
+    progress = model.progress
     if model.checkpoint is not None:
         Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
         model.set_params(checkpoint=Path(model.checkpoint) / f"fold-{number}")
-    about: Keywords = {"resume": resume and model.checkpoint is not None}
+    options: Keywords = {"resume": resume and model.checkpoint is not None}
     if update is not None:
         rounds = getattr(model, model.unit)
-        about["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"fold {number} of {total}")
+        options["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"fold {number} of {total}")
         model.set_params(progress=False)
     with interruption_unannounced(), leakage.checked():
-        model.fit(train, held_out, **about)
+        model.fit(train, held_out, **options)
     if model.stopped_ == "interrupted":
         raise KeyboardInterrupt
-    return model.set_params(progress=wanted)
+    return model.set_params(progress=progress)
 
 
 def _finished(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> FinishedModels:

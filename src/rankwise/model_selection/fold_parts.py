@@ -1,4 +1,4 @@
-"""What each fold of a cross-validation trains, stops and is tested on."""
+"""The training, validation and test part of each fold of a cross-validation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,15 @@ class Fold:
 
 
 def fold_list(data: RankingDataset | None, folds: object, *, valid: float, seed: int) -> list[Fold]:
-    """Give the folds, all checked: so many, by numbers of queries, or prepared data sets.
+    """Return the folds, all checked: so many, by numbers of queries, or prepared data sets.
 
-    ``valid`` is the share of the training queries of a fold that is held out, where the fold does not say itself; 0
+    ``valid`` is the share of the training queries of a fold that is held out, where the fold has no validation part; 0
     holds out none.
     """
     if isinstance(folds, int | np.integer) and not isinstance(folds, bool):
-        whole = _given(data)
-        tested = fold_of_query(whole, int(folds), seed=seed)
-        return _numbered(whole, [(tested != one, tested == one) for one in range(int(folds))], valid, seed)
+        data = _checked(data)
+        tested = fold_of_query(data, int(folds), seed=seed)
+        return _numbered(data, [(tested != one, tested == one) for one in range(int(folds))], valid, seed)
     if isinstance(folds, str | RankingDataset) or not isinstance(folds, Sequence | Iterator):
         raise _unknown(type(folds).__name__)
     listed = list(folds)
@@ -43,7 +43,7 @@ def fold_list(data: RankingDataset | None, folds: object, *, valid: float, seed:
     if len(listed) < 2:
         raise check.error("cross-validation needs at least two folds", got=len(listed))
     if not all(isinstance(fold[0], RankingDataset) for fold in listed):
-        return _numbered(_given(data), listed, valid, seed)
+        return _numbered(_checked(data), listed, valid, seed)
     if data is not None:
         hint = "leave the data out, or give numbers of queries as folds"
         raise check.error("folds that are data sets need no data beside them", hint=hint)
@@ -51,8 +51,8 @@ def fold_list(data: RankingDataset | None, folds: object, *, valid: float, seed:
 
 
 def _numbered(data: RankingDataset, folds: Sequence[Any], valid: float, seed: int) -> list[Fold]:
-    """Folds by numbers of queries."""
-    found, seen = [], np.zeros(data.n_queries, np.bool_)
+    """Return folds by numbers of queries."""
+    numbered, seen = [], np.zeros(data.n_queries, np.bool_)
     for number, fold in enumerate(folds):
         train, *between, test = [None if part is None else data.query_numbers(part) for part in fold]
         held_out = between[0] if between else None
@@ -72,13 +72,13 @@ def _numbered(data: RankingDataset, folds: Sequence[Any], valid: float, seed: in
             stopped = None if held_out is None else data.take(held_out)
             return *_held_out(data.take(train), stopped, valid, seed, number), data.take(test)
 
-        found.append(Fold(parts, test))
-    return found
+        numbered.append(Fold(parts, test))
+    return numbered
 
 
 def _prepared(folds: Sequence[Any], valid: float, seed: int) -> list[Fold]:
-    """Folds that are data sets; queries are told apart by their ids."""
-    found: list[Fold] = []
+    """Return folds that are data sets; queries are told apart by their ids."""
+    prepared: list[Fold] = []
     seen: set[Any] = set()
     for number, (train, *between, test) in enumerate(folds):
         held_out = between[0] if between else None
@@ -97,18 +97,18 @@ def _prepared(folds: Sequence[Any], valid: float, seed: int) -> list[Fold]:
         def parts(number: int = number, train: Any = train, held_out: Any = held_out, test: Any = test) -> Parts:
             return *_held_out(train, held_out, valid, seed, number), test
 
-        found.append(Fold(parts, None))
-    return found
+        prepared.append(Fold(parts, None))
+    return prepared
 
 
 def _held_out(
     train: RankingDataset, held_out: RankingDataset | None, valid: float, seed: int, number: int
 ) -> tuple[RankingDataset, RankingDataset | None]:
-    """Take the validation part off the training part where there is none and one is wanted."""
+    """Split the validation part off the training part, where the fold has none."""
     if held_out is not None or not valid:
         return train, held_out
-    rest, taken = split(train, (1.0 - valid, valid), seed=seed, trial=number + 1)
-    return rest, taken
+    rest, stopped = split(train, (1.0 - valid, valid), seed=seed, trial=number + 1)
+    return rest, stopped
 
 
 def _check_prepared(part: object, number: int) -> None:
@@ -119,7 +119,7 @@ def _check_prepared(part: object, number: int) -> None:
         raise check.error(what, got=got, where=f"fold {number + 1}", hint=hint)
 
 
-def _given(data: object) -> RankingDataset:
+def _checked(data: object) -> RankingDataset:
     if isinstance(data, RankingDataset):
         return data
     hint = "pass a RankingDataset, or folds that are data sets: folds=[(train, valid, test), …]"

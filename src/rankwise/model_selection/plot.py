@@ -1,4 +1,4 @@
-"""The picture of a search: its progress, and what each parameter did."""
+"""The figure of a search: its progress, and the effect of each parameter."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ def draw(tuning: Tuning, path: str | Path, *, force: bool = False) -> Path:
 
 
 def search_size(tuning: Tuning) -> tuple[float, float]:
-    """Width and height, in inches, of the picture of a search."""
+    """Return width and height, in inches, of the figure of a search."""
     columns, rows = _grid_of(min(len(tuning.space), _MOST))
     return 2.6 * columns, 3.2 + 2.3 * rows
 
@@ -43,7 +43,7 @@ def _grid_of(panels: int) -> tuple[int, int]:
 
 
 def draw_search(drawing: "Figure", tuning: Tuning) -> None:
-    """Draw what :func:`draw` says."""
+    """Draw the figure of :func:`draw`."""
     shares = {name: share(tuning, name) for name in tuning.space}
     names = sorted(shares, key=lambda name: -shares[name])[:_MOST]
     columns, rows = _grid_of(len(names))
@@ -63,7 +63,7 @@ def draw_search(drawing: "Figure", tuning: Tuning) -> None:
 
 
 def share(tuning: Tuning, name: str) -> float:
-    """The share of a parameter in the spread of the complete trials' values, beyond what chance would give it.
+    """Return a parameter's share in the spread of the complete trials' values, beyond that of chance.
 
     This is the adjusted correlation ratio over the quarters of what was tried, or over the values of a choice.
     """
@@ -80,11 +80,11 @@ def share(tuning: Tuning, name: str) -> float:
     return max(0.0, 1.0 - within / (values.size - present.size) * (values.size - 1) / total)
 
 
-def _groups(given: list[Any], dimension: Range | Choice) -> NDArray[np.int64]:
+def _groups(tried: list[Any], dimension: Range | Choice) -> NDArray[np.int64]:
     if isinstance(dimension, Choice):
-        return np.array([dimension.values.index(value) for value in given])
-    ranks = np.argsort(np.argsort(np.array(given, np.float64), kind="stable"), kind="stable")
-    return ranks * min(_QUARTERS, len(given)) // len(given)
+        return np.array([dimension.values.index(value) for value in tried])
+    ranks = np.argsort(np.argsort(np.array(tried, np.float64), kind="stable"), kind="stable")
+    return ranks * min(_QUARTERS, len(tried)) // len(tried)
 
 
 def _draw_history(panel: "Axes", tuning: Tuning) -> None:
@@ -152,7 +152,7 @@ def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
 
 
 def _plain_ticks(panel: "Axes", dimension: Range) -> None:
-    """Few ticks with plain numbers: within two decades the ends and the middle, beyond that powers of ten."""
+    """Set few ticks with plain numbers: within two decades the ends and the middle, beyond that powers of ten."""
     if not dimension.log:
         panel.locator_params(axis="x", nbins=4, integer=dimension.whole)
         return
@@ -168,7 +168,7 @@ def _place(value: Any, dimension: Range | Choice) -> float:
 
 
 def _limits(tuning: Tuning) -> tuple[float, float]:
-    """Room for the better half of the trials; worse ones may lie below, or the picture would show nothing else."""
+    """Return limits for the better half of the trials; worse ones may lie below, or they would fill the figure."""
     values = np.array([t.value for t in tuning.trials if t.state != FAILED and t.value is not None], np.float64)
     best, middle, worst = tuning.value, float(np.median(values)), float(values.min())
     low = max(worst, best - 4.0 * (best - middle)) if best > middle else worst

@@ -1,4 +1,4 @@
-"""What a search found: its trials, the best parameters, and the file that holds them."""
+"""The result of a search: its trials, the best parameters, and the file that holds them."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One set of parameters that was tried."""
+    """One set of parameters of a search."""
 
     number: int
     state: str
@@ -35,7 +35,7 @@ class Trial:
     value: float | None
     """The best validation metric that it reached."""
     values: Keywords
-    """What the search chose, by the names of the space."""
+    """The chosen values, by the names of the space."""
     parameters: Keywords
     """All parameters of the ranker, the objective among them."""
     best_round: int | None
@@ -50,16 +50,16 @@ class Tuning:
     ranker_name: str
     metric: str
     space: "dict[str, Dimension]"
-    """What was searched."""
+    """The ranges that were searched."""
     trials: tuple[Trial, ...]
-    """Those that ended; the ones that an interruption cut off are left out."""
+    """Trials that ended, without those that an interruption cut off."""
     seed: int
     stopped: str
     """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
     study: Path | None
     """The file that holds the search, from which it is resumed."""
     bag: int | None = None
-    """How many folds the bags have that were searched; None for single rankers."""
+    """The number of folds of the bags that were searched; None for single rankers."""
 
     @property
     def best(self) -> Trial:
@@ -84,11 +84,11 @@ class Tuning:
 
     @property
     def seconds(self) -> float:
-        """How long all trials together took."""
+        """The time of all trials together."""
         return sum(trial.seconds for trial in self.trials)
 
     def ranker(self, **changes: Any) -> "IterativeRanker":
-        """Give a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
+        """Return a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
         return build(self.ranker_name, self.bag, {**self.parameters, **changes})
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
@@ -97,17 +97,17 @@ class Tuning:
         if path.suffix.lower() not in ENDINGS:
             raise check.error("parameters are written as .toml or .json", got=repr(path.name))
         usual = ranker_class(self.ranker_name).own_parameters()
-        said = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
-        flat = {"ranker": self.ranker_name, **said}
+        written = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
+        flat = {"ranker": self.ranker_name, **written}
         if not isinstance(flat.get("objective", ""), str):
             raise check.error(
                 "an objective without an expression cannot be written to a file",
                 got=repr(flat["objective"]),
                 hint="take tuning.ranker(), set the objective as an expression, or register it with rw.register",
             )
-        if own := [str(one) for one in flat.get("metrics", ()) if not isinstance(one, str)]:
+        if functions := [str(one) for one in flat.get("metrics", ()) if not isinstance(one, str)]:
             hint = "take tuning.ranker(), or register the metric with rw.register"
-            raise check.error("a metric of one's own cannot be written to a file", got=own[0], hint=hint)
+            raise check.error("a metric of one's own cannot be written to a file", got=functions[0], hint=hint)
         best = self.best
         origin = {
             "metric": self.metric,
@@ -145,7 +145,7 @@ class Tuning:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_dict(self) -> Json:
-        """Give everything as plain data that JSON can hold."""
+        """Return plain data that JSON can hold."""
         best = self.best
         return {
             "ranker": self.ranker_name,
@@ -168,7 +168,7 @@ class Tuning:
 
     @classmethod
     def from_dict(cls, document: Json) -> "Tuning":
-        """Read what :meth:`to_dict` gave: enough for tables and pictures; only the best trial has its parameters."""
+        """Read the result of :meth:`to_dict`: enough for tables and figures; only the best trial has its parameters."""
         from rankwise.model_selection.spaces import dimension
 
         try:
@@ -200,7 +200,7 @@ class Tuning:
             raise check.error("not the description of a search", got=f"no {missing}", hint=hint) from None
 
     def table(self) -> tables.Table:
-        """Give the best value of each searched parameter beside the range that it was searched in."""
+        """Return the best value of each searched parameter beside its range."""
         best = self.best
         rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
         counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
@@ -220,7 +220,7 @@ class Tuning:
 
 
 def build(ranker: str, bag: int | None, parameters: Keywords) -> "IterativeRanker":
-    """Make a ranker, or a bag of ``bag`` such rankers."""
+    """Return a ranker, or a bag of ``bag`` such rankers."""
     single: IterativeRanker = built(ranker, parameters)
     return single if bag is None else bagged(single, bag)
 

@@ -1,4 +1,4 @@
-"""What is searched: a ranker, an objective, ranges and fixed parameters, checked before the first trial."""
+"""The problem of a search: ranker, objective, ranges and fixed parameters, checked before the first trial."""
 
 import contextlib
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.resume import fingerprint
 
 DEFAULT = "lambdarank"
-"""The objective that is searched unless another one is named."""
+"""The objective of a search unless another one is named."""
 _CHOSEN = {name: name for name in ("objective", "seed", "threads", "progress")} | {"metrics": "metric"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
-    """What is searched, on what."""
+class SearchProblem:
+    """Ranker, objective, ranges and data of a search."""
 
     train: RankingDataset
     valid: RankingDataset | None
@@ -40,34 +40,36 @@ class Search:
     seed: int
     threads: int | None
     bag: int | None = None
-    """How many folds the bag of a trial has; None trains single rankers."""
-    asked: frozenset[str] = frozenset()
-    """Whose ranges are not those of the space."""
+    """The number of folds of a trial's bag; None trains single rankers."""
+    replaced: frozenset[str] = frozenset()
+    """The parameters whose ranges are not those of the space."""
 
     @property
     def measured(self) -> str:
-        """What the metric is called in the history of a trial."""
+        """The name of the metric in the history of a trial."""
         data = self.train if self.valid is None else self.valid
         return validation.name(self.metric, data, debias=bool(self.fixed.get("debias", False)))
 
     def parameters(self, values: Mapping[str, object]) -> Keywords:
-        """The ranker's arguments for values of the searched parameters."""
+        """Return the ranker's arguments for values of the searched parameters."""
         inner = {part for part, _ in spaces.parts(self.objective)}
-        own = {name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name}
-        objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in own})
+        outer = {
+            name: value for name, value in values.items() if name.partition(".")[0] not in inner or "." not in name
+        }
+        objective = spaces.changed(self.objective, {name: v for name, v in values.items() if name not in outer})
         shared: Keywords = {"metrics": (expression(self.metric),), "seed": self.seed}
         if objective is not None:
             shared["objective"] = _expression(objective)
-        known = ranker_class(self.ranker).own_parameters()
-        taken = {name: value for name, value in shared.items() if name in known}
-        return {**taken, **self.fixed, **spaces.assembled(own)}
+        possible = ranker_class(self.ranker).own_parameters()
+        shared = {name: value for name, value in shared.items() if name in possible}
+        return {**shared, **self.fixed, **spaces.assembled(outer)}
 
     def built(self, parameters: Keywords) -> IterativeRanker:
-        """The ranker of a trial, or the bag."""
+        """Return the ranker of a trial, or the bag."""
         return build(self.ranker, self.bag, parameters)
 
     def start(self) -> Keywords:
-        """The values of the first trial: those that one would train with untuned, as far as they lie in the space."""
+        """Return the values of the first trial: the defaults, as far as they lie in the space."""
         defaults = dict(ranker_class(self.ranker).own_parameters())
         for part, node in spaces.parts(self.objective):
             defaults |= {f"{part}.{name}": getattr(node, name) for name in vars(node)}
@@ -78,12 +80,12 @@ class Search:
         defaults |= by_rule
         first = {}
         for name, one in self.ranges.items():
-            ours = name in by_rule and name not in self.asked  # the start of a space is what libraries do themselves
-            first[name] = defaults.get(name) if one.start is None or ours else one.start
+            ruled = name in by_rule and name not in self.replaced  # the start of a space is the libraries' default
+            first[name] = defaults.get(name) if one.start is None or ruled else one.start
         return {name: value for name, value in first.items() if value is not None and self.ranges[name].holds(value)}
 
     def identity(self) -> Json:
-        """What must be the same for a study to be resumed."""
+        """Return what must be the same for a study to be resumed."""
         code = user_code.digests(ranker_class(self.ranker), self.objective, self.metric, self.fixed)
         optional = ({} if self.bag is None else {"bag": self.bag}) | ({"code": code} if code else {})
         return {
@@ -102,12 +104,12 @@ def checked_search(
     train: RankingDataset, valid: RankingDataset | None, objective: ObjectiveLike, ranker: str, metric: MetricLike,
     space: str, search: Mapping[str, spaces.DimensionLike], fixed: Mapping[str, object], seed: int, threads: int | None,
     bag: int | None = None,
-) -> Search:  # fmt: skip
-    """Check what is to be searched, as far as that can be done without training."""
-    given: object = ranker
-    if not isinstance(given, str):
+) -> SearchProblem:  # fmt: skip
+    """Check a search as far as that can be done without training."""
+    name_of: object = ranker
+    if not isinstance(name_of, str):
         hint = "set ranker='lightgbm', or the name that rw.register gave one of your own; bag=5 makes bags of five"
-        raise check.error("a search makes its rankers itself and takes the name of one", got=repr(given), hint=hint)
+        raise check.error("a search makes its rankers itself and takes the name of one", got=repr(name_of), hint=hint)
     if bag is not None:
         check.integer("bag", bag, least=2)
     parts: dict[str, object] = {"train": train} | ({} if valid is None and bag is not None else {"valid": valid})
@@ -135,14 +137,14 @@ def checked_search(
     if "debias" in search:
         hint = "fix it: fixed={'debias': True}"
         raise check.error("debias is no parameter to search, since validation data are measured by it", hint=hint)
-    known = {part: [*vars(node)] for part, node in spaces.parts(base)}
+    fields = {part: [*vars(node)] for part, node in spaces.parts(base)}
     for name in ranges:
         word, dot, inner = name.partition(".")
-        if dot and name not in layers and inner not in known.get(word, ()):
-            names = [f"{one}.{other}" for one, fields in known.items() for other in fields if other != "inner"]
+        if dot and name not in layers and inner not in fields.get(word, ()):
+            names = [f"{part}.{field}" for part, of_part in fields.items() for field in of_part if field != "inner"]
             hint = check.suggestion(name, names).rstrip("?") if names else "leave it out"
             raise check.error(f"{base} has no such parameter", got=repr(name), hint=hint)
-    checked = Search(
+    checked = SearchProblem(
         train=train,
         valid=valid,
         objective=base,
@@ -153,7 +155,7 @@ def checked_search(
         seed=check.integer("seed", seed, least=0),
         threads=threads,
         bag=bag,
-        asked=frozenset(search),
+        replaced=frozenset(search),
     )
     if not checked.ranges:
         raise check.error("there is nothing to search", hint="name a space, or give ranges: search={'leaves': …}")
@@ -165,7 +167,7 @@ def checked_search(
 
 
 def _objective_of(ranker: str, objective: ObjectiveLike) -> Objective | str | None:
-    """The objective that trials train with; a ranker of one's own may have none."""
+    """Return the objective of trials; a user's own ranker may have none."""
     if "objective" not in ranker_class(ranker).own_parameters():
         if objective != DEFAULT:
             hint = "leave objective out"
@@ -175,7 +177,7 @@ def _objective_of(ranker: str, objective: ObjectiveLike) -> Objective | str | No
 
 
 def _expression(objective: Objective | str | None) -> Objective | str | None:
-    """The expression of an objective, if that reads back as the same; else the objective itself."""
+    """Return the expression of an objective, if it reads back as the same; else the objective itself."""
     if objective is None or isinstance(objective, str):
         return objective
     with contextlib.suppress(ValueError):

@@ -1,7 +1,7 @@
-"""Where to search: ranges of parameters, and the spaces of each ranker and objective.
+"""Search spaces: ranges of parameters, and the spaces of each ranker and objective.
 
 A range is an expression as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``,
-``uniform(0.3, 1)``, ``choice(True, False)``; ``start=`` sets what the first trial takes. A parameter of the objective
+``uniform(0.3, 1)``, ``choice(True, False)``; ``start=`` sets the value of the first trial. A parameter of the objective
 is called by its part: ``lambdarank.sigma``, ``stochastic.scale``. Where every layer of a net has a size of its own,
 ``hidden.layers`` is how many there are and ``hidden.1``, ``hidden.2`` … are their sizes.
 """
@@ -54,7 +54,7 @@ class Range:
         return bool(fits and self.low <= value <= self.high and (not self.whole or int(value) == value))
 
     def suggest(self, trial: "Trial", name: str) -> float | int:
-        """Let the search choose."""
+        """Return the value that a trial suggests."""
         if self.whole:
             return int(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
         return float(trial.suggest_float(name, self.low, self.high, log=self.log))
@@ -95,7 +95,7 @@ class Choice:
         return value in self.values
 
     def suggest(self, trial: "Trial", name: str) -> object:
-        """Let the search choose."""
+        """Return the value that a trial suggests."""
         return trial.suggest_categorical(name, self.values)
 
     def expression(self) -> str:
@@ -158,11 +158,11 @@ def dimension(value: DimensionLike) -> Dimension:
         return value
     if isinstance(value, list | tuple):
         return Choice(*value)
-    made: Dimension = grammar.parse(cast("str", value), _MAKERS, "range")
-    return made
+    parsed: Dimension = grammar.parse(cast("str", value), _MAKERS, "range")
+    return parsed
 
 
-# What each ranker is searched over; a plain value is fixed.
+# The space of each ranker; a plain value is fixed.
 RANKERS: dict[str, dict[str, Keywords]] = {
     "default": {
         "lightgbm": {
@@ -243,7 +243,7 @@ RANKERS: dict[str, dict[str, Keywords]] = {
     },
 }
 
-# What each objective and wrapper is searched over, unless its expression sets it.
+# The space of each objective and wrapper, unless its expression sets the parameter.
 OBJECTIVES: dict[str, dict[str, Dimension]] = {
     "lambdarank": {"sigma": log(0.25, 4.0), "truncation": whole_log(5, 100), "norm": Choice(True, False)},
     "ranknet": {"sigma": log(0.25, 4.0)},
@@ -265,33 +265,33 @@ NATIVE: dict[tuple[str, str], dict[str, Dimension]] = {
 
 
 def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[dict[str, Dimension], Keywords]:
-    """Give a named space of a ranker and an objective: what is searched, and what is fixed.
+    """Return a named space of a ranker and an objective: ranges, and fixed parameters.
 
     The papers' spaces leave the objective as it is. The default one searches those of its parameters that have their
-    default values: what its expression sets is kept.
+    default values.
     """
     if space == "none":
         return {}, {}
     rankers = RANKERS[check.choice("space", space, (*RANKERS, "none"))]
-    if space == "default" and ranker not in rankers:  # of one's own, which says itself what is searched
+    if space == "default" and ranker not in rankers:  # a user's own, which declares its space
         declared = ranker_class(ranker).search_space
         rankers = rankers | {ranker: {name: dimension(one) for name, one in declared.items()}}
-    own = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
-    search = {name: one for name, one in own.items() if isinstance(one, Range | Choice)}
-    fixed = {name: one for name, one in own.items() if name not in search}
+    entries = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
+    search = {name: one for name, one in entries.items() if isinstance(one, Range | Choice)}
+    fixed = {name: one for name, one in entries.items() if name not in search}
     if space == "default":
         if isinstance(objective, str):
             search |= NATIVE.get((ranker, objective), {})
         for part, node in parts(objective):
             for item in dataclasses.fields(node):
-                known = OBJECTIVES.get(part, {}).get(item.name)
-                if known is not None and getattr(node, item.name) == item.default:
-                    search[f"{part}.{item.name}"] = known
+                default_range = OBJECTIVES.get(part, {}).get(item.name)
+                if default_range is not None and getattr(node, item.name) == item.default:
+                    search[f"{part}.{item.name}"] = default_range
     return search, fixed
 
 
 def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:
-    """Let the search choose a value of every range; of layers, those that there are."""
+    """Return the suggested value of every range; of layers, those that there are."""
     depth = ranges[_DEPTH].suggest(trial, _DEPTH) if _DEPTH in ranges else 0
     absent = [name for name in _sizes(ranges) if int(name.removeprefix(_LAYERS)) > cast("int", depth)]
     return {
@@ -302,7 +302,7 @@ def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:
 
 
 def layers_of(space: Mapping[str, Dimension]) -> list[str]:
-    """Give the names of a space that say what the layers of a net are; every layer that there may be has a size.
+    """Return the names of a space that describe the layers of a net; every layer that there may be has a size.
 
     >>> layers_of({"hidden.layers": whole(1, 2), "hidden.1": whole(4, 128), "learning_rate": log(0.01, 0.1)})
     Traceback (most recent call last):
@@ -321,26 +321,26 @@ def layers_of(space: Mapping[str, Dimension]) -> list[str]:
 
 
 def _sizes(space: Iterable[str]) -> list[str]:
-    """The names of the sizes of layers, from the first layer on."""
+    """Return the names of the sizes of layers, from the first layer on."""
     layers = sorted(int(name.removeprefix(_LAYERS)) for name in space if _SIZE.fullmatch(name))
     return [f"{_LAYERS}{layer}" for layer in layers]
 
 
 def assembled(values: Mapping[str, object]) -> Keywords:
-    """Give the values as arguments of a ranker: the layers of a net are one.
+    """Return the values as arguments of a ranker: the layers of a net are one.
 
     >>> assembled({"hidden.layers": 2, "hidden.1": 64, "hidden.2": 7, "learning_rate": 0.1})
     {'learning_rate': 0.1, 'hidden': '64-7'}
     """
     sizes = _sizes(values)
-    found = {name: value for name, value in values.items() if name not in (_DEPTH, *sizes)}
+    arguments = {name: value for name, value in values.items() if name not in (_DEPTH, *sizes)}
     if sizes:
-        found["hidden"] = "-".join(str(values[name]) for name in sizes)
-    return found
+        arguments["hidden"] = "-".join(str(values[name]) for name in sizes)
+    return arguments
 
 
 def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
-    """Every part of an objective that has parameters, the outermost first, with its name."""
+    """Yield every part of an objective that has parameters, the outermost first, with its name."""
     if isinstance(objective, Sum):
         for _, term in objective.terms:
             yield from parts(term)
@@ -350,7 +350,7 @@ def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
 
 
 def changed(objective: object, values: Mapping[str, object]) -> Any:
-    """Give the objective with some parameters of its parts replaced.
+    """Return the objective with some parameters of its parts replaced.
 
     >>> import rankwise as rw
     >>> changed(rw.objective("stochastic(lambdarank)"), {"stochastic.scale": 0.25, "lambdarank.sigma": 2.0})
@@ -361,9 +361,9 @@ def changed(objective: object, values: Mapping[str, object]) -> Any:
     if not values or not isinstance(objective, Objective):
         return objective
     part = objective.name
-    own: Keywords = {
+    changes: Keywords = {
         name.removeprefix(f"{part}."): value for name, value in values.items() if name.startswith(f"{part}.")
     }
     if hasattr(objective, "inner"):
-        own["inner"] = changed(objective.inner, values)
-    return dataclasses.replace(objective, **own)
+        changes["inner"] = changed(objective.inner, values)
+    return dataclasses.replace(objective, **changes)

@@ -1,4 +1,4 @@
-"""The study: the file that keeps every trial of a search, and lets it be resumed after an interruption."""
+"""The study: the file of all trials of a search, from which it is resumed after an interruption."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rankwise import check, files
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
-from rankwise.model_selection.search import Search
+from rankwise.model_selection.search import SearchProblem
 from rankwise.rankers.table import built
 from rankwise.rankers.training.resume import check_same, refuse_existing
 
@@ -30,12 +30,12 @@ _CIRCUMSTANCES = (
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 )
-# They say how a ranker trains, and not what it becomes.
+# Parameters that do not change the trained ranker.
 _LEFT_OUT = ("checkpoint", "checkpoint_every", "progress", "threads")
 
 
 @contextlib.contextmanager
-def opened(optuna: ModuleType, path: Path | None, search: Search, *, resume: bool) -> "Iterator[Study]":
+def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resume: bool) -> "Iterator[Study]":
     """Open the study, in its file or in memory, quietly; an error of the file is one sentence."""
     import sqlalchemy.exc
 
@@ -68,19 +68,19 @@ def opened(optuna: ModuleType, path: Path | None, search: Search, *, resume: boo
 
 
 def ready(path: Path, *, resume: bool) -> None:
-    """Check, before the work begins, that a study can be kept in the file ``path``."""
+    """Raise, before the work begins, if a study cannot be written to the file ``path``."""
     refuse_existing(path, resume=resume, hint="resume the search in it with resume=True, or name another")
     files.check_writable(path, force=True)
 
 
 def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
     ready(path, resume=resume)
-    place = path.absolute()  # the pool may connect again after the user has changed folders
+    file = path.absolute()  # the pool may connect again after the user has changed folders
 
     with contextlib.ExitStack() as left_open:  # a storage that could not be made does not close its connections
 
         def connect() -> sqlite3.Connection:
-            one = sqlite3.connect(place, check_same_thread=False)  # the pool hands it to one thread at a time
+            one = sqlite3.connect(file, check_same_thread=False)  # the pool hands it to one thread at a time
             left_open.callback(one.close)
             return one
 
@@ -94,7 +94,7 @@ def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
 
 
 def _failure(path: Path | None, failed: BaseException) -> Exception:
-    """Tell what keeps SQLite from working, such as a full disk, from what is wrong in the file."""
+    """Return the error of SQLite: of circumstances, such as a full disk, or of a damaged file."""
     reason: BaseException = failed
     while not isinstance(reason, sqlite3.Error) and (inner := getattr(reason, "orig", None) or reason.__cause__):
         reason = inner
@@ -112,19 +112,19 @@ def _damaged(path: Path | None, reason: str) -> ValueError:
     )
 
 
-def ended_trials(optuna: ModuleType, study: "Study", search: Search) -> tuple[Trial, ...]:
-    """The trials that ended by themselves, as plain data; a failure without a reason is an interruption."""
+def ended_trials(optuna: ModuleType, study: "Study", search: SearchProblem) -> tuple[Trial, ...]:
+    """Return the trials that ended by themselves, as plain data; a failure without a reason is an interruption."""
     states = optuna.trial.TrialState
     names = {states.COMPLETE: COMPLETE, states.PRUNED: PRUNED, states.FAIL: FAILED}
-    found: list[Trial] = []
+    ended: list[Trial] = []
     for trial in study.get_trials(deepcopy=False, states=tuple(names)):
         reason = trial.user_attrs.get("reason", "")
         if trial.state == states.FAIL and not reason:
             continue
         ranker = built(search.ranker, search.parameters(trial.params))
-        found.append(
+        ended.append(
             Trial(
-                number=len(found),
+                number=len(ended),
                 state=names[trial.state],
                 value=trial.value,
                 values=dict(trial.params),
@@ -134,16 +134,16 @@ def ended_trials(optuna: ModuleType, study: "Study", search: Search) -> tuple[Tr
                 reason=reason,
             )
         )
-    return tuple(found)
+    return tuple(ended)
 
 
 def process() -> list[str | int]:
-    """Name this process, for others to see whether it lives."""
+    """Return the name of this process, by which others see whether it lives."""
     return [socket.gethostname(), os.getpid()]
 
 
 def mend(optuna: ModuleType, study: "Study") -> None:
-    """Give up trials whose process was killed in the middle; refuse to meddle with one that lives."""
+    """Mark trials whose process was killed as failed; raise if one of them still runs."""
     states = optuna.trial.TrialState
     for running in study.get_trials(deepcopy=False, states=(states.RUNNING,)):
         where = running.user_attrs.get("process")

@@ -1,6 +1,8 @@
-"""The search itself: ask for parameters, train on the training data, measure on the validation data, tell."""
+"""The search: suggest parameters, train on the training data, measure on the validation data, report."""
 
-from collections.abc import Mapping
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -12,21 +14,24 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.model_selection import spaces
-from rankwise.model_selection.progress import Report, showing
-from rankwise.model_selection.result import COMPLETE, Tuning
-from rankwise.model_selection.search import DEFAULT, Search, checked_search
+from rankwise.model_selection.result import COMPLETE, Trial, Tuning
+from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
 from rankwise.model_selection.study import ended_trials, mend, opened, process
-from rankwise.model_selection.watch import Watch, clock
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.progress import bar
 from rankwise.rankers import inputs
+from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from optuna import Study, Trial
+    from optuna import Study
+    from optuna import Trial as OptunaTrial
     from optuna.samplers import BaseSampler
 
 TRIALS = 50
+_ROUNDS = 10  # between reports, at the middle of the searched learning rates
+Report = Callable[[Sequence[Trial], float], None]
 
 
 def tune(
@@ -60,8 +65,8 @@ def tune(
 
     ``ranker`` is the name of one of ours, or of one's own that is registered (:func:`rankwise.register`), whose
     ``search_space`` is then the default. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or
-    ``"none"``; ``search`` adds ranges or
-    replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05, 1)"}``, and ``fixed`` sets parameters.
+    ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05,
+    1)"}``, and ``fixed`` sets parameters.
     ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 
@@ -87,33 +92,33 @@ def tune(
     elif limit is None:
         limit = TRIALS
     path = None if study is None else Path(study)
-    with opened(optuna, path, checked, resume=resume) as kept:
-        kept.pruner = optuna.pruners.NopPruner()
+    with opened(optuna, path, checked, resume=resume) as opened_study:
+        opened_study.pruner = optuna.pruners.NopPruner()
         if prune:
-            kept.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
-        with caches.announce_compiling(progress), showing(progress, checked.measured, limit, minutes) as report:
-            stopped = _search(optuna, kept, checked, limit, minutes, report)
-        found = ended_trials(optuna, kept, checked)
+            opened_study.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
+        with caches.announce_compiling(progress), _showing(progress, checked.measured, limit, minutes) as report:
+            stopped = _search(optuna, opened_study, checked, limit, minutes, report)
+        ended = ended_trials(optuna, opened_study, checked)
     result = Tuning(
         ranker_name=ranker,
         metric=checked.measured,
         space=checked.ranges,
-        trials=found,
+        trials=ended,
         seed=seed,
         stopped=stopped,
         study=path,
         bag=bag,
     )
-    if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in found):
+    if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in ended):
         raise KeyboardInterrupt
     _ = result.best  # a search without a single complete trial is an error
     return result
 
 
 def _search(
-    optuna: ModuleType, study: "Study", search: Search, limit: int | None, minutes: float | None, report: Report
+    optuna: ModuleType, study: "Study", search: SearchProblem, limit: int | None, minutes: float | None, report: Report
 ) -> str:
-    """Run trials until the limit or the time is reached; gives the reason to stop."""
+    """Run trials until the limit or the time is reached; return the reason to stop."""
     states = optuna.trial.TrialState
     mend(optuna, study)
     ended_by = ""
@@ -127,7 +132,7 @@ def _search(
         complete = any(trial.state == COMPLETE for trial in ended)
         if ended_by or (left <= 0 and (complete or len(ended) >= TRIALS)):
             return "minutes"
-        # Seeded by how many trials ended before: a search that is resumed asks for what it would have asked for.
+        # Seeded by how many trials ended before: a search that is resumed suggests the same.
         study.sampler = _sampler(optuna, search.seed, len(ended))
         if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
             study.enqueue_trial(search.start())
@@ -144,22 +149,22 @@ def _search(
             return ended_by
 
 
-def _run(optuna: ModuleType, study: "Study", trial: "Trial", search: Search, deadline: float) -> str:
-    """Train with the parameters of a trial and tell the study; return why the search ends, or nothing."""
+def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: SearchProblem, deadline: float) -> str:
+    """Train with the parameters of a trial and report to the study; return why the search ends, or nothing."""
     parameters = search.parameters(spaces.suggest(search.ranges, trial))
     ranker = search.built(parameters)
     pace = getattr(ranker, "learning_rate", None) or 1.0  # None: a preset's, in every trial
     rate = search.ranges.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
-    watch = Watch(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
+    callback = TrialCallback(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
     ranker._configure(metrics=(search.metric,), threads=search.threads, progress=False)
     try:
         with interruption_unannounced(), leakage.checked():
-            ranker.fit(search.train, valid=search.valid, watch=watch)
+            ranker.fit(search.train, valid=search.valid, watch=callback)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        return "minutes" if watch.out_of_time else ""
+        return "minutes" if callback.out_of_time else ""
     except ValueError as why:  # these parameters cannot be trained; others may
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
@@ -175,3 +180,60 @@ def _sampler(optuna: ModuleType, seed: int, ended: int) -> "BaseSampler":
     key = int(Stream(seed, ended).key >> np.uint64(33))
     sampler: BaseSampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
     return sampler
+
+
+class TrialCallback:
+    """Called after every round of a trial: reports its metric, and ends it when it falls behind or time is up.
+
+    Trials are compared at the same distance, rounds times learning rate: at the same round a slow learner would always
+    seem to be behind a fast one, and be ended before it could overtake.
+    """
+
+    def __init__(self, trial: "OptunaTrial", metric: str, *, rate: float, middle: float, deadline: float) -> None:
+        self.trial, self.rate, self.unit, self.deadline = trial, rate, _ROUNDS * middle, deadline
+        self.metric, self.step, self.best = metric, 0, -np.inf
+        self.last: float | None = None
+        self.out_of_time = False
+        """Whether the trial was ended since another round would have come too late."""
+
+    def __call__(self, round: int, history: History) -> None:
+        """Look at the metric after a round; raises Optuna's TrialPruned to end the trial."""
+        import optuna
+
+        self.best = max(self.best, history[self.metric][-1])
+        step = int(round * self.rate / self.unit + 1e-9)
+        if step > self.step:
+            self.step = step
+            self.trial.report(self.best, step)
+            if self.trial.should_prune():
+                raise optuna.TrialPruned(f"behind the others after round {round}")
+        now = clock()
+        takes, self.last = 0.0 if self.last is None else now - self.last, now
+        if now + takes > self.deadline:
+            self.out_of_time = True
+            raise optuna.TrialPruned(f"out of time after round {round}")
+
+
+def clock() -> float:
+    """Return seconds since some moment."""
+    return time.monotonic()
+
+
+@contextlib.contextmanager
+def _showing(progress: bool | None, metric: str, limit: int | None, minutes: float | None) -> Iterator[Report]:
+    """Yield the function to call between trials; by default there is a bar only where a terminal shows it."""
+    columns = ("bar", "text", "elapsed", "left")
+    with bar(progress, 1.0, "the first trial", columns=columns, transient=True) as update:
+
+        def report(trials: Sequence[Trial], seconds: float) -> None:
+            if update is None:
+                return
+            shares = [len(trials) / limit] if limit else []
+            shares += [seconds / (60.0 * minutes)] if minutes else []
+            best = max((trial for trial in trials if trial.state == COMPLETE), key=lambda t: t.value or 0, default=None)
+            text = f"{len(trials)} trials" + (f" of {limit}" if limit else "")
+            if best is not None:
+                text += f", {metric} {best.value:.4f} in trial {best.number}"
+            update(min(max(shares), 1.0), text)
+
+        yield report

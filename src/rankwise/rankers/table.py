@@ -10,7 +10,6 @@ from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.iterative import IterativeRanker
-    from rankwise.recommend.base import Recommends
 
 RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
@@ -79,7 +78,7 @@ def built(name: str, parameters: Keywords) -> Any:
     return cls(**parameters)
 
 
-def recommender_class(name: str) -> "type[Recommends]":
+def recommender_class(name: str) -> type[Any]:
     """Return the class of a recommender by its name: those without an objective, and the factorization."""
     recommenders = {**RECOMMENDERS, "factorization": RANKERS["factorization"]}
     return _imported(*recommenders[check.choice("recommender", name, recommenders)])

@@ -6,13 +6,12 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids, read_only
-from rankwise.compiling import FUSED, REORDERED, kernel
+from rankwise.compiling import FUSED, kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers.verify.factors import FACTORS
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.cholesky import cholesky
 from rankwise.recommend.factors import Factors
-from rankwise.recommend.known import Liked, known_of
+from rankwise.recommend.model import Liked, shared_arrays
 from rankwise.sparse import Matrix
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
@@ -27,7 +26,7 @@ class ALS(Recommender):
     Minimises Σ c (p − u·v)² over all users and items, plus λ (Σ‖u‖² + Σ‖v‖²): p is 1 where an item is relevant for a
     user and 0 elsewhere, and the confidence c is 1 + α there and 1 elsewhere. Where events were counted (interactions
     without ratings), it is 1 + α · count. With the items' vectors fixed, each user's is the solution of one system of
-    linear equations, and the other way round; both are solved by Cholesky, in turns.
+    linear equations, and the other way round; both are solved in turns.
 
     Args:
         factors: The length of the vectors.
@@ -37,7 +36,7 @@ class ALS(Recommender):
         seed: Of the items' first vectors, drawn by their ids.
         unknown: A user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands for it;
             or ``"popular"``, items are ordered for a new user by how many users they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Results do not depend on it.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
 
     >>> import polars as pl
     >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0 and user != item]
@@ -78,7 +77,7 @@ class ALS(Recommender):
         self._check_native(unheard)
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Give the vectors of users and of items: two tables with the columns id and vector.
+        """Return the vectors of users and of items: two tables with the columns id and vector.
 
         The score of an item for a user is the product of their vectors.
         """
@@ -107,70 +106,40 @@ class ALS(Recommender):
         }
         vectors["items"][np.diff(by_item.indptr) == 0] = 0.0
         for _ in range(iterations):
-            for matrix, ours, others in ((by_user, "users", "items"), (by_item, "items", "users")):
-                solve(matrix, vectors[others], vectors[ours], alpha, strength)
+            for matrix, solved, fixed in ((by_user, "users", "items"), (by_item, "items", "users")):
+                solve(matrix, vectors[fixed], vectors[solved], alpha, strength)
         users, items = (vectors[name].astype(np.float32) for name in ("users", "items"))
         bias = np.empty(0, np.float32)
-        return Factors(**known_of(train, liked), user_vectors=users, item_vectors=items, item_bias=bias)
+        return Factors(**shared_arrays(train, liked), user_vectors=users, item_vectors=items, item_bias=bias)
 
 
-def solve(matrix: Matrix, others: Array, out: Array, alpha: float, strength: float) -> None:
+def solve(matrix: Matrix, fixed: Array, out: Array, alpha: float, strength: float) -> None:
     """Solve for all rows of a sparse matrix of counts: (YᵀY + α Σ r·yyᵀ + λ) x = Σ (1 + α r) y."""
     offsets = read_only(matrix.indptr.astype(np.int64))
     columns, values = read_only(matrix.indices.astype(np.int32)), read_only(matrix.data.astype(np.float64))
-    size = others.shape[1]
-    gram = np.zeros((size, size))
-    _add_gram(others, gram)
+    size = fixed.shape[1]
+    gram = fixed.T @ fixed
     gram[np.diag_indices_from(gram)] += strength
     counts = np.diff(offsets).astype(np.float64)
     work = np.where(counts > 0, 0.3 * size**2 * (counts + size / 3.0), 1.0)
-    over_queries(_solve, offsets, columns, values, read_only(others), read_only(gram), alpha, out, work=work)
-
-
-@kernel(fastmath=REORDERED)
-def _add_gram(vectors, gram):  # type: ignore[no-untyped-def]
-    """Add YᵀY, its lower half, row after row: in one order, whatever the threads."""
-    for row in range(vectors.shape[0]):
-        one = vectors[row]
-        for i in range(one.size):
-            factor = one[i]
-            for j in range(i + 1):
-                gram[i, j] += factor * one[j]
+    over_queries(_solve, offsets, columns, values, read_only(fixed), read_only(gram), alpha, out, work=work)
 
 
 @kernel(fastmath=FUSED)
-def _solve(first, last, offsets, columns, values, others, gram, alpha, out):  # type: ignore[no-untyped-def]
-    size = others.shape[1]
+def _solve(first, last, offsets, columns, values, fixed, gram, alpha, out):  # type: ignore[no-untyped-def]
+    size = fixed.shape[1]
     system = np.empty((size, size))
     for q in range(first, last):
         x = out[q]
         x[:] = 0.0
         if offsets[q] == offsets[q + 1]:
             continue
-        for i in range(size):
-            for j in range(i + 1):
-                system[i, j] = gram[i, j]
+        system[:] = gram
         for row in range(offsets[q], offsets[q + 1]):
-            y, weight = others[columns[row]], alpha * values[row]
+            y, weight = fixed[columns[row]], alpha * values[row]
             for i in range(size):
                 x[i] += (1.0 + weight) * y[i]
                 factor = weight * y[i]
-                for j in range(i + 1):
+                for j in range(size):
                     system[i, j] += factor * y[j]
-        cholesky(system)
-        _substitute(system, x)
-
-
-@kernel(fastmath=REORDERED)
-def _substitute(lower, x):  # type: ignore[no-untyped-def]
-    """Solve LLᵀ x = b in place of b."""
-    n = x.size
-    for i in range(n):
-        total = x[i]
-        for k in range(i):
-            total -= lower[i, k] * x[k]
-        x[i] = total / lower[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= lower[i, i]
-        for k in range(i):
-            x[k] -= lower[i, k] * x[i]
+        x[:] = np.linalg.solve(system, x)

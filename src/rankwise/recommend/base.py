@@ -1,4 +1,4 @@
-"""What recommenders share: scores by ids of users and items, and tables of what to recommend."""
+"""Base classes of recommenders: scores by ids of users and items, recommendations, similar items."""
 
 import warnings
 from abc import abstractmethod
@@ -17,8 +17,8 @@ from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.verify.factors import Kinds
-from rankwise.recommend import content, vectors
-from rankwise.recommend.known import Known, Liked, best, in_order
+from rankwise.recommend.factors import write_vectors
+from rankwise.recommend.model import MODEL, Liked, RecommenderModel, best, in_order
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Recommends(Ranker):
     threads: int | None
 
     def predict(self, data: object, **others: Never) -> Array:
-        """Give one score per item of every user's list, the higher the better; scores compare within a user."""
+        """Return one score per item of every user's list, the higher the better; scores compare within a user."""
         self._reject("predict", others)
         self._check_fitted()
         lists = by_ids(data, type(self).__name__)
@@ -62,7 +62,7 @@ class Recommends(Ranker):
         exclude_seen: bool = True,
         history: "Interactions | ArrayLike | None" = None,
     ) -> "pl.DataFrame":
-        """Give the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
+        """Return the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
 
         ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
         training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer,
@@ -82,20 +82,19 @@ class Recommends(Ranker):
             model, unknown = self._with_history(history), "popular"
         ids = model.users if users is None else np.atleast_1d(np.asarray(users))
         everything = np.arange(model.items.size)
-        found: list[tuple[Column, ...]] = []
+        blocks: list[tuple[Column, ...]] = []
         with use_threads(self._thread_count()):
             for block in model.blocks(model.user_numbers(ids, self.unknown)):
                 scores = model.matrix(model.warm(block), everything, unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
-                found.append(best(scores, k))
-        if not found:
+                blocks.append(best(scores, k))
+        if not blocks:
             raise check.error("there is no user to recommend to", hint="name the ids of some, or leave users out")
-        counts, ranks, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
+        counts, ranks, items, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
         if not counts.all():
-            lost = (
-                f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {ids[np.argmin(counts)].item()!r}"
-            )
+            first = ids[np.argmin(counts)].item()
+            lost = f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {first!r}"
             warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=2)
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
@@ -119,14 +118,14 @@ class Recommends(Ranker):
         return replace(model, users=rated.users, seen_offsets=seen.offsets, seen_items=seen.items, **arrays)
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
-        """Return the arrays of the model that users have, of users who like this."""
+        """Return the model's arrays of users, for new users who like these items."""
         return {}
 
     def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
         """Return the ``k`` items that are most like each of these, best first.
 
-        A table with the columns item, rank, similar, and what the likeness is: of models with vectors their ``cosine``,
-        of neighbours their ``similarity``, of EASE the ``weight`` by which the one item speaks for the other.
+        A table with the columns item, rank, similar, and the measure: the ``cosine`` of vectors, the ``similarity`` of
+        neighbours, or EASE's ``weight`` from the one item to the other.
         """
         import polars as pl
 
@@ -146,7 +145,7 @@ class Recommends(Ranker):
         return pl.DataFrame({**names, model.similarity: values})
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Give the vectors of users and of items: two tables with the columns id and vector."""
+        """Return the vectors of users and of items: two tables with the columns id and vector."""
         raise check.error(
             f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
             hint="train ALS or FactorizationRanker for a nearest-neighbour index",
@@ -158,8 +157,7 @@ class Recommends(Ranker):
         ``"npy"`` writes user_vectors.npy, user_ids.npy, item_vectors.npy and item_ids.npy, ``"parquet"`` users.parquet
         and items.parquet with the columns id and vector. Files that exist are replaced only with ``force``.
         """
-        tables = self.vectors()
-        return vectors.write(path, tables, format, force=force)
+        return write_vectors(path, self.vectors(), format, force=force)
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)
@@ -174,11 +172,11 @@ class Recommender(Recommends):
     A subclass has the parameters ``unknown`` and ``threads`` and makes its ``model_kind`` in :meth:`_model`.
     """
 
-    model_kind: ClassVar[type[Known]]
+    model_kind: ClassVar[type[RecommenderModel]]
     model_arrays: ClassVar[Kinds]
     """The dtypes and shapes of its arrays."""
     ways: ClassVar[tuple[str, ...]] = ("error", "popular")
-    """What may stand for unknown users."""
+    """The values of ``unknown``."""
     metrics: Any = ("ndcg@10",)
 
     def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
@@ -194,7 +192,7 @@ class Recommender(Recommends):
         return self
 
     @abstractmethod
-    def _model(self, train: Interactions) -> Known:
+    def _model(self, train: Interactions) -> RecommenderModel:
         """Check the parameters and learn; users are in the order of their ids."""
 
     def _description(self) -> Json:
@@ -208,15 +206,15 @@ class Recommender(Recommends):
         return ranker
 
     def _files(self) -> dict[str, bytes]:
-        return {content.MODEL: content.packed(self.model_)}
+        return {MODEL: self.model_.packed()}
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self.model_ = content.unpacked(self.model_kind, files[content.MODEL], self.model_arrays)
+        self.model_ = self.model_kind.unpacked(files[MODEL], self.model_arrays)
         self._schema = Schema(0)
 
 
 def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
-    """Return what one user likes as interactions; the user is called "new" where nobody says otherwise."""
+    """Return the items that one user likes as interactions; the user is called "new" without a name."""
     import polars as pl
 
     names = np.atleast_1d(np.asarray("new" if users is None else users))
@@ -231,7 +229,7 @@ def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
 
 
 def by_ids(data: object, who: str) -> RankingDataset:
-    """Check that data are lists of items by user; features are left behind."""
+    """Return lists of items by user without features; raise if ids are missing."""
     if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
         got = type(data).__name__
         hint = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"

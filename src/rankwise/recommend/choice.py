@@ -1,8 +1,8 @@
-"""Which recommender is best on held-out interactions: a few, each with a few settings, tried on a part of training."""
+"""Choice of a recommender: a few, each with a few settings, tried on held-out interactions of the training data."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
@@ -16,14 +16,14 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.rankers.table import recommender_class
 from rankwise.recommend.base import Recommends
 from rankwise.recommend.evaluation import evaluate_interactions
-from rankwise.recommend.factorization.presets import FULL_CATALOGUE
+from rankwise.recommend.factorization.ranker import FULL_CATALOGUE
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.tables import Table
 
 AUTO = ("ease", "als", "knn", "popularity")
-"""Tried unless others are asked for: they learn in seconds and need nothing installed."""
+"""Tried by default: they learn in seconds and need no extra."""
 WITH_VECTORS = ("als", "factorization")
 """Those whose scores are products of the vectors of a user and an item."""
 EASY = 6_000
@@ -47,14 +47,14 @@ class Candidate:
     mean: Mapping[str, float]
     """Metric -> its mean."""
     seconds: float
-    """Learning took so long."""
+    """The time of learning."""
 
     def make(self, **changes: Any) -> Recommends:
-        """Make the recommender, not trained yet."""
-        return _made(self.model, {**self.settings, **changes})
+        """Return the recommender, not trained yet."""
+        return _recommender(self.model, {**self.settings, **changes})
 
     def learn(self, train: Interactions) -> Recommends:
-        """Make the recommender and train it."""
+        """Return the recommender, trained."""
         ranker: Any = self.make()
         trained: Recommends = ranker.fit(train)
         return trained
@@ -62,12 +62,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class RecommenderChoice:
-    """All that were tried, in the order in which they were; the best is by the first metric."""
+    """All candidates in the order in which they were tried; the best is by the first metric."""
 
     candidates: tuple[Candidate, ...]
     metrics: tuple[str, ...]
     ranked: str = ""
-    """Which items held-out ones were looked for among."""
+    """The items among which the held-out ones were ranked."""
 
     @property
     def best(self) -> Candidate:
@@ -75,7 +75,7 @@ class RecommenderChoice:
         return max(self.candidates, key=lambda one: one.mean[self.metrics[0]])
 
     def table(self) -> Table:
-        """Say how good each was, and how long it took."""
+        """Return a table of all candidates: means and seconds."""
         rows = tuple(
             (
                 candidate.model + (" ←" if candidate is self.best else ""),
@@ -92,31 +92,19 @@ class RecommenderChoice:
         return Table(header=header, rows=rows, align="ll" + "r" * (len(self.metrics) + 1), notes=notes)
 
     def to_dict(self) -> Json:
-        """Give everything as plain data."""
-        about = [
-            {
-                "model": candidate.model,
-                "settings": candidate.settings,
-                "mean": dict(candidate.mean),
-                "seconds": candidate.seconds,
-            }
-            for candidate in self.candidates
-        ]
+        """Return plain data that JSON can hold."""
+        rows = [asdict(candidate) | {"mean": dict(candidate.mean)} for candidate in self.candidates]
         chosen = {"best": self.best.model, "settings": self.best.settings}
-        return chosen | {"ranked": self.ranked, "candidates": about}
+        return chosen | {"ranked": self.ranked, "candidates": rows}
 
     def to_frame(self) -> pl.DataFrame:
         """One row per candidate."""
-        rows = [
-            {
-                "model": candidate.model,
-                "settings": str(candidate.settings),
-                **candidate.mean,
-                "seconds": candidate.seconds,
-            }
-            for candidate in self.candidates
-        ]
-        return pl.DataFrame(rows)
+        return pl.DataFrame(
+            [
+                {"model": one.model, "settings": str(one.settings), **one.mean, "seconds": one.seconds}
+                for one in self.candidates
+            ]
+        )
 
     def __repr__(self) -> str:
         return self.table().text()
@@ -149,20 +137,20 @@ def choose_recommender(
     """
     held_out = check.number("share", share, least=0.0, most=0.9, open_ends=True)
     fit, valid = train.split((1.0 - held_out, held_out), by=by, seed=seed, spare_held_out=False)
-    asked = find_metrics(metrics)
+    measured = find_metrics(metrics)
     names = _names(models, train)
     tried, ranked = [], ""
-    for name, own in _settings(names, dict(settings or {}), seed, threads):
+    for name, parameters in _settings(names, dict(settings or {}), seed, threads):
         if progress is not None:
             progress(name)
         start = time.perf_counter()
-        ranker: Any = _made(name, {**own, "unknown": "popular"})
+        ranker: Any = _recommender(name, {**parameters, "unknown": "popular"})
         ranker.fit(fit)
         seconds = time.perf_counter() - start
-        found = evaluate_interactions(ranker, valid, asked, exclude=fit, seed=seed, resamples=1)
-        ranked = found.candidates
-        tried.append(Candidate(name, own, found.mean, seconds))
-    return RecommenderChoice(tuple(tried), tuple(str(one) for one in asked), ranked)
+        evaluation = evaluate_interactions(ranker, valid, measured, exclude=fit, seed=seed, resamples=1)
+        ranked = evaluation.candidates
+        tried.append(Candidate(name, parameters, evaluation.mean, seconds))
+    return RecommenderChoice(tuple(tried), tuple(str(one) for one in measured), ranked)
 
 
 def hold_out_comparison(
@@ -173,44 +161,45 @@ def hold_out_comparison(
     *,
     seed: int = 0,
 ) -> Comparison | Evaluation:
-    """Train a candidate, and what is popular, and compare how they find what was held out for the test.
+    """Train a candidate and a popularity baseline, and compare them on test data.
 
-    Where the candidate is what is popular, there is nothing to compare it with.
+    For popularity itself, return its evaluation alone.
     """
 
-    def found(model: Any) -> Evaluation:
+    def evaluated(model: Any) -> Evaluation:
         return evaluate_interactions(model.fit(train), test, metrics, exclude=train, seed=seed)
 
-    popular = found(_made("popularity", {}))
+    popular = evaluated(_recommender("popularity", {}))
     if candidate.model == "popularity":
         return popular
-    return compare({"most popular": popular, candidate.model: found(candidate.make(unknown="popular"))})
+    return compare({"most popular": popular, candidate.model: evaluated(candidate.make(unknown="popular"))})
 
 
 def _names(models: str | Sequence[str], train: Interactions) -> list[str]:
-    """Give the recommenders that are tried; EASE takes time in the cube of what it inverts."""
+    """Return the recommenders to try; EASE takes time in the cube of what it inverts."""
     if models == "auto":
         return [name for name in AUTO if name != "ease" or min(train.n_users, train.n_items) <= EASY]
     return [models] if isinstance(models, str) else list(models)
 
 
-def _settings(names: Sequence[str], given: Keywords, seed: int, threads: int | None) -> Iterator[tuple[str, Keywords]]:
-    """Give every recommender with every setting that is tried."""
+def _settings(names: Sequence[str], fixed: Keywords, seed: int, threads: int | None) -> Iterator[tuple[str, Keywords]]:
+    """Yield every recommender with every setting to try."""
     for name in names:
-        known = recommender_class(name).own_parameters()
-        own = {key: value for key, value in {"seed": seed, "threads": threads}.items() if key in known} | given
+        possible = recommender_class(name).own_parameters()
+        parameters = {
+            key: value for key, value in {"seed": seed, "threads": threads}.items() if key in possible
+        } | fixed
         setting, values = GRIDS.get(name, ("", ()))
-        if not values or setting in own:
-            yield name, own
-        for value in values if setting not in own else ():
-            yield name, {**own, setting: value}
+        if not values or setting in parameters:
+            yield name, parameters
+        for value in values if setting not in parameters else ():
+            yield name, {**parameters, setting: value}
 
 
-def _made(name: str, settings: Keywords) -> Recommends:
-    made: Any = recommender_class(name)
+def _recommender(name: str, settings: Keywords) -> Recommends:
     if name == "factorization":
         settings = {**FULL_CATALOGUE, "progress": False, **settings}
-    recommender: Recommends = made(**settings)
+    recommender: Recommends = recommender_class(name)(**settings)
     return recommender
 
 

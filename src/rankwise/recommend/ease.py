@@ -13,9 +13,7 @@ from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.verify import ForgedError, refusing
 from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.cholesky import inverted, solved
-from rankwise.recommend.known import Known, Liked, known_of
-from rankwise.recommend.products import product
+from rankwise.recommend.model import HistoryModel, Liked, shared_arrays
 from rankwise.sparse import Matrix
 
 _LARGEST = 30_000
@@ -23,16 +21,13 @@ _LARGEST = 30_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ItemWeights(Known):
-    """The weights B from items to items, of which scores x·B are made, x being a user's relevant items.
+class ItemWeights(HistoryModel):
+    """The weights B from items to items; scores are x·B for a user's relevant items x.
 
     With P = (XᵀX + λ)⁻¹ it is B = 1 − P / diag(P). Where there are fewer users than items that somebody liked, B is
-    kept as W = L⁻¹X with LLᵀ = XXᵀ + λ: then λP = 1 − WᵀW.
+    stored as W = L⁻¹X with LLᵀ = XXᵀ + λ: then λP = 1 − WᵀW.
     """
 
-    liked_offsets: NDArray[np.int64]
-    """(n_users + 1,) where the relevant items of each user start."""
-    liked_items: NDArray[np.int32]
     own_items: NDArray[np.int32]
     """(a,) numbers of the items that were relevant for somebody; all others score 0."""
     weights: Floats
@@ -42,17 +37,12 @@ class ItemWeights(Known):
 
     similarity: ClassVar[str] = "weight"
 
-    @property
-    def cold(self) -> NDArray[np.bool_]:
-        """(n_users,) who liked nothing in training."""
-        return np.asarray(np.diff(self.liked_offsets) == 0)
-
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         rows, owners = ratings_of(np.maximum(users, 0), self.liked_offsets)
         ones = np.zeros((users.size, self.items.size), np.float32)
         ones[owners, self.liked_items[rows]] = 1.0
-        every = np.zeros((users.size, self.items.size + 1))  # the last column: items that are not known
+        every = np.zeros((users.size, self.items.size + 1))  # the last column: unknown items
         every[:, self.own_items] = self._product(ones[:, self.own_items])
         every[users < 0, :-1] = self.popularity
         return every[:, items]
@@ -66,10 +56,10 @@ class ItemWeights(Known):
         return every
 
     def _product(self, ones: Floats) -> Array:
-        """What x·B is for rows x of items that somebody liked."""
+        """Return x·B for rows x of items that somebody liked."""
         if self.scale.size:
-            return np.asarray(ones - (ones - product(product(ones, self.weights.T), self.weights)) * self.scale)
-        return product(ones, self.weights).astype(np.float64)
+            return np.asarray(ones - (ones - (ones @ self.weights.T) @ self.weights) * self.scale)
+        return (ones @ self.weights).astype(np.float64)
 
 
 class EASE(Recommender):
@@ -82,7 +72,7 @@ class EASE(Recommender):
         regularization: λ.
         unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
             they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Results do not depend on it.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
 
     >>> import polars as pl
     >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
@@ -129,34 +119,38 @@ class EASE(Recommender):
     def _model(self, train: Interactions) -> ItemWeights:
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
         liked = Liked.of(train)
-        own = np.unique(liked.items)
-        x = liked.sparse()[:, own]
+        items = np.unique(liked.items)
+        x = liked.sparse()[:, items]
         if min(x.shape) > _LARGEST:
             got = f"{x.shape[0]:,} users and {x.shape[1]:,} items"
             hint = "use ALS, or leave out items that few users know"
             raise check.error(f"EASE inverts a matrix of at most {_LARGEST:,} users or items", got=got, hint=hint)
         weights, scale = _by_users(x, strength) if x.shape[0] < x.shape[1] else _by_items(x, strength)
         return ItemWeights(
-            **known_of(train, liked),
+            **shared_arrays(train, liked),
             liked_offsets=liked.offsets,
             liked_items=liked.items,
-            own_items=own,
+            own_items=items,
             weights=weights,
             scale=scale,
         )
 
 
 def _by_items(x: Matrix, strength: float) -> tuple[Floats, Array]:
+    from scipy.linalg import cho_factor, cho_solve
+
     gram = (x.T @ x).toarray()
     gram[np.diag_indices_from(gram)] += strength
-    inverse = inverted(gram)
+    inverse = cho_solve(cho_factor(gram), np.eye(len(gram)))
     weights = -inverse / np.diag(inverse)
     weights[np.diag_indices_from(weights)] = 0.0
     return weights.astype(np.float32), np.empty(0)
 
 
 def _by_users(x: Matrix, strength: float) -> tuple[Floats, Array]:
+    from scipy.linalg import cholesky, solve_triangular
+
     gram = (x @ x.T).toarray()
     gram[np.diag_indices_from(gram)] += strength
-    w = solved(gram, x.toarray())
+    w = solve_triangular(cholesky(gram, lower=True), x.toarray(), lower=True)
     return w.astype(np.float32), 1.0 / (1.0 - np.einsum("ui,ui->i", w, w))

@@ -1,4 +1,4 @@
-"""How good are recommendations? On every item of the catalogue, or on a few that were drawn; and saying which."""
+"""Evaluation of recommenders on held-out items, ranked among the full catalogue or among drawn items."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ class MatrixModel(Protocol):
     """A model that scores many users at once."""
 
     def matrix(self, users: Ids, items: Ids) -> ArrayLike:
-        """Give the scores of users by items, both by their ids."""
+        """Return the scores of users by items, both by their ids."""
         ...
 
 
@@ -69,22 +69,22 @@ def evaluate_interactions(
     Fewer than 3 queries: no interval.
     """
     settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
-    asked = find_metrics(metrics)
+    measured = find_metrics(metrics)
     if negatives is not None:
         data = test.dataset(check.integer("negatives", negatives, least=0), seed=seed, graded=graded)
         drawn = f"relevant items and {count(negatives, 'drawn item')} for each of them"
-        sampled: Evaluation = evaluate(model, data, asked, **settings)
+        sampled: Evaluation = evaluate(model, data, measured, **settings)
         return replace(sampled, candidates=drawn)
-    columns: list[list[NDArray[np.float64]]] = [[] for _ in asked]
+    columns: list[list[NDArray[np.float64]]] = [[] for _ in measured]
     users = []
     for block, scores, labels in _scored_users(model, test, exclude, graded):
         offsets = np.arange(block.size + 1) * test.n_items
-        for one, column in zip(asked, columns, strict=True):
+        for one, column in zip(measured, columns, strict=True):
             column.append(one(scores, labels, offsets))
         users.append(block)
     if not users:
         raise check.error("no user has a relevant item to be found", got=repr(test), hint="look at the split")
-    values = {str(one): np.concatenate(column) for one, column in zip(asked, columns, strict=True)}
+    values = {str(one): np.concatenate(column) for one, column in zip(measured, columns, strict=True)}
     left_out = ", those known from training among them"
     if exclude is not None:
         left_out = ", without those that the user rated in training"
@@ -95,22 +95,22 @@ def evaluate_interactions(
 def _scored_users(
     model: Model, test: Interactions, exclude: Interactions | None, graded: bool
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
-    """Give users, and flat the scores and labels of all items for them, a few users at a time.
+    """Yield users, and flat the scores and labels of all items for them, a few users at a time.
 
-    What is left out gets the score −inf, which no metric ranks.
+    Excluded items have the score −inf, which no metric ranks.
     """
     offsets, items, ratings = test.relevant_items()
-    wanted = np.flatnonzero(np.diff(offsets))
-    known = None if exclude is None else _seen(exclude, test)
-    for some in row_blocks(wanted.size, test.n_items, _BLOCK):
-        block = wanted[some]
+    users = np.flatnonzero(np.diff(offsets))
+    seen = None if exclude is None else _seen(exclude, test)
+    for some in row_blocks(users.size, test.n_items, _BLOCK):
+        block = users[some]
         scores = _scores(model, test, test.users[block])
         labels = np.zeros(scores.shape)
         rows, owners = ratings_of(block, offsets)
         labels[owners, items[rows]] = ratings[rows] if graded else 1.0
-        if known is not None:
-            seen_rows, seen_owners = ratings_of(block, known[0])
-            hidden = seen_owners, known[1][seen_rows]
+        if seen is not None:
+            seen_rows, seen_owners = ratings_of(block, seen[0])
+            hidden = seen_owners, seen[1][seen_rows]
             if labels[hidden].any():
                 at = int(np.argmax(labels[hidden] > 0))
                 user, item = test.users[block[hidden[0][at]]].item(), test.catalogue[hidden[1][at]].item()
@@ -140,11 +140,11 @@ def _scores(model: Model, test: Interactions, users: Ids) -> NDArray[np.float64]
 
 
 def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What to leave out for each user of ``test``: offsets, and numbers in its catalogue."""
+    """Return the items to leave out for each user of ``test``: offsets, and numbers in its catalogue."""
     offsets, items = exclude.seen()
     numbers = places(test.users, exclude.users)
-    known = np.flatnonzero(numbers >= 0)
-    rows, owners = ratings_of(numbers[known], offsets)
+    shared = np.flatnonzero(numbers >= 0)
+    rows, owners = ratings_of(numbers[shared], offsets)
     seen = places(exclude.catalogue, test.catalogue)[items[rows]]
-    counts = np.bincount(known[owners[seen >= 0]], minlength=test.n_users)
+    counts = np.bincount(shared[owners[seen >= 0]], minlength=test.n_users)
     return offsets_of(counts), seen[seen >= 0]

@@ -1,26 +1,33 @@
-"""Vectors of users and items: what a factorization has learned, and scores and rankings from it. Needs no torch."""
+"""Vectors of users and items: scores from them, vectors of new users, and files for nearest-neighbour indexes.
+
+Needs no torch.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise import check, files
+from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.compiling import FUSED, kernel
-from rankwise.rankers.verify.factors import verify
-from rankwise.recommend.content import arrays_of, of_arrays
-from rankwise.recommend.known import Known
-from rankwise.recommend.products import product
+from rankwise.objectives.base import Objective
+from rankwise.rankers.verify.factors import FACTORS
+from rankwise.recommend.model import Liked, RecommenderModel
+from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
     import polars as pl
 
+VECTOR_FORMATS = ("npy", "parquet")
+_ITERATIONS = 100  # of L-BFGS
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Factors(Known):
+class Factors(RecommenderModel):
     """One vector per user and item; the score of an item for a user is the product of their vectors, plus its bias."""
 
     user_vectors: Floats
@@ -32,7 +39,7 @@ class Factors(Known):
 
     @property
     def cold(self) -> NDArray[np.bool_]:
-        """(n_users,) whose vectors say nothing."""
+        """(n_users,) whether the vector is zero."""
         return np.asarray(~self.user_vectors.any(axis=1))
 
     def score(
@@ -40,10 +47,10 @@ class Factors(Known):
     ) -> Array:
         """Score lists: ``items[offsets[q]]`` to ``items[offsets[q + 1]]`` for ``users[q]``."""
         scores = np.empty(items.size)
-        # The last row, which −1 means, stands for all that are not known.
+        # The last row, index −1, stands for all unknown ones.
         vectors = tuple(
-            np.vstack([one, mean]).astype(np.float32) if (numbers < 0).any() else one
-            for one, mean, numbers in (
+            np.vstack([rows, mean]).astype(np.float32) if (numbers < 0).any() else rows
+            for rows, mean, numbers in (
                 (self.user_vectors, self.mean_user, users),
                 (self.item_vectors, self._mean_item, items),
             )
@@ -58,7 +65,7 @@ class Factors(Known):
         """Scores of users by items."""
         rows, columns = self.user_vectors[users], self.item_vectors[items]
         rows[users < 0], columns[items < 0] = self.mean_user, self._mean_item
-        scores = product(rows, columns.T).astype(np.float64)
+        scores = (rows @ columns.T).astype(np.float64)
         if self.item_bias.size:
             scores += self._bias()[items]
         if unknown != "mean":
@@ -66,16 +73,16 @@ class Factors(Known):
         return scores
 
     def similar_to(self, items: NDArray[np.int64]) -> Array:
-        """The cosines of these items' vectors with those of all others; a vector of zeros has no direction."""
+        """Return the cosines of these items' vectors with those of all items; a vector of zeros has none."""
         lengths = np.linalg.norm(self.item_vectors, axis=1, keepdims=True)
         vectors = self.item_vectors / np.maximum(lengths, 1e-30)
-        cosines = product(vectors[items], vectors.T).astype(np.float64)
+        cosines: Array = (vectors[items] @ vectors.T).astype(np.float64)
         cosines[np.arange(items.size), items] = -np.inf
         cosines[lengths[items, 0] == 0.0] = -np.inf
         return cosines
 
     def tables(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Give the vectors of users and of items with their ids, so that their products are the scores.
+        """Return the vectors of users and of items with their ids; their products are the scores.
 
         Where items have biases, these are one number more in their vectors, and users have a 1 there.
         """
@@ -94,8 +101,8 @@ class Factors(Known):
         return first, second
 
     def content(self) -> bytes:
-        """Give the model as the content of a ``.safetensors`` file."""
-        content: bytes = check.optional("safetensors.numpy", "torch").save(arrays_of(self))
+        """Return the content of a ``.safetensors`` file."""
+        content: bytes = check.optional("safetensors.numpy", "torch").save(self.arrays())
         return content
 
     @classmethod
@@ -108,24 +115,91 @@ class Factors(Known):
             arrays = library.load(content)
         except (SafetensorError, KeyError, TypeError, ValueError) as broken:
             raise check.error("the content is not that of a .safetensors file", got=str(broken)) from None
-        verify(arrays)
-        return of_arrays(cls, arrays)
+        return cls.from_arrays(arrays, FACTORS)
 
     def _bias(self) -> Array:
-        """One bias per item and, at the end, for those that are not known."""
+        """One bias per item and, at the end, that of unknown items."""
         if not self.item_bias.size:
             return np.zeros(self.items.size + 1)
         return np.append(self.item_bias, self.item_bias.mean()).astype(np.float64)
 
     @property
     def mean_user(self) -> Array:
-        """The mean vector of the users that something is known of."""
+        """The mean of the users' vectors that are not zero."""
         warm = self.user_vectors[~self.cold]
         return np.asarray((warm if len(warm) else self.user_vectors).mean(axis=0, dtype=np.float64))
 
     @property
     def _mean_item(self) -> Array:
         return np.asarray(self.item_vectors.mean(axis=0, dtype=np.float64))
+
+
+def fold_in(model: Factors, users: Ids, liked: Liked, objective: Objective, strength: float, seed: int) -> Floats:
+    """Minimise each user's loss over the whole catalogue plus ``strength`` ‖u‖², by L-BFGS from the mean vector.
+
+    Items keep their vectors. An objective draws its random numbers once, so that the loss is a function with a minimum.
+    Users who like nothing have zeros.
+    """
+    from scipy.optimize import minimize
+
+    items = model.item_vectors.astype(np.float64)
+    bias = model.item_bias.astype(np.float64) if model.item_bias.size else np.zeros(len(items))
+    start = model.mean_user
+    vectors = np.zeros((users.size, items.shape[1]), np.float32)
+    for user in np.flatnonzero(np.diff(liked.offsets)).tolist():
+        labels = np.zeros(len(items))
+        labels[liked.items[liked.offsets[user] : liked.offsets[user + 1]]] = 1.0
+        prepared = objective.prepare(labels, np.array([0, len(items)]))
+        stream = Stream(seed, query_ids=users[user : user + 1]).child("history")
+
+        def loss(vector: Array) -> tuple[float, Array]:
+            value, gradient, _, _ = prepared(items @ vector + bias, stream, hessian=False)  # noqa: B023 (called here)
+            return float(value.sum() + strength * vector @ vector), items.T @ gradient + 2.0 * strength * vector
+
+        vectors[user] = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}).x
+    return vectors
+
+
+def _file_names(format: str) -> tuple[str, ...]:  # noqa: A002 (the usual word)
+    if check.choice("format of vectors", format, VECTOR_FORMATS) == "parquet":
+        return "users.parquet", "items.parquet"
+    return "user_vectors.npy", "user_ids.npy", "item_vectors.npy", "item_ids.npy"
+
+
+def vectors_folder(folder: str | Path, format: str, *, force: bool) -> Path:  # noqa: A002
+    """Raise, before the work begins, if the files of vectors cannot be written into a folder."""
+    folder = files.check_writable_folder(folder)
+    for name in _file_names(format):
+        check.free_path(folder / name, force=force)
+    return folder
+
+
+def write_vectors(
+    folder: str | Path,
+    tables: "tuple[pl.DataFrame, pl.DataFrame]",
+    format: str,  # noqa: A002
+    *,
+    force: bool,
+) -> Path:
+    """Write the vectors and ids of users and items into a folder, row for row."""
+    folder = vectors_folder(folder, format, force=force)
+    folder.mkdir(parents=True, exist_ok=True)
+    if format == "parquet":
+        for name, table in zip(_file_names(format), tables, strict=True):
+            with files.replacing(folder / name, force=force) as new:
+                table.write_parquet(new)
+        return folder
+    arrays = [array for table in tables for array in (table["vector"].to_numpy(), _ids(table["id"]))]
+    for name, array in zip(_file_names(format), arrays, strict=True):
+        with files.replacing(folder / name, force=force) as new, new.open("wb") as out:
+            np.save(out, np.ascontiguousarray(array), allow_pickle=False)
+    return folder
+
+
+def _ids(column: "pl.Series") -> Column:
+    """Return ids as an array; words become fixed-width text, which needs no pickle."""
+    array: Column = column.to_numpy()
+    return array if array.dtype.kind in "iu" else np.array(column.to_list(), np.str_)
 
 
 @kernel(fastmath=FUSED | {"reassoc"})

@@ -12,7 +12,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.known import Known, Liked, known_of, top
+from rankwise.recommend.model import HistoryModel, Liked, best, shared_arrays
 from rankwise.sparse import Matrix
 
 _SIMILARITIES = ("cosine", "adjusted")
@@ -20,23 +20,15 @@ _BLOCK = 1 << 22  # how many similarities lie in memory at once
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Neighbours(Known):
+class Neighbours(HistoryModel):
     """The nearest neighbours of every item; a score is the sum of similarities to what the user liked."""
 
-    liked_offsets: NDArray[np.int64]
-    """(n_users + 1,) where the relevant items of each user start."""
-    liked_items: NDArray[np.int32]
     neighbour_offsets: NDArray[np.int64]
     """(n_items + 1,) where the neighbours of each item start."""
     neighbour_items: NDArray[np.int32]
     similarities: Floats
 
     similarity: ClassVar[str] = "similarity"
-
-    @property
-    def cold(self) -> NDArray[np.bool_]:
-        """(n_users,) who liked nothing in training."""
-        return np.asarray(np.diff(self.liked_offsets) == 0)
 
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
@@ -46,7 +38,7 @@ class Neighbours(Known):
         starts = offsets_of(np.diff(self.liked_offsets)[np.maximum(users, 0)])
         n = self.items.size
         ones = sparse.csr_array((np.ones(rows.size), self.liked_items[rows], starts), shape=(users.size, n))
-        every = np.zeros((users.size, n + 1))  # the last column: items that are not known
+        every = np.zeros((users.size, n + 1))  # the last column: unknown items
         every[:, :-1] = (ones @ self._near().T).toarray()
         every[users < 0, :-1] = self.popularity
         return every[:, items]
@@ -77,7 +69,7 @@ class ItemKNN(Recommender):
         shrinkage: Added to the product of the lengths, so that items with few users are similar to none.
         unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
             they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Results do not depend on it.
+        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
 
     >>> import polars as pl
     >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
@@ -124,13 +116,13 @@ class ItemKNN(Recommender):
         adjusted = check.choice("similarity", self.similarity, _SIMILARITIES) == "adjusted"
         liked = Liked.of(train)
         columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
-        counts, found, values = _nearest(columns, k, shrinkage)
+        counts, neighbours, values = _nearest(columns, k, shrinkage)
         return Neighbours(
-            **known_of(train, liked),
+            **shared_arrays(train, liked),
             liked_offsets=liked.offsets,
             liked_items=liked.items,
             neighbour_offsets=offsets_of(counts),
-            neighbour_items=found,
+            neighbour_items=neighbours,
             similarities=values,
         )
 
@@ -150,19 +142,19 @@ def _centred(train: Interactions) -> Matrix:
 
 
 def _nearest(columns: Matrix, k: int, shrinkage: float) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
-    """Give how many similar items each item has, and flat: their numbers, best first, and similarities above 0."""
+    """Return how many similar items each item has, and flat: their numbers, best first, and similarities above 0."""
     n = columns.shape[0]
     lengths = np.sqrt((columns * columns).sum(axis=1))
     rows = columns.T.tocsr()
-    counts, found, values = [], [], []
+    counts, neighbours, values = [], [], []
     for block in row_blocks(n, n, _BLOCK):
         shared = (columns[block] @ rows).toarray()
         divisor = lengths[block, None] * lengths + shrinkage
         similar = np.divide(shared, divisor, out=np.full(shared.shape, -np.inf), where=(shared > 0.0) & (divisor > 0.0))
         similar[np.arange(len(similar)), np.arange(n)[block]] = -np.inf
-        best, _ = top(similar, k)
-        owners, places = np.nonzero(best >= 0)
-        counts.append((best >= 0).sum(axis=1))
-        found.append(best[owners, places])
-        values.append(similar[owners, best[owners, places]])
-    return np.concatenate(counts), np.concatenate(found).astype(np.int32), np.concatenate(values).astype(np.float32)
+        number, _, numbers, nearest = best(similar, k)
+        counts.append(number)
+        neighbours.append(numbers)
+        values.append(nearest)
+    items, similarities = np.concatenate(neighbours).astype(np.int32), np.concatenate(values).astype(np.float32)
+    return np.concatenate(counts), items, similarities

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from rankwise.arrays import Array
 from rankwise.data.interactions.lists import Interactions
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.known import Known, Liked, known_of
+from rankwise.recommend.model import Liked, RecommenderModel, shared_arrays
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Counts(Known):
-    """How many users found each item relevant."""
+class Counts(RecommenderModel):
+    """The number of users for whom each item is relevant."""
 
     def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
@@ -46,4 +46,4 @@ class Popularity(Recommender):
         self._check_native(unheard)
 
     def _model(self, train: Interactions) -> Counts:
-        return Counts(**known_of(train, Liked.of(train)))
+        return Counts(**shared_arrays(train, Liked.of(train)))

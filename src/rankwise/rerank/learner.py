@@ -19,10 +19,10 @@ from rankwise import check
 from rankwise.arrays import Array, Column
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
 from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.nets.ranker import MODEL
 from rankwise.rankers.nets.weights import (
     Weights,
     fill,

@@ -332,7 +332,7 @@ def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
 
 
 def test_no_blend_without_time(data, monkeypatch):
-    monkeypatch.setattr("rankwise.model_selection.auto.blending._seconds", lambda *_: 1e9)
+    monkeypatch.setattr("rankwise.model_selection.auto.choice._seconds", lambda *_: 1e9)
     board = auto(minutes=5.0).fit(data).leaderboard_
     assert any(note.startswith("No lightgbm blend: it may take") for note in board.notes)
 

@@ -14,11 +14,11 @@ from torch.utils._pytree import tree_leaves
 import rankwise as rw
 from rankwise.objectives import prepared
 from rankwise.rankers.nets import inputs
-from rankwise.rankers.nets.averages import Averages
+from rankwise.rankers.nets.inputs import Streaming
 from rankwise.rankers.nets.learner import seed_torch
 from rankwise.rankers.nets.mlp import optimizer
 from rankwise.rankers.nets.presets import OPTIMIZERS, Settings
-from rankwise.rankers.nets.streaming import Streaming
+from rankwise.rankers.nets.weights import Averages
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 

@@ -317,7 +317,7 @@ def test_mixed_precision_learns_nearly_the_same(data):
         ({"hidden": (8, 0)}, "a layer of hidden must be a whole number of at least 1: got 0"),
         ({"hidden": "8-x"}, "a layer of hidden must be a whole number of at least 1: got 'x'"),
         ({"hidden": 1.5}, r"hidden must be the sizes of layers: got 1.5. Hint: write \(64, 32\) or '64-32'"),
-        ({"dropout": 1.0}, "dropout must leave something: got 1.0"),
+        ({"dropout": 1.0}, "dropout must be below 1: got 1.0"),
         ({"transform": "none"}, "unknown transform: got 'none'. Hint: choose one of raw, standardize, log1p"),
         ({"batch_documents": 0}, "batch_documents must be a whole number of at least 1"),
         ({"precision": "half"}, "unknown precision: got 'half'"),

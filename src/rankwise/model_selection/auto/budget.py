@@ -1,4 +1,4 @@
-"""How long may it take: the minutes of a search, counted over all its runs, and who is told when they are over."""
+"""The time budget of a search, counted over all its runs, and the callback that ends a training in time."""
 
 import math
 import time
@@ -10,28 +10,28 @@ from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.stopping import StopTraining
 
 OVER = "minutes"
-"""Why a training ends that has no time left."""
+"""The reason of a training that ends without time left."""
 _UNKNOWN = 0.03
-"""Of all seconds, kept for the end until a training has shown how long that takes."""
+"""The share of all seconds that is reserved for the end until one was measured."""
 _PER_LEAF = 1e-4
-"""Seconds at the end of a training for each leaf of its trees, until one has shown more or less."""
+"""Seconds at the end of a training for each leaf of its trees, until they were measured."""
 _FIXED = 0.3
-"""Of what the end of a training took, at least: not all of it goes by leaves."""
+"""The least share of the last end's seconds: not all of it goes by leaves."""
 _MOST = 0.1
-"""Of all seconds, kept at most for blends, which may be left out."""
+"""The greatest share of all seconds that is reserved for blends, which may be left out."""
 _TOLERANCE = 0.05
-"""Of all seconds, that may be exceeded without a word."""
+"""The share of all seconds that may be exceeded without a note."""
 _RECENT = 5
-"""Rounds that say how long the next may take."""
+"""The number of rounds from which the time of the next is estimated."""
 
 
 def clock() -> float:
-    """Seconds since some moment."""
+    """Return seconds since some moment."""
     return time.monotonic()
 
 
 def longest(seconds: Sequence[float]) -> float:
-    """The longest of what trainings took, but for the first of several: it pays for what is loaded once.
+    """Return the longest time of trainings, but for the first of several: it pays for what is loaded once.
 
     >>> longest([9.0, 1.0, 2.0]), longest([9.0]), longest([])
     (2.0, 9.0, 0.0)
@@ -40,7 +40,7 @@ def longest(seconds: Sequence[float]) -> float:
 
 
 class Budget:
-    """So many minutes, of which runs before have spent some; None is no limit."""
+    """So many minutes, of which earlier runs have spent some; None is no limit."""
 
     def __init__(self, minutes: float | None, spent: float = 0.0) -> None:
         if minutes is not None:
@@ -48,14 +48,13 @@ class Budget:
         self.seconds = math.inf if minutes is None else 60.0 * minutes
         self.began, self.before = clock(), spent
         self.blends = 0.0
-        """Seconds that are kept for blends."""
+        """Seconds that are reserved for blends."""
         self.closings: Sequence[tuple[float, float]] = ()
-        """Of each training: how many leaves its trees had, and how many seconds it took until all about its bag was
-        known once it was trained."""
+        """Of each training: the leaves of its trees, and the seconds after its last round."""
         self.warm = False
-        """Whether something was trained already, so that what is loaded once is there."""
+        """Whether something was trained already, so that libraries are loaded."""
         self.least = 0.0
-        """Seconds after which there was a ranker of one round, with all that is known about it."""
+        """Seconds until there was a ranker of one round."""
         self.released = False
 
     @property
@@ -69,34 +68,34 @@ class Budget:
         return self.left_with(0.0)
 
     def left_with(self, leaves: float) -> float:
-        """Seconds that are left for the rounds of a training whose trees have so many leaves by now."""
+        """Return the seconds left for the rounds of a training whose trees have so many leaves by now."""
         if math.isinf(self.seconds):
             return math.inf
-        kept = 0.0 if self.released else self.blends + self.closing_with(leaves)
-        return self.seconds - kept - self.spent
+        reserved = 0.0 if self.released else self.blends + self.closing_with(leaves)
+        return self.seconds - reserved - self.spent
 
     def closing_with(self, leaves: float) -> float:
-        """Seconds that the end of a training takes at most, as those so far say: the more leaves, the longer."""
-        known = self.closings[1:] or self.closings  # the first pays for what is loaded once
-        if not known:
+        """Return the seconds that the end of a training takes at most, by those so far: the more leaves, the longer."""
+        closings = self.closings[1:] or self.closings  # the first pays for what is loaded once
+        if not closings:
             return max(_UNKNOWN * self.seconds, _PER_LEAF * leaves)
-        return max(seconds * (max(_FIXED, leaves / size) if size else 1.0) for size, seconds in known)
+        return max(seconds * (max(_FIXED, leaves / size) if size else 1.0) for size, seconds in closings)
 
     def reserve(self, blends: float) -> None:
-        """Keep seconds for blends, though not too many."""
+        """Reserve seconds for blends, though not too many."""
         self.blends = min(blends, _MOST * self.seconds)
 
     @property
     def closing(self) -> float:
-        """Seconds that it takes as a rule until all about a bag is known."""
+        """The median of the seconds after a training's last round."""
         return median(seconds for _, seconds in self.closings) if self.closings else 0.0
 
     def release(self) -> None:
-        """Keep nothing any more: this is the end."""
+        """Reserve nothing any more: this is the end."""
         self.released = True
 
     def exceeded(self) -> str:
-        """Return why the time was exceeded, and what could have been kept; empty where it was kept."""
+        """Return why the time was exceeded; empty where it was not."""
         over = self.spent - self.seconds
         if over <= _TOLERANCE * self.seconds:
             return ""
@@ -105,29 +104,21 @@ class Budget:
             why = f"there is no ranker before {self.least:.3g} s with these data and threads, of one round of a bag"
         return f"The limit of {self.seconds:.3g} s was exceeded by {over:.3g} s: {why}."
 
-    def now(self) -> float:
-        """Seconds since some moment, to measure how long something takes."""
-        return clock()
-
-    def timer(self, leaves: Callable[[int], float]) -> "Timer":
-        """Give what watches the next training, whose trees have so many leaves after a round."""
-        return Timer(self, leaves)
-
 
 class Timer:
-    """Watches a training: ends it where one more round, as long as the latest, would come after the end."""
+    """The callback of a training: ends it where one more round, as long as the latest, would come too late."""
 
     def __init__(self, budget: Budget, leaves: Callable[[int], float]) -> None:
         self.budget, self.leaves = budget, leaves
         self.began = self.last = clock()
         self.first: float | None = None
-        """Seconds until the first round was done, with all that had to be made ready for it."""
+        """Seconds until the first round was done, with its preparation."""
         self.rounds: list[float] = []
         """Seconds of the latest rounds after the first."""
 
     @property
     def seconds(self) -> float:
-        """How long the training took so far."""
+        """The seconds of the training so far."""
         return clock() - self.began
 
     @property
@@ -136,7 +127,7 @@ class Timer:
         return clock() - self.last
 
     def __call__(self, round: int, history: History) -> None:
-        """Look at the clock after a round; what is raised ends the training, and the best round is kept."""
+        """Raise StopTraining after a round where time is up; the best round is kept."""
         now = clock()
         if self.first is None:
             self.first = now - self.began

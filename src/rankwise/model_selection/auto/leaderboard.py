@@ -1,18 +1,24 @@
-"""The leaderboard: every recipe that was tried, how good it is out of fold, and what it costs."""
+"""The leaderboard: the out-of-fold value of every recipe, and its costs."""
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rankwise.arrays import Json, Keywords
+from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.auto.choice import Candidate, behind, differences
+from rankwise.rankers.base import Ranker
 from rankwise.statistics import tables
 from rankwise.statistics.significance import wins_ties_losses
 
 if TYPE_CHECKING:
     import polars as pl
 
+_SCORED = 1000  # documents whose scoring is timed
 _STOPS = {
     "recipes": "all recipes were tried",
     "minutes": "the time was over",
@@ -22,7 +28,7 @@ _STOPS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One recipe; what was never measured is NaN."""
+    """One recipe; numbers that were not measured are NaN."""
 
     recipe: str
     state: str
@@ -69,11 +75,11 @@ class Leaderboard:
     queries: int
     """Out of fold, that the metric scores."""
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """Recipes that were left out, and why."""
 
     @property
     def chosen(self) -> Entry:
-        """The one that was taken."""
+        """The chosen one."""
         return next(entry for entry in self.entries if entry.chosen)
 
     @property
@@ -83,7 +89,7 @@ class Leaderboard:
 
     @property
     def tried(self) -> int:
-        """How many recipes were tried; a blend of them is none."""
+        """The number of recipes that were tried, without blends."""
         return sum(bool(entry.rounds or entry.reason) for entry in self.entries)
 
     def to_frame(self) -> "pl.DataFrame":
@@ -94,7 +100,7 @@ class Leaderboard:
         return frame.with_columns(pl.col(pl.Float64).fill_nan(None)).rename({"mean": self.metric})
 
     def to_dict(self) -> Json:
-        """Give everything as plain data that JSON can hold."""
+        """Return plain data that JSON can hold."""
         entries = [
             {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
             for row in map(asdict, self.entries)
@@ -111,7 +117,7 @@ class Leaderboard:
         }
 
     def verdict(self) -> str:
-        """Say in words what was taken, and why."""
+        """Return in words which one was chosen, and why."""
         chosen, leader = self.chosen, self.leader
         value = f"{self.metric} {tables.number(chosen.mean)} {tables.interval(chosen.low, chosen.high)} out of fold"
         if chosen is leader:
@@ -125,7 +131,7 @@ class Leaderboard:
         )
 
     def table(self) -> tables.Table:
-        """Give it as a table that prints as text, Markdown, LaTeX or HTML."""
+        """Return a table that prints as text, Markdown, LaTeX or HTML."""
         numbers = ("95% interval", "to leader", "p", "win/tie/loss", "rounds", "training", "µs/doc")
         # Most often all are complete, and the table is wide enough without a column that says so.
         states = any(entry.state not in ("complete", "not tried") for entry in self.entries)
@@ -162,14 +168,14 @@ class Leaderboard:
         return tables.Table(header=header, rows=rows, align="llrlrrrrrr" + "l" * states, notes=tuple(notes))
 
     def brief(self) -> tables.Table:
-        """Give the columns that decide, for a terminal that is too narrow for all."""
-        whole = self.table()
-        kept = [whole.header.index(name) for name in (self.metric, "to leader", "p")]
+        """Return the columns that decide, for a terminal that is too narrow for all."""
+        full = self.table()
+        columns = [full.header.index(name) for name in (self.metric, "to leader", "p")]
         return tables.Table(
             header=("  recipe", self.metric, "to leader", "p"),
-            rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in kept)) for row in whole.rows),
+            rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in columns)) for row in full.rows),
             align="lrrr",
-            notes=(*whole.notes, "A wider terminal has room for intervals, rounds and costs."),
+            notes=(*full.notes, "A wider terminal has room for intervals, rounds and costs."),
         )
 
     def __repr__(self) -> str:
@@ -180,16 +186,41 @@ class Leaderboard:
 
 
 def measured(one: Candidate, leader: Candidate) -> Keywords:
-    """The numbers of a candidate beside the leader's."""
+    """Return the numbers of a candidate beside the leader's."""
     low, high = one.evaluation.interval[one.metric]
-    found: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
+    numbers: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
     if one is not leader:
         gap = behind(one, leader)
         counts = zip(("wins", "ties", "losses"), wins_ties_losses(differences(one, leader)[0]), strict=True)
-        found |= {"difference": gap.mean, "error": gap.error, "p": gap.p, **dict(counts)}
-    return found
+        numbers |= {"difference": gap.mean, "error": gap.error, "p": gap.p, **dict(counts)}
+    return numbers
 
 
 def ordered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The best first; those without a value come last, in their order."""
+    """Return the best first; those without a value come last, in their order."""
     return tuple(sorted(entries, key=lambda entry: math.inf if math.isnan(entry.mean) else -entry.mean))
+
+
+def microseconds(ranker: Ranker, data: RankingDataset) -> float:
+    """Return the least time of three to score some documents, by document.
+
+    A net of whole lists scores them one by one.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=20, n_docs=10, seed=1)
+    >>> microseconds(rw.LightGBMRanker(rounds=5, threads=1).fit(data), data) > 0.0
+    True
+    """
+    count = max(1, int(np.searchsorted(data.offsets, _SCORED, side="right")) - 1)
+    sample = data.take(slice(0, count))
+    scorer = ranker.scorer()
+    parts = [sample]
+    if ranker.needs_lists:
+        parts = [sample.take(slice(number, number + 1)) for number in range(count)]
+    seconds = []
+    for _ in range(4):  # the first pays for what is made on first use
+        began = time.perf_counter()
+        for part in parts:
+            scorer(part)
+        seconds.append(time.perf_counter() - began)
+    return 1e6 * min(seconds[1:]) / sample.n_docs

@@ -1,4 +1,4 @@
-"""Which recipes are tried, in which order: good ones and cheap ones first, and soon one of another kind."""
+"""The portfolio: recipes in the order of trial, good and cheap ones first, and soon one of another kind."""
 
 from collections.abc import Sequence
 
@@ -69,7 +69,7 @@ _FOR_LARGE: tuple[Recipe, ...] = (
 
 
 def portfolio(n_docs: int) -> tuple[list[Ranker], list[str]]:
-    """Give the recipes for so many documents, and a note of what is left out because its library is not there.
+    """Return the recipes for so many documents, and a note of those whose library is not installed.
 
     >>> recipes, _ = portfolio(1000)
     >>> recipes[0].name, recipes[0].objective, recipes[0].leaves
@@ -79,8 +79,8 @@ def portfolio(n_docs: int) -> tuple[list[Ranker], list[str]]:
 
 
 def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Ranker], list[str]]:
-    """Give the rankers whose libraries are there, and a note of those that are left out."""
-    found: list[Ranker] = []
+    """Return the rankers whose libraries are installed, and a note of the others."""
+    rankers: list[Ranker] = []
     missing: list[str] = []
     for library, objective, settings in recipes:
         if library in missing:
@@ -90,27 +90,27 @@ def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Ranker], list[str]]:
         except check.MissingExtraError:
             missing.append(library)
         else:
-            found.append(ranker_class(library)(objective, **settings))
+            rankers.append(ranker_class(library)(objective, **settings))
     extras = ",".join(sorted(map(extra, missing)))
     left_out = f"Left out: recipes of {listed(missing)}, not installed; pip install 'rankwise[{extras}]' adds them."
-    return found, [left_out] if missing else []
+    return rankers, [left_out] if missing else []
 
 
 def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:
     """Return the recipes of trees with monotone constraints, and a note of the others, or an error where ``strict``.
 
     >>> import rankwise as rw
-    >>> found, notes = constrained([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], {"price": -1}, strict=False)
-    >>> found
+    >>> trees, notes = constrained([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], {"price": -1}, strict=False)
+    >>> trees
     [LightGBMRanker(objective='xendcg', monotone_constraints={'price': -1})]
     >>> notes
     ['Left out: recipes of neural, which cannot keep monotone_constraints.']
     """
-    found: list[Ranker] = []
-    others: list[str] = []
+    trees: list[Ranker] = []
+    unable: list[str] = []
     for number, one in enumerate(recipes):
         if isinstance(one, TreeRanker) and one.monotone_constraints is None:
-            found.append(one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}))
+            trees.append(one.__sklearn_clone__().set_params(**{monotone.NAME: constraints}))
         elif strict:
             got = "constraints of its own" if isinstance(one, TreeRanker) else type(one).__name__
             hint = f"leave it out of recipes, or set {monotone.NAME} of each recipe of trees"
@@ -119,31 +119,31 @@ def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool)
                 f"a recipe cannot have the {monotone.NAME} of the search", got=got, where=where, hint=hint
             )
         else:
-            others.append(one.name)
-    kinds = listed(list(dict.fromkeys(others)))
-    return found, [f"Left out: recipes of {kinds}, which cannot keep {monotone.NAME}."] if others else []
+            unable.append(one.name)
+    kinds = listed(list(dict.fromkeys(unable)))
+    return trees, [f"Left out: recipes of {kinds}, which cannot keep {monotone.NAME}."] if unable else []
 
 
 def names(recipes: Sequence[Ranker]) -> list[str]:
-    """Call recipes by library and objective, and by those parameters in which two of the same differ.
+    """Return the names of recipes: library and objective, and those parameters in which two of the same differ.
 
     >>> import rankwise as rw
     >>> names([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("xendcg", leaves=7), rw.LightGBMRanker("ranknet")])
     ['lightgbm(xendcg)', 'lightgbm(xendcg, leaves=7)', 'lightgbm(ranknet)']
     """
     heads = [(one.name, one._objective_expression()) for one in recipes]
-    found = []
+    titles = []
     for number, (one, head) in enumerate(zip(recipes, heads, strict=True)):
         alike = [other.get_params() for other, its in zip(recipes, heads, strict=True) if its == head]
-        own = one.get_params()
-        differ = [name for name in own if any(other.get(name) != own[name] for other in alike)]
-        differ = [name for name in differ if name != "objective" and own[name] is not None]
-        name, before = one._title(*(f"{name}={own[name]}" for name in differ)), repeats(recipes)[number]
-        found.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
-    return found
+        parameters = one.get_params()
+        differ = [name for name, value in parameters.items() if any(other.get(name) != value for other in alike)]
+        differ = [name for name in differ if name != "objective" and parameters[name] is not None]
+        name, before = one._title(*(f"{name}={parameters[name]}" for name in differ)), repeats(recipes)[number]
+        titles.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
+    return titles
 
 
 def repeats(recipes: Sequence[Ranker]) -> list[int]:
-    """How often the same recipe came before each: it is trained with another seed, on the same folds."""
-    known = [(one.name, one._objective_expression(), one.get_params(deep=False)) for one in recipes]
-    return [known[:number].count(one) for number, one in enumerate(known)]
+    """Return the number of equal recipes before each: it is trained with another seed, on the same folds."""
+    keys = [(one.name, one._objective_expression(), one.get_params(deep=False)) for one in recipes]
+    return [keys[:number].count(key) for number, key in enumerate(keys)]

@@ -1,4 +1,4 @@
-"""The ranker that chooses itself: a time and a metric in, the best of a portfolio out."""
+"""AutoRanker: the best of a portfolio of rankers within a time budget."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,12 @@ from rankwise.arrays import Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.model_selection.auto import kept, portfolio
-from rankwise.model_selection.auto.blending import blends
+from rankwise.model_selection.auto import portfolio, store
 from rankwise.model_selection.auto.budget import Budget
-from rankwise.model_selection.auto.choice import Candidate, choose
-from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured, ordered
-from rankwise.model_selection.auto.progress import showing
-from rankwise.model_selection.auto.search import Search, Tried
-from rankwise.model_selection.auto.speed import microseconds
+from rankwise.model_selection.auto.choice import Candidate, blends, choose
+from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured, microseconds, ordered
+from rankwise.model_selection.auto.live import showing
+from rankwise.model_selection.auto.search import RecipeRun, Search
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import inputs
 from rankwise.rankers.at_once import trains_at_once
@@ -34,13 +32,13 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 
 
 class AutoRanker(DelegatingRanker):
-    """A ranker that is chosen within a time: recipes are tried as bags on the same folds, and the best is taken.
+    """A ranker that is chosen within a time: recipes are trained as bags on the same folds, and the best is chosen.
 
     Training and validation queries are pooled. Each recipe is trained as a :class:`bag <bagged>`: members see all
     queries but one fold, stop together, and are averaged. The first recipe is trained to its end, so that there always
     is a ranker; of the others the better half goes on after a quarter and again after half of their rounds. The best
     bags are :class:`blended` too: those of one library, which become one forest, and those of all kinds. What is best
-    is decided on queries that members have not seen, paired by query, and a simpler kind is taken where it is within
+    is decided on queries that members have not seen, paired by query, and a simpler kind is chosen where it is within
     one standard error of the best: one forest before a bag of nets, and this before several models.
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
@@ -79,7 +77,7 @@ class AutoRanker(DelegatingRanker):
 
     name = "auto"
     ranker_: Any
-    """What was taken: a trained bag, or a blend of several."""
+    """The chosen ranker: a trained bag, or a blend of several."""
     leaderboard_: Leaderboard
     """Every recipe with its value, its distance to the leader, and its cost."""
 
@@ -115,10 +113,9 @@ class AutoRanker(DelegatingRanker):
 
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
-        """That of the ranker that was taken."""
+        """The objective of the chosen ranker."""
         self._check_fitted()
-        found: ObjectiveLike = self.ranker_.objective
-        return found
+        return self.ranker_.objective
 
     @property
     def metrics(self) -> MetricLike | Sequence[MetricLike]:  # type: ignore[override]
@@ -145,39 +142,39 @@ class AutoRanker(DelegatingRanker):
         check.integer("processes", self.processes, least=1)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         recipes, notes = self._recipes(data)
-        about = kept.identity(data, recipes, metric, folds=self.folds, seed=seed)
+        identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
         named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
-        tried = [Tried(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
+        runs = [RecipeRun(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
         settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
             caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
-            kept.opened(self.study, about) as folder,
+            store.opened(self.study, identity) as folder,
         ):
-            folder.read(tried, settings)
+            folder.read(runs, settings)
             budget.before = folder.spent
             search = Search(
                 data=data,
                 metric=metric,
-                tried=tried,
+                runs=runs,
                 settings=settings,
                 seed=seed,
                 bags={"folds": self.folds, "fold_seed": seed, "processes": self.processes, "dask": self.dask},
                 budget=budget,
-                kept=folder,
+                store=folder,
                 report=report,
             )
             self.stopped_ = search.run()
-            self._take(data, tried, str(metric), budget, notes)
+            self._choose(data, runs, str(metric), budget, notes)
         if self.stopped_ == "interrupted":
             best = self.leaderboard_.chosen.recipe
             warnings.warn(f"interrupted: the best so far, {best}, is kept", InterruptedWarning, stacklevel=2)
         return self
 
     def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
-        """What is tried, and what is said about what is not."""
+        """Return the recipes, and notes about those that are left out."""
         if self.monotone_constraints is None:
             return self._unconstrained(data)
         monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
@@ -202,30 +199,30 @@ class AutoRanker(DelegatingRanker):
                     )
         return list(self.recipes), []
 
-    def _take(
-        self, data: RankingDataset, tried: Sequence[Tried], metric: str, budget: Budget, notes: Sequence[str]
+    def _choose(
+        self, data: RankingDataset, runs: Sequence[RecipeRun], metric: str, budget: Budget, notes: Sequence[str]
     ) -> None:
-        """Take the best, and write down how all did."""
-        candidates = {one.number: one.candidate(metric) for one in tried if one.bag is not None}
+        """Choose the best, and set the leaderboard."""
+        candidates = {one.number: one.candidate(metric) for one in runs if one.bag is not None}
         if not candidates:
-            raise check.error("no recipe could be trained", got=next((one.reason for one in tried if one.reason), ""))
+            raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
         budget.release()
-        made: list[Candidate] = []
+        blend_candidates: list[Candidate] = []
         why = ""
         if self.stopped_ != "interrupted":
-            made, why = blends(list(candidates.values()), data, self.metric, budget)
-        leader, chosen = choose([*candidates.values(), *made])
+            blend_candidates, why = blends(list(candidates.values()), data, self.metric, budget)
+        leader, chosen = choose([*candidates.values(), *blend_candidates])
         entries = []
-        for one in tried:
+        for one in runs:
             candidate = candidates.get(one.number)
             numbers: Keywords = {} if candidate is None else measured(candidate, leader)
             if candidate is not None:
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
-            about: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
-            entries.append(Entry(**about, **numbers, chosen=candidate is chosen))
-        for one_of in made:
-            value: Keywords = {**measured(one_of, leader), "microseconds": microseconds(one_of.ranker, data)}
-            entries.append(Entry(recipe=one_of.name, state="complete", **value, blend=True, chosen=one_of is chosen))
+            state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
+            entries.append(Entry(**state, **numbers, chosen=candidate is chosen))
+        for blend in blend_candidates:
+            value: Keywords = {**measured(blend, leader), "microseconds": microseconds(blend.ranker, data)}
+            entries.append(Entry(recipe=blend.name, state="complete", **value, blend=True, chosen=blend is chosen))
         stopped = self.stopped_
         if stopped == "interrupted":
             chosen.ranker.stopped_ = stopped
@@ -244,11 +241,11 @@ class AutoRanker(DelegatingRanker):
             ),
         )
 
-    # What the taken ranker does.
+    # Delegation to the chosen ranker.
 
     @property
     def out_of_fold_(self) -> Evaluation:
-        """How good it is on queries that members have not seen; a little too good, being the choice of several."""
+        """Its values on queries that members have not seen; optimistically biased, being the choice of several."""
         self._check_fitted()
-        found: Evaluation = self.ranker_.out_of_fold_
-        return found
+        evaluation: Evaluation = self.ranker_.out_of_fold_
+        return evaluation

@@ -1,4 +1,4 @@
-"""The search: recipes are tried on the same folds, the better half goes on, and the clock is looked at every round."""
+"""The search: recipes are trained on the same folds, the better half continues, and time is checked every round."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.model_selection.auto import blending
-from rankwise.model_selection.auto.budget import OVER, Budget, longest
-from rankwise.model_selection.auto.choice import NETS, TREES, Candidate
-from rankwise.model_selection.auto.progress import Moment, Report
-from rankwise.model_selection.auto.speed import microseconds
+from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
+from rankwise.model_selection.auto.choice import NETS, TREES, Candidate, blend_seconds
+from rankwise.model_selection.auto.leaderboard import microseconds
+from rankwise.model_selection.auto.live import Moment, Report
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
@@ -20,99 +19,94 @@ from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
-    from rankwise.model_selection.auto.kept import Kept
+    from rankwise.model_selection.auto.store import SearchStore
     from rankwise.rankers.training.loop import History
     from rankwise.statistics.evaluation import Evaluation
 
 QUARTERS = (1, 2, 4)
-"""How many quarters of its rounds a recipe is trained for before the better half of them goes on."""
+"""The quarters of its rounds that a recipe is trained for before the better half continues."""
 _FIRST_ROUND = {"lightgbm": 1.0, "xgboost": 2.0, "catboost": 2.0, "neural": 10.0}
-"""How long the first round of a library takes beside that of another, until it was seen: an epoch sees all lists."""
+"""The relative time of a library's first round, until it was measured: an epoch sees all lists."""
 _FAILURES = (ValueError, RuntimeError, MemoryError)
-"""What ends one recipe, and not the search."""
+"""Errors that end one recipe, and not the search."""
+_STORED = ("finished", "state", "seconds", "first", "closing", "leaves", "reason")
 
 
 @dataclass(eq=False, kw_only=True)
-class Tried:
-    """A recipe, and how far it is."""
+class RecipeRun:
+    """A recipe, and its progress."""
 
     number: int
     name: str
     recipe: Ranker
     again: int = 0
-    """How often the same recipe came before: its seed differs by that."""
+    """The number of equal recipes before: its seed differs by that."""
     bag: bagged | None = None
     values: dict[int, float] = field(default_factory=dict)
     """Quarters of its rounds -> the best value of the metric up to there, out of fold."""
     finished: bool = False
-    """Whether more rounds would change nothing, or it failed."""
+    """Whether it is complete, or failed."""
     state: str = "not tried"
     seconds: float = 0.0
     first: float = 0.0
     """Seconds until its first round was done."""
     closing: float = 0.0
-    """Seconds after its last round, until all about the bag was known and kept."""
+    """Seconds after its last round, until the bag was measured and written."""
     leaves: float = 0.0
-    """Of its trees up to the best round, which the end of a training takes time for."""
+    """Of its trees up to the best round; the end of a training takes time for each."""
     evaluation: "Evaluation | None" = None
-    """Of its bag, out of fold; one that was read from a folder has none yet."""
+    """Of its bag, out of fold; None for one that was read from a folder."""
     microseconds: float = math.nan
-    """That its bag takes to score a document."""
+    """Of scoring a document with its bag."""
     reason: str = ""
 
     @property
     def rounds(self) -> int:
-        """How many rounds it has at most."""
+        """The greatest number of rounds."""
         return 1 if trains_at_once(self.recipe) else int(getattr(self.recipe, self.recipe.unit))
 
     @property
     def quarter(self) -> int:
-        """A quarter of them."""
+        """A quarter of the rounds."""
         return max(1, math.ceil(self.rounds / 4))
 
     @property
     def value(self) -> float:
-        """The best value so far; nothing where there is none."""
+        """The best value so far; −inf where there is none."""
         return self.values[max(self.values)] if self.values else -math.inf
 
     def at(self, quarters: int) -> float:
-        """The value after so many quarters, or after all that there were."""
-        known = [one for one in self.values if one <= quarters]
-        return self.values[max(known)] if known else -math.inf
+        """Return the value after so many quarters, or after all that there were."""
+        trained = [one for one in self.values if one <= quarters]
+        return self.values[max(trained)] if trained else -math.inf
 
     def record(self) -> Json:
-        """What a folder keeps of it, beside the bag."""
-        return {
-            "recipe": self.name,
-            "trained": self.bag is not None,
-            "values": {str(quarters): value for quarters, value in self.values.items()},
-            "finished": self.finished,
-            "state": self.state,
-            "seconds": self.seconds,
-            "first": self.first,
-            "closing": self.closing,
-            "leaves": self.leaves,
-            "microseconds": None if math.isnan(self.microseconds) else self.microseconds,
-            "reason": self.reason,
-        }
+        """Return the entry of the file of a search."""
+        scalars = {name: getattr(self, name) for name in _STORED}
+        microseconds = None if math.isnan(self.microseconds) else self.microseconds
+        head = {"recipe": self.name, "trained": self.bag is not None}
+        return (
+            head
+            | {"values": {str(n): value for n, value in self.values.items()}, "microseconds": microseconds}
+            | scalars
+        )
 
     def restore(self, record: Json) -> None:
-        """Take over what a folder kept."""
+        """Restore the entry of the file of a search."""
         self.values = {int(quarters): float(value) for quarters, value in record["values"].items()}
-        self.finished, self.state = bool(record["finished"]), str(record["state"])
-        self.seconds, self.first = float(record["seconds"]), float(record["first"])
-        self.closing, self.leaves = float(record["closing"]), float(record.get("leaves", 0.0))
-        self.reason = str(record["reason"])
+        for name in _STORED:
+            value = record.get(name, 0.0) if name == "leaves" else record[name]  # older files have no leaves
+            setattr(self, name, type(getattr(self, name))(value))
         self.microseconds = math.nan if record["microseconds"] is None else float(record["microseconds"])
 
     def measure(self, data: RankingDataset) -> None:
-        """Find out what the leaderboard says of its bag beside the value, while there is time for that."""
+        """Measure the other numbers of the leaderboard, while there is time for that."""
         if self.bag is not None and self.evaluation is not None:
             _ = self.evaluation.interval  # is computed on first use
             self.microseconds = microseconds(self.bag, data)
 
     def candidate(self, metric: str) -> Candidate:
-        """Give it as one that could be taken; it has a bag."""
+        """Return its bag as a candidate."""
         kind = TREES if isinstance(self.recipe, TreeRanker) else NETS
         bag = self.bag
         if bag is None:
@@ -121,26 +115,26 @@ class Tried:
         return Candidate(name=self.name, ranker=bag, kind=kind, evaluation=evaluation, metric=metric)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Search:
     """Trains recipes as bags until all are complete or the time is over."""
 
     data: RankingDataset
     metric: Metric
-    tried: Sequence[Tried]
+    runs: Sequence[RecipeRun]
     """All recipes, in the order in which they are tried."""
     settings: Keywords
-    """What every recipe is told: ``threads``, ``metrics``."""
+    """Parameters of every recipe: ``threads``, ``metrics``."""
     seed: int
     """Of the folds, and of every recipe that is the first of its kind."""
     bags: Keywords
     """Arguments of every bag: ``folds``, ``fold_seed``, ``processes``, ``dask``."""
     budget: Budget
-    kept: "Kept"
+    store: "SearchStore"
     report: Report
 
     def run(self) -> str:
-        """Search; gives why it ended: ``recipes``, ``minutes`` or ``interrupted``."""
+        """Search; return why it ended: ``recipes``, ``minutes`` or ``interrupted``."""
         ended = "recipes"
         try:
             for one, quarters in self._schedule():
@@ -158,9 +152,9 @@ class Search:
             return "interrupted"
         return ended
 
-    def _least(self, one: Tried) -> float:
-        """Seconds until the first round of a recipe: as with others of its library, or by what those of others took."""
-        begun = [other for other in self.tried if other.first > 0.0]
+    def _least(self, one: RecipeRun) -> float:
+        """Return the seconds until the first round of a recipe: as of its library, or as expected from others."""
+        begun = [other for other in self.runs if other.first > 0.0]
         alike = [other.first for other in begun if other.recipe.name == one.recipe.name]
         if alike:
             return longest(alike)
@@ -169,17 +163,17 @@ class Search:
 
     @property
     def usable(self) -> bool:
-        """Whether there is a ranker to take."""
-        return any(one.bag is not None for one in self.tried)
+        """Whether there is a ranker to choose."""
+        return any(one.bag is not None for one in self.runs)
 
-    def _schedule(self) -> Iterator[tuple[Tried, int]]:
-        """What is trained next, and for how many quarters of its rounds.
+    def _schedule(self) -> Iterator[tuple[RecipeRun, int]]:
+        """Yield the recipe to train next, and for how many quarters of its rounds.
 
         The first recipe is trained to its end, so that there is a ranker. The others have a quarter of their rounds,
         the better half of them two, and the better half of these all. Those that are left come last, the best first.
         """
         last = QUARTERS[-1]
-        waiting = list(self.tried)
+        waiting = list(self.runs)
         while waiting:
             first = waiting.pop(0)
             yield first, last
@@ -198,21 +192,21 @@ class Search:
         for one in sorted(waiting, key=lambda one: -one.value):
             yield one, last
 
-    def _train(self, one: Tried, quarters: int) -> None:
+    def _train(self, one: RecipeRun, quarters: int) -> None:
         """Train a recipe on from where it is."""
         rounds = min(one.rounds, quarters * one.quarter)
         changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
         recipe = one.recipe.__sklearn_clone__()
-        bag, timer = bagged(recipe, **self.bags), self.budget.timer(lambda rounds: rounds * self._leaves(recipe))
-        own = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
-        checkpoint = self.kept.checkpoint(one.number)
+        bag, timer = bagged(recipe, **self.bags), Timer(self.budget, lambda rounds: rounds * self._leaves(recipe))
+        original = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
+        checkpoint = self.store.checkpoint(one.number)
         bag.set_params(**self.settings, **changes, seed=self.seed + one.again, checkpoint=checkpoint)
 
         def watch(round: int, history: "History") -> None:
-            self._say(one, round, history[str(self.metric)][-1])
+            self._report(one, round, history[str(self.metric)][-1])
             timer(round, history)
 
-        self._say(one, 0, math.nan)
+        self._report(one, 0, math.nan)
         before = one.seconds
         try:
             with interruption_unannounced():
@@ -220,8 +214,8 @@ class Search:
         except _FAILURES as why:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:
-            # A bag that is taken, or trained on by its user, knows nothing of the search.
-            bag.set_params(**own, **{one.recipe.unit: one.rounds}, checkpoint=None)
+            # A bag that is chosen, or trained on by its user, has no parameters of the search.
+            bag.set_params(**original, **{one.recipe.unit: one.rounds}, checkpoint=None)
             one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
             if bag.stopped_ in (OVER, "interrupted"):
                 one.state = bag.stopped_
@@ -231,7 +225,7 @@ class Search:
                 one.values[quarters] = one.evaluation.mean[str(self.metric)]
         one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)
         one.measure(self.data)
-        self.kept.write(one, self.budget.spent)
+        self.store.write(one, self.budget.spent)
         one.closing = timer.since
         if one.bag is not None:
             one.leaves = one.bag.best_round_ * self._leaves(recipe)
@@ -239,30 +233,30 @@ class Search:
         if not self.budget.least and one.bag is not None:
             self.budget.least = timer.began - self.budget.began + (timer.first or 0.0) + one.closing
         if one.bag is not None and one.evaluation is not None:
-            self._say(one, one.bag.best_round_, one.evaluation.mean[str(self.metric)], one.state)
+            self._report(one, one.bag.best_round_, one.evaluation.mean[str(self.metric)], one.state)
         else:
-            self._say(one, 0, math.nan, one.state)
+            self._report(one, 0, math.nan, one.state)
 
     def _leaves(self, recipe: Ranker) -> float:
-        """How many leaves a bag of trees gains in a round; a net stays as it is."""
+        """Return the number of leaves that a bag of trees gains in a round; 0 for nets."""
         if not isinstance(recipe, TreeRanker):
             return 0.0
         leaves: int = recipe.settings_for(self.data.n_docs)["leaves"]
         return float(leaves * self.bags["folds"])
 
     def _reserve(self) -> None:
-        """Keep time for the end: of a training, as it was so far, and of blends of the bags that there are."""
-        self.budget.closings = [(one.leaves, one.closing) for one in self.tried if one.closing > 0.0]
-        bags = [one.candidate(str(self.metric)) for one in self.tried if one.bag is not None]
-        self.budget.reserve(blending.expected(bags, self.data, self.metric, self.budget) if bags else 0.0)
+        """Reserve time for the end of a training, as it was so far, and for blends of the bags that there are."""
+        self.budget.closings = [(one.leaves, one.closing) for one in self.runs if one.closing > 0.0]
+        bags = [one.candidate(str(self.metric)) for one in self.runs if one.bag is not None]
+        self.budget.reserve(blend_seconds(bags, self.data, self.metric, self.budget) if bags else 0.0)
 
-    def _say(self, one: Tried, round: int, value: float, ended: str = "") -> None:
-        best = max(self.tried, key=lambda other: other.value)
+    def _report(self, one: RecipeRun, round: int, value: float, ended: str = "") -> None:
+        best = max(self.runs, key=lambda other: other.value)
         self.report(
             Moment(
                 recipe=one.name,
-                done=sum(other.finished for other in self.tried),
-                recipes=len(self.tried),
+                done=sum(other.finished for other in self.runs),
+                recipes=len(self.runs),
                 round=round,
                 value=value,
                 ended=ended,

@@ -1,6 +1,7 @@
 """Executors of the members of a bag: this process, other processes, or the workers of a Dask cluster."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -8,7 +9,6 @@ from queue import SimpleQueue
 from typing import Any
 
 from rankwise import check
-from rankwise.dask.bag import on_cluster
 from rankwise.data.dataset import RankingDataset
 from rankwise.pools import check_portable, processes, without_interrupts
 from rankwise.rankers.ensembles.members import MemberExecutor, MemberPlan, Members
@@ -61,7 +61,8 @@ def start(
     """Start the members in so many processes, which end with ``stack``: member i in executor i modulo their number."""
     if dask is not None:
         check_portable("the ranker", plans, alone="processes=1")
-        return list(on_cluster(data, plans, measured, stack, dask, threads))
+        cluster = importlib.import_module("rankwise.dask.bag")  # a wing, which imports this package
+        return list(cluster.on_cluster(data, plans, measured, stack, dask, threads))
     count = min(count, len(plans))
     threads = max(1, thread_count() // count) if threads is None else threads
     if count == 1:

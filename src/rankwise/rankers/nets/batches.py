@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, offsets_of, rows_of
+from rankwise.arrays import Array, Offsets, offsets_of, rows_at_once, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream
 
@@ -25,7 +25,7 @@ class Batching:
             check.integer("batch_documents", self.documents, least=1)
 
     def cut(self, data: RankingDataset, stream: Stream) -> Iterator[NDArray[np.int64]]:
-        """Give the numbers of each batch's queries; all queries occur once, in an order that the stream decides.
+        """Yield the numbers of each batch's queries; all queries occur once, in an order that the stream decides.
 
         A query that is larger than the whole budget is a batch of its own.
 
@@ -63,10 +63,9 @@ class Part:
 
     @classmethod
     def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "Part":
-        """Take queries out of a data set; ``stream`` is that of the whole."""
+        """Return some queries of a data set; ``stream`` is that of all."""
         rows, offsets = rows_of(queries, data.offsets)
-        own = stream.take(queries, data.n_queries)
-        return cls(data, queries, rows, offsets, own)
+        return cls(data, queries, rows, offsets, stream.take(queries, data.n_queries))
 
     @property
     def labels(self) -> Array:
@@ -76,5 +75,18 @@ class Part:
     @property
     def weights(self) -> Array:
         """One weight per query."""
-        given = self.data.weights
-        return np.ones(self.queries.size) if given is None else given[self.queries]
+        weights = self.data.weights
+        return np.ones(self.queries.size) if weights is None else weights[self.queries]
+
+
+def blocks(offsets: Offsets, width: int, numbers: int) -> Iterator[tuple[slice, Offsets]]:
+    """Yield rows of whole queries with about so many ``numbers``, at least one query each, and their offsets.
+
+    >>> [(rows, starts.tolist()) for rows, starts in blocks(np.array([0, 2, 3, 7]), width=1, numbers=3)]
+    [(slice(0, 3, None), [0, 2, 3]), (slice(3, 7, None), [0, 4])]
+    """
+    most, start, last = rows_at_once(width, numbers), 0, offsets.size - 1
+    while start < last:
+        end = max(int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1, start + 1)
+        yield slice(int(offsets[start]), int(offsets[end])), offsets[start : end + 1] - offsets[start]
+        start = end

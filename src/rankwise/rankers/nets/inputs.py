@@ -1,11 +1,16 @@
-"""What a net in training sees of a data set: transformed once where that fits into memory, else batch by batch."""
+"""Transformed features of a data set: kept where they fit into memory, else made batch by batch and prefetched."""
 
 import functools
+import itertools
+import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
@@ -13,8 +18,10 @@ from rankwise.objectives.prepared import has_kernels
 from rankwise.rankers.nets.batches import Part
 from rankwise.rankers.nets.measures import NetScores
 from rankwise.rankers.nets.mlp import Perceptron
-from rankwise.rankers.nets.streaming import Coming, Rows, Streaming
 from rankwise.rankers.training.validation import DeviceScores
+from rankwise.sparse import dense
+
+Rows = slice | NDArray[np.int64]
 
 KEPT = 2**26
 """How many transformed numbers are kept at most of features that are in memory: 256 MiB."""
@@ -32,6 +39,82 @@ def room(device: torch.device) -> int:
     return int(torch.cuda.mem_get_info(device)[0] // 8)
 
 
+class Coming(NamedTuple):
+    """Rows that are being copied; the device waits for ``event`` before it computes with them, the host does not."""
+
+    rows: torch.Tensor
+    event: torch.cuda.Event | None
+
+
+class Streaming:
+    """Copies rows of a matrix to a device, one piece ahead of what is computed.
+
+    The host gathers rows in pinned memory, from which a stream of its own copies them. There are two such buffers:
+    while one is copied, the other is filled. A buffer is filled again once it was copied, which is all that the host
+    waits for. On other devices than GPUs the same happens without streams, one after the other.
+
+    >>> streaming = Streaming(np.arange(6, dtype=np.float32).reshape(3, 2), torch.device("cpu"))
+    >>> coming = streaming.begin(np.array([2, 0]))
+    >>> streaming.arrived(coming)
+    tensor([[4., 5.],
+            [0., 1.]])
+    """
+
+    def __init__(self, features: Floats, device: torch.device) -> None:
+        self.features, self.device = features, device
+        self._plain = _tensor(features) if in_memory(features) else None
+        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._buffers = itertools.cycle((_Buffer(), _Buffer()))
+
+    def begin(self, rows: Rows) -> Coming:
+        """Start to copy rows."""
+        count = len(range(*rows.indices(self.features.shape[0]))) if isinstance(rows, slice) else rows.size
+        buffer = next(self._buffers)
+        pinned = buffer.of(count, self.features.shape[1], pinned=self._side is not None)
+        if self._plain is not None and not isinstance(rows, slice):
+            torch.index_select(self._plain, 0, torch.from_numpy(rows), out=pinned)  # by several threads
+        else:
+            pinned.numpy()[:] = dense(self.features[rows])
+        if self._side is None:
+            return Coming(pinned.to(self.device), None)
+        with torch.cuda.stream(self._side):
+            copied = pinned.to(self.device, non_blocking=True)
+            buffer.copied = self._side.record_event()
+        return Coming(copied, buffer.copied)
+
+    def arrived(self, coming: Coming) -> torch.Tensor:
+        """Return copied rows; their memory is free once the current stream has used them."""
+        if coming.event is not None:
+            current = torch.cuda.current_stream(self.device)
+            current.wait_event(coming.event)
+            coming.rows.record_stream(current)
+        return coming.rows
+
+
+class _Buffer:
+    """Memory for gathered rows, as large as the largest piece so far."""
+
+    def __init__(self) -> None:
+        self.copied: torch.cuda.Event | None = None
+        self._numbers = torch.empty(0)
+
+    def of(self, count: int, width: int, *, pinned: bool) -> torch.Tensor:
+        """Return memory for so many rows, once the last copy from it is done."""
+        if self.copied is not None:
+            self.copied.synchronize()
+        if self._numbers.numel() < count * width:
+            with torch.inference_mode(False):  # it may be filled again in training
+                self._numbers = torch.empty(count * width, pin_memory=pinned)
+        return self._numbers[: count * width].view(count, width)
+
+
+def _tensor(features: Floats) -> torch.Tensor:
+    """Return a tensor that shares the memory of a matrix, which is never written to."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(features)
+
+
 class Inputs:
     """Transformed features of a data set; a quantile costs as much as all layers of a small net."""
 
@@ -42,14 +125,14 @@ class Inputs:
 
     @functools.cached_property
     def keeps(self) -> bool:
-        """Whether they are transformed once and kept; decided when they are first asked for, by what is free then."""
+        """Whether they are transformed once and kept; decided at first use, by the memory that is free then."""
         most = KEPT if in_memory(self.data.features) else KEPT_OF_FILES
         if self.net.device.type in STREAMING_DEVICES:
             most = room(self.net.device)
         return self.data.n_docs * self.net.transform.width <= most
 
     def of(self, part: Part) -> tuple[torch.Tensor, ...]:
-        """Give what :meth:`Perceptron.members_of` takes, of some queries."""
+        """Return the arguments of :meth:`Perceptron.members_of` for some queries."""
         offsets = torch.from_numpy(part.offsets) if self.net.needs_lists else None
         if self.keeps:
             rows = part.rows if isinstance(part.rows, slice) else to_device(part.rows, self.net.device)
@@ -60,28 +143,27 @@ class Inputs:
             inputs = self._read(part.rows, offsets)
         return (inputs,) if offsets is None else (inputs, offsets)
 
-    def ahead(self, part: Part) -> None:
-        """Start to bring the features of the part that is asked for next, where they are not kept on the device."""
+    def prefetch(self, part: Part) -> None:
+        """Start to copy the features of the next part, where they are not kept on the device."""
         if not self.keeps and self._streaming is not None:
             self._next = part, self._streaming.begin(part.rows)
 
     def scores(self) -> Array | DeviceScores:
         """Score all documents by the net as it is now; scores stay on a device that can measure them."""
-        found = torch.empty(self.data.n_docs, device=self.net.device)
+        scores = torch.empty(self.data.n_docs, device=self.net.device)
         with torch.inference_mode():
-            for rows, inputs, own in self._blocks():
-                found[rows] = self.net.members_of(inputs, own).mean(-1)
+            for rows, inputs, offsets in self._blocks():
+                scores[rows] = self.net.members_of(inputs, offsets).mean(-1)
         if has_kernels(self.net.device.type):
-            return NetScores(found)
-        return found.double().cpu().numpy()
+            return NetScores(scores)
+        return scores.double().cpu().numpy()
 
     def kept(self) -> torch.Tensor:
-        """Transform all documents when they are first asked for: by then the transform is what it will be."""
+        """Transform all documents at first use, when the transform is fitted."""
         if self._kept is None:
-            kept = torch.empty((self.data.n_docs, self.net.transform.width), device=self.net.device)
+            self._kept = torch.empty((self.data.n_docs, self.net.transform.width), device=self.net.device)
             for rows, inputs, _ in self._anew():
-                kept[rows] = inputs
-            self._kept = kept
+                self._kept[rows] = inputs
         return self._kept
 
     def _blocks(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:
@@ -89,18 +171,18 @@ class Inputs:
         if not self.keeps:
             yield from self._anew()
             return
-        for rows, own in self.net.blocks(self.data.features.shape, self.data.offsets):
-            yield rows, self.kept()[rows], own
+        for rows, offsets in self.net.blocks(self.data.features.shape, self.data.offsets):
+            yield rows, self.kept()[rows], offsets
 
     def _anew(self) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:
         """The same, transformed now; while a device computes with them, the rows after them are copied there."""
         blocks = list(self.net.blocks(self.data.features.shape, self.data.offsets))
         if self._streaming is None:
-            yield from ((rows, self._read(rows, own), own) for rows, own in blocks)
+            yield from ((rows, self._read(rows, offsets), offsets) for rows, offsets in blocks)
             return
         coming = [self._streaming.begin(rows) for rows, _ in blocks[:1]]
-        for number, (rows, own) in enumerate(blocks, start=1):
-            yield rows, self._transformed(self._streaming.arrived(coming.pop()), own), own
+        for number, (rows, offsets) in enumerate(blocks, start=1):
+            yield rows, self._transformed(self._streaming.arrived(coming.pop()), offsets), offsets
             coming += [self._streaming.begin(following) for following, _ in blocks[number : number + 1]]
 
     @functools.cached_property

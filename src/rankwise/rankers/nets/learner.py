@@ -1,22 +1,21 @@
-"""What learns in rankers of torch: each round is an epoch, whatever the module that scores.
+"""The learner of rankers of torch: each round is an epoch, whatever the module that scores.
 
-How a ranker uses it: build a ``torch.nn.Module`` that gives one score per document, and a :class:`NetLearner` with
+Usage: build a ``torch.nn.Module`` that returns one score per document, and a :class:`NetLearner` with
 
 - ``module``, on ``device``, and ``inputs``: from a ``batches.Part`` (whole queries: ``part.data``, ``part.queries``,
   ``part.rows``) to the tuple of tensors that the module is called with, on the same device;
-- ``forward``, where scores in training are not the module's own: (documents, members), each of which has its own loss;
+- ``forward``, where scores in training are not the module's: (documents, members), each of which has its own loss;
 - ``held_out``: for each data set that is measured its scores by the module as it stands (called in evaluation mode,
   without gradients);
 - ``optimizer``: from parameters to a ``torch.optim.Optimizer``;
-- ``made``: the model that the module is by now, and ``pack`` and ``unpack``: its weights as the content of a file.
+- ``made``: the trained model, and ``pack`` and ``unpack``: its weights as the content of a file.
 
 An epoch shuffles by (seed, epoch), cuts batches of whole queries, multiplies each query's loss by its weight once, and
-steps. Nobody waits for the device within an epoch: losses are added up there, and read once, at the end. With
-``averaging`` what is measured, kept and given is the average of the weights over steps, while training continues from
-the last. Nothing of torch's global random state is used or changed. An epoch is what a tree is to boosting:
-``stream.round`` is its number, counted on from an older model. Everything that the next epoch depends on is in the
-weights, their average, the optimizer's state and the epoch's number, so that a run that was interrupted resumes, bit
-for bit on a CPU.
+steps. The host does not wait for the device within an epoch: losses are added up there, and read once, at the end. With
+``averaging`` the average of the weights over steps is measured, kept and returned, while training continues from the
+last weights. Nothing of torch's global random state is used or changed. An epoch is what a tree is to boosting:
+``stream.round`` is its number, counted on from an older model. The next epoch depends on the weights, their average,
+the optimizer's state and the epoch's number alone, so that an interrupted run resumes, bit for bit on a CPU.
 """
 
 import contextlib
@@ -24,21 +23,25 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
+from rankwise.device import to_device
 from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
+from rankwise.objectives.prepared import has_kernels
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.averages import Averages
-from rankwise.rankers.nets.base import MODEL
 from rankwise.rankers.nets.batches import Batching, Part
 from rankwise.rankers.nets.processes import Processes, seed_of
-from rankwise.rankers.nets.step import Step
+from rankwise.rankers.nets.ranker import MODEL
 from rankwise.rankers.nets.weights import (
+    Averages,
     Weights,
     fill,
     of_prefix,
@@ -59,14 +62,22 @@ from rankwise.threads import openmp
 TRAINING = "training.safetensors"
 
 
+class QueryLosses(Protocol):
+    """The prepared loss of all training queries."""
+
+    def take(self, queries: NDArray[np.int64]) -> PreparedLoss:
+        """Return the loss of some of the queries, by number."""
+        ...
+
+
 @dataclass(kw_only=True)
 class NetLearner:
-    """Goes through the training queries once a round."""
+    """Learns from all training queries once a round."""
 
     objective: Objective
     train: RankingDataset
     documents: Mapping[str, Column]
-    """Columns of single documents that the objective is handed, such as ``document_weights``."""
+    """Columns of single documents that the objective reads, such as ``document_weights``."""
     seed: int
     module: torch.nn.Module
     inputs: Callable[[Part], tuple[torch.Tensor, ...]]
@@ -74,8 +85,10 @@ class NetLearner:
     """Gives (documents, members) scores in training; None: the module gives one score per document."""
     backward: Callable[[torch.Tensor, torch.Tensor], None] = torch.autograd.backward
     """Leaves gradients in the module's parameters, by scores and their gradient."""
-    ahead: Callable[[Part], None] | None = None
-    """Told which part ``inputs`` is asked for next, while the device still computes the one before."""
+    prefetch: Callable[[Part], None] | None = None
+    """Called with the next part of ``inputs`` while the device still computes the one before."""
+    losses: Callable[[RankingDataset], QueryLosses] | None = None
+    """The loss of training data; None: that of their lists."""
     held_out: Sequence[Callable[[], Array | DeviceScores]]
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
@@ -88,20 +101,21 @@ class NetLearner:
     precision: str = "float32"
     """``"tf32"`` or ``"bf16"`` compute the module's products in these; weights and losses stay what they are."""
     averaging: float = 0.0
-    """How much a step counts in the average of weights, of what the one after it does; 0: the last weights alone."""
+    """The decay of the weights' moving average from step to step; 0: the last weights alone."""
     data: Callable[[int], RankingDataset] | None = None
-    """The training data of an epoch, where each has its own, such as other negatives; None: ``train`` always."""
+    """The training data of an epoch, where they differ, such as by negatives; None: ``train`` always."""
     processes: Processes = field(init=False)
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
+        _bind_context(self.device)
         self._stepper = self.optimizer(self.module.parameters())
         self._averages = Averages(self.module, self.averaging) if self.averaging else None
         if self.data is None:
             self._prepared = self._prepare(self.train)
 
     def round(self, stream: Stream) -> float:
-        """Go through all queries once; gives their mean loss on the way."""
+        """Learn from all queries once; return their mean loss on the way."""
         with on(self.device), own_randomness(self.device), torch_threads(), products_in(self.precision, self.device):
             loss, moved = self._epoch(stream)
         if math.isnan(loss):
@@ -122,16 +136,16 @@ class NetLearner:
             return snapshot(self.module)
 
     def restore(self, kept: Weights) -> None:
-        """Put weights back."""
+        """Load a snapshot of the weights."""
         self.module.load_state_dict(kept)
         self.module.eval()
 
     def model(self) -> object:
-        """Give what the ranker scores with."""
+        """Return the trained model."""
         return self.made()
 
     def files(self, best: Weights) -> dict[str, bytes]:
-        """Give the best weights, and apart from them the last, with what the optimizer remembers."""
+        """Return the best weights, and apart from them the last, with the optimizer's state."""
         last = with_prefix("weights", snapshot(self.module))
         last |= with_prefix("optimizer", remembered(self._stepper))
         if self._averages is not None:
@@ -141,7 +155,12 @@ class NetLearner:
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Resume from the last weights of a checkpoint."""
         training = unpacked(files[TRAINING])
-        fill(self.module, of_prefix("weights", training))
+        weights = of_prefix("weights", training)
+        if not weights:  # those of the whole catalogue once had other names
+            raise check.error(
+                "the checkpoint is of an older version of rankwise", hint="train anew, without resume=True"
+            )
+        fill(self.module, weights)
         recall(self._stepper, of_prefix("optimizer", training))
         if self._averages is not None:
             self._averages.recall(of_prefix("averages", training))
@@ -151,21 +170,21 @@ class NetLearner:
         """The module as it is measured and kept."""
         return contextlib.nullcontext() if self._averages is None else self._averages.inside()
 
-    def _prepare(self, data: RankingDataset) -> PreparedLoss:
-        """Look at labels once; batches take their queries from this."""
+    def _prepare(self, data: RankingDataset) -> QueryLosses:
+        """Prepare all labels once, for every batch."""
+        if self.losses is not None:
+            return self.losses(data)
         return TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
 
     def _epoch(self, stream: Stream) -> tuple[float, bool]:
-        """Give the mean loss of all queries, and whether there was any gradient."""
+        """Return the mean loss of all queries, and whether there was any gradient."""
         data, processes, number = self.train, self.processes, stream.round
         if self.data is not None:
             data = self.data(number)
             stream = data.stream(self.seed, number)
         seed_torch(self.device, seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
-        step, parts = (
-            Step(self, self._prepared if data is self.train else self._prepare(data)),
-            self._parts(data, stream),
-        )
+        step = _Step(self, self._prepared if data is self.train else self._prepare(data))
+        parts = self._parts(data, stream)
         batch = next(parts, None)
         while batch is not None:
             part, divisor = batch
@@ -177,14 +196,14 @@ class NetLearner:
             if self._averages is not None:
                 self._averages.step()
             batch = next(parts, None)
-            if self.ahead is not None and batch is not None and batch[0] is not None:
-                self.ahead(batch[0])
+            if self.prefetch is not None and batch is not None and batch[0] is not None:
+                self.prefetch(batch[0])
         processes.average(self.module.buffers())
         loss, weight, moved = processes.add(step.totals()).tolist()
         return loss / weight if weight else 0.0, bool(moved)
 
     def _parts(self, data: RankingDataset, stream: Stream) -> Iterator[tuple[Part | None, float]]:
-        """Give this process's share of every batch, if it has one, and what the sum of its losses is divided by."""
+        """Yield this process's share of every batch, if it has one, and the divisor of the sum of its losses."""
         for queries in self.batching.cut(data, stream):
             weight = float(queries.size if data.weights is None else data.weights[queries].sum())
             if weight == 0.0:
@@ -193,19 +212,87 @@ class NetLearner:
             yield Part.of(data, share, stream) if share.size else None, 1.0 if self.reduction == "sum" else weight
 
 
+class _Step:
+    """The steps of an epoch: from a part of a batch to gradients of the module's parameters.
+
+    No number is read from the device, so that the host prepares the next part while the device computes. The sums of an
+    epoch stay on the device until :meth:`totals` are read.
+    """
+
+    def __init__(self, learner: NetLearner, prepared: QueryLosses) -> None:
+        self.learner, self.prepared, self.weight = learner, prepared, 0.0
+        self.loss = torch.zeros((), dtype=torch.float64, device=learner.device)
+        self.moved = torch.zeros((), dtype=torch.int32, device=learner.device)
+
+    def __call__(self, part: Part, divisor: float) -> None:
+        """Leave the gradients of Σ weight · loss / ``divisor`` in the module's parameters."""
+        learner, training = self.learner, bool(part.offsets[-1] > 1)
+        if learner.module.training != training:
+            learner.module.train(training)  # a single document has no variance to be normalised by
+        mixed = learner.precision == "bf16"
+        # Each weight is used once, so a cache gains nothing; left open by an interruption it would hold old weights.
+        with torch.autocast(learner.device.type, torch.bfloat16, enabled=mixed, cache_enabled=False):
+            scores: torch.Tensor = (learner.forward or learner.module)(*learner.inputs(part)).float()
+        members = scores.numel() // max(scores.shape[0], 1)
+        self.weight += float(part.weights.sum())
+        if members == 1 and part.data.weights is None and has_kernels(learner.device.type):
+            flat, loss = scores.detach().reshape(-1), self.prepared.take(part.queries)
+            total, gradient = loss.total(flat, part.stream, 1.0 / divisor, self.moved)
+            self.loss.add_(total, alpha=divisor)
+            learner.backward(scores, gradient.reshape(scores.shape))
+            return
+        values, gradient = self._derivatives(part, scores.detach(), members)
+        # The chain rule by hand: it is two numbers for each query, for which torch would launch a dozen kernels.
+        gradient *= _factors(part, divisor, members, learner.device)
+        learner.backward(scores, gradient.reshape(members, -1).T.reshape(scores.shape))
+        self.loss += values.double() @ _weights(part, learner.device)
+        self.moved |= gradient.any()
+
+    def totals(self) -> torch.Tensor:
+        """Return the loss and the weight of all queries, and whether there was any gradient."""
+        return torch.stack((self.loss, torch.full_like(self.loss, self.weight), self.moved.double()))
+
+    def _derivatives(self, part: Part, scores: torch.Tensor, members: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the loss of each query, and the derivative of each member's by its scores, one member after the other.
+
+        With members a query's loss is the mean of theirs, all of which see the same random numbers.
+        """
+        count = part.queries.size
+        if members == 1:
+            return self.prepared.take(part.queries).differentiate(scores.reshape(-1), part.stream)
+        again = np.tile(np.arange(count), members)
+        every = self.prepared.take(part.queries[again])
+        values, gradient = every.differentiate(scores.T.reshape(-1), part.stream.take(again, count))
+        return values.reshape(members, count).mean(0), gradient
+
+
+def _weights(part: Part, device: torch.device) -> torch.Tensor:
+    if part.data.weights is None:
+        return torch.ones(part.queries.size, dtype=torch.float64, device=device)
+    return to_device(part.weights, device)
+
+
+def _factors(part: Part, divisor: float, members: int, device: torch.device) -> torch.Tensor | float:
+    """Return weight / divisor / members of its query for each document of each member; or one number for all."""
+    if part.data.weights is None:
+        return float(np.float32(1.0 / divisor) / np.float32(members))
+    factors = (1.0 / divisor * part.weights).astype(np.float32) / np.float32(members)
+    return to_device(np.tile(np.repeat(factors, np.diff(part.offsets)), members), device)
+
+
 _DRAWING = threading.RLock()
-"""Held by who draws from torch's random state, which all threads share: nets of two threads would draw in turns."""
+"""Serialises the use of torch's global random state, which all threads share."""
 
 
 @contextlib.contextmanager
 def own_randomness(device: torch.device) -> Iterator[None]:
-    """Leave torch's global random state to the user, whatever is drawn inside, and to one net at a time."""
+    """Restore torch's global random state after the block, which one net enters at a time."""
     with _DRAWING, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
 def seed_torch(device: torch.device, seed: int) -> None:
-    """Seed what a net draws from on this device, and no other device's."""
+    """Seed the generator of this device, and no other device's."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with on(device):
@@ -213,13 +300,20 @@ def seed_torch(device: torch.device, seed: int) -> None:
 
 
 def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Let the device be the current one, so that what is told no other goes there."""
+    """Make ``device`` the current CUDA device."""
     return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
+def _bind_context(device: torch.device) -> None:
+    """Bind the CUDA context to autograd's thread by a kernel: cuBLAS warns where it comes first and finds none."""
+    if device.type == "cuda":
+        with on(device):
+            torch.ones(1, device=device, requires_grad=True).square().backward()  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager
 def products_in(precision: str, device: torch.device) -> Iterator[None]:
-    """Let a GPU multiply matrices in TF32, if that is the precision; the user's choice is restored."""
+    """Multiply matrices in TF32 on a GPU, if that is the precision; the user's choice is restored."""
     if precision != "tf32" or device.type != "cuda":
         yield
         return
@@ -232,13 +326,13 @@ def products_in(precision: str, device: torch.device) -> Iterator[None]:
 
 
 def one_thread() -> None:
-    """Tell torch to use one thread."""
+    """Set torch to one thread."""
     torch.set_num_threads(1)
 
 
 @contextlib.contextmanager
 def torch_threads() -> Iterator[None]:
-    """Let torch use as many threads as kernels do."""
+    """Set torch to as many threads as kernels use."""
     count = openmp(one_thread)
     before = torch.get_num_threads()
     torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""Metrics of scores that are on a device, without the scores leaving it: what travels is the sum of a metric."""
+"""Metrics of scores that are on a device: only the sum of a metric is copied to the host."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -15,7 +15,7 @@ from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 
 _LIMBS, _BITS = 5, 32
 _LARGEST = 2.0**62
-"""What the whole parts of all values must stay below when they are added up."""
+"""The limit of the sum of all values' integer parts."""
 
 
 class NetScores(DeviceScores):
@@ -29,31 +29,31 @@ class NetScores(DeviceScores):
         self._rankings: dict[int, torch.Tensor] = {}
 
     def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> DeviceMean | None:
-        """Give what computes the mean of a metric on the device; None where the CPU has to."""
+        """Return the function that computes the mean of a metric on the device; None where the CPU has to."""
         if find_spec("triton") is None:
             return None
         from rankwise.metrics.triton import DeviceMetric, ranking
 
-        placed = DeviceMetric.of(metric, labels, offsets, self.scores.device)
-        if placed is None:
+        on_device = DeviceMetric.of(metric, labels, offsets, self.scores.device)
+        if on_device is None:
             return None
-        counted = placed.scored | np.bool_(not np.isnan(placed.empty))
+        counted = on_device.scored | np.bool_(not np.isnan(on_device.empty))
         shares = np.where(counted, 1.0 if weights is None else weights, 0.0)
-        if max(placed.most, 1.0) * float(shares.sum()) >= _LARGEST:
+        if max(on_device.most, 1.0) * float(shares.sum()) >= _LARGEST:
             return None
-        total, there = fsum(shares), to_device(shares, self.scores.device)
+        total, weighted = fsum(shares), to_device(shares, self.scores.device)
 
         def mean(scores: NetScores) -> float | None:
-            ranked = scores.ranked(id(offsets), lambda usable: ranking(placed.lists, usable))
-            values = placed(scores.usable, ranked)
-            sums = _limbs(torch.where(there > 0, values * there, 0.0))
+            ranked = scores.ranked(id(offsets), lambda usable: ranking(on_device.lists, usable))
+            values = on_device(scores.usable, ranked)
+            sums = _limbs(torch.where(weighted > 0, values * weighted, 0.0))
             *limbs, finite = torch.cat((sums, scores.finite.long()[None])).tolist()  # the one wait for the device
             return float(_number(limbs)) / total if finite else None
 
         return mean
 
     def ranked(self, lists: int, ranking: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """Give the ranking of the documents of some lists, which all metrics of them share."""
+        """Return the ranking of the documents of some lists, which all metrics of them share."""
         if lists not in self._rankings:
             self._rankings[lists] = ranking(self.usable)
         return self._rankings[lists]
@@ -71,9 +71,9 @@ def _limbs(values: torch.Tensor) -> torch.Tensor:
     """
     limbs = []
     for _ in range(_LIMBS):
-        whole = values.floor()
-        limbs.append(whole.long().sum())
-        values = (values - whole) * 2.0**_BITS
+        integers = values.floor()
+        limbs.append(integers.long().sum())
+        values = (values - integers) * 2.0**_BITS
     return torch.stack(limbs)
 
 

@@ -12,10 +12,8 @@ from torch import nn
 
 from rankwise import arrays
 from rankwise.arrays import Array, Floats, Offsets, row_blocks
-from rankwise.rankers.nets.attention import ListAttention
-from rankwise.rankers.nets.batch_norm import padded_batch_norm
-from rankwise.rankers.nets.lists import blocks
-from rankwise.rankers.nets.members import MemberHeads, MemberLinear
+from rankwise.rankers.nets.batches import blocks
+from rankwise.rankers.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
 from rankwise.rankers.nets.presets import Settings
 from rankwise.rankers.nets.transforms import Transform
 from rankwise.sparse import dense
@@ -93,7 +91,7 @@ class Perceptron(nn.Module):
         return self.members(features, offsets).mean(-1)
 
     def members(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:
-        """Give the scores of every member, (documents, members)."""
+        """Return the scores of every member, (documents, members)."""
         return self.members_of(self.transform(features, offsets), offsets)
 
     def members_of(
@@ -113,31 +111,31 @@ class Perceptron(nn.Module):
         return self.transform.mean.device
 
     def read(self, features: Floats) -> torch.Tensor:
-        """Bring rows of a matrix, which may be sparse, or lie on disk and be read-only, to where the weights are."""
+        """Copy rows of a matrix, which may be sparse, or lie on disk and be read-only, to the device of the weights."""
         return torch.from_numpy(np.require(dense(features), requirements="W")).to(self.device, non_blocking=True)
 
     def score(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Score a matrix of any length, block by block; without ``offsets``, where they are needed, as one list."""
         scores = np.empty(features.shape[0])
         with torch.inference_mode():
-            for rows, own in self.blocks(features.shape, offsets):
-                scores[rows] = self(self.read(features[rows]), own).cpu().numpy()
+            for rows, starts in self.blocks(features.shape, offsets):
+                scores[rows] = self(self.read(features[rows]), starts).cpu().numpy()
         return scores
 
     def blocks(self, shape: tuple[int, ...], offsets: Offsets | None) -> Iterator[tuple[slice, torch.Tensor | None]]:
-        """Cut the rows of a matrix into what is computed at once, with the offsets of their queries if needed."""
+        """Yield the blocks of rows that are computed at once, with the offsets of their queries if needed."""
         width, numbers = (shape[1], arrays.BLOCK) if self.device.type != "cuda" else (self.widest, _ON_GPU)
         if not self.needs_lists:
             yield from ((rows, None) for rows in row_blocks(shape[0], width, numbers))
             return
         ends = np.array([0, shape[0]]) if offsets is None else offsets
-        for rows, own in blocks(ends, width, numbers):
-            yield rows, torch.from_numpy(own)
+        for rows, starts in blocks(ends, width, numbers):
+            yield rows, torch.from_numpy(starts)
 
     def explain(self, features: Floats) -> tuple[Array, Array]:
-        """Integrated gradients from the mean document; the last column is its score, rows add up to the scores.
+        """Return integrated gradients from the mean document; the last column is its score, rows add up to the scores.
 
-        Beside them, what the steps left over of each score, and was shared out among the features.
+        Beside them, the rest of each score that the steps left, which was shared out among the features.
         """
         n_docs, n_features = features.shape
         parts, left = np.empty((n_docs, n_features + 1)), np.empty(n_docs)
@@ -151,7 +149,7 @@ class Perceptron(nn.Module):
         return parts, left
 
     def _gradients(self, features: Floats, start: torch.Tensor) -> tuple[Array, Array]:
-        """How far documents are from the mean one, and the mean gradient on the way (by Gauss and Legendre)."""
+        """Return documents less the mean one, and the mean gradient on the way (by Gauss and Legendre)."""
         with torch.no_grad():
             away = self.transform(self.read(features)) - start
         total = torch.zeros_like(away, dtype=torch.float64)
@@ -163,19 +161,19 @@ class Perceptron(nn.Module):
         return away.double().cpu().numpy(), total.cpu().numpy()
 
 
-def _complete(away: Array, gradient: Array, wanted: Array) -> tuple[Array, Array]:
-    """Contributions that add up to what is wanted, and what the steps left over: it goes to features by their share."""
+def _complete(away: Array, gradient: Array, total: Array) -> tuple[Array, Array]:
+    """Return contributions that add up to ``total``, and the rest that the steps left, which features share."""
     parts = away * gradient
     sizes = np.abs(parts)
     sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, np.abs(away))
     sizes = np.where(sizes.sum(1, keepdims=True) > 0, sizes, 1.0)
-    left = wanted - parts.sum(1)
-    found: Array = parts + left[:, None] * sizes / sizes.sum(1, keepdims=True)
-    return found, left
+    left = total - parts.sum(1)
+    complete: Array = parts + left[:, None] * sizes / sizes.sum(1, keepdims=True)
+    return complete, left
 
 
 def optimizer(settings: Settings, device: torch.device) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
-    """Give what makes the optimizer of a net's parameters; on a GPU a step is one kernel, where torch has that."""
+    """Return the constructor of a net's optimizer; on a GPU a step is one kernel, where torch has that."""
     kind: Any = _OPTIMIZERS[settings.optimizer]
     fused = {"fused": True} if device.type == "cuda" and settings.optimizer in _FUSED else {}
     return lambda parameters: kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **fused)

@@ -1,4 +1,4 @@
-"""What a net is made of and how it is trained; the papers' published settings by name."""
+"""Settings of nets and of their training; the papers' published settings by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -31,27 +31,19 @@ def _word(batch_norm: object) -> Any:
     return {True: "all", False: "off"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
 
 
-def _below_one(name: str, value: object, what: str, hint: str) -> float:
+def _below_one(name: str, value: object, hint: str) -> float:
     share = check.number(name, value, least=0.0, most=1.0)
     if share == 1.0:
-        raise check.error(f"{name} must {what}", got="1.0", hint=hint)
+        raise check.error(f"{name} must be below 1", got="1.0", hint=hint)
     return share
-
-
-def _dropout(value: object) -> float:
-    return _below_one("dropout", value, "leave something", "it is the share that is dropped, as in torch")
-
-
-def _averaging(value: object) -> float:
-    return _below_one("averaging", value, "be below 1", "set averaging=0.99 for an average over about a hundred steps")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that a preset may say, checked.
+    """The settings of a preset, checked.
 
-    The values here are what a preset means by saying nothing, and do not change: papers' presets rest on them. A net
-    without a preset has ``DEFAULT`` instead.
+    The values here are a preset's own defaults, and do not change: papers' presets rest on them. A net without a preset
+    has ``DEFAULT`` instead.
     """
 
     hidden: tuple[int, ...] = (256, 128, 64)
@@ -76,7 +68,7 @@ class Settings:
             "activation": check.choice("activation", self.activation, ACTIVATIONS),
             "batch_norm": check.choice("batch_norm", _word(self.batch_norm), BATCH_NORMS),
             "batch_norm_momentum": check.number("batch_norm_momentum", self.batch_norm_momentum, least=0.0, most=1.0),
-            "dropout": _dropout(self.dropout),
+            "dropout": _below_one("dropout", self.dropout, "it is the share that is dropped, as in torch"),
             "optimizer": check.choice("optimizer", self.optimizer, OPTIMIZERS),
             "learning_rate": check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
             "weight_decay": check.number("weight_decay", self.weight_decay, least=0.0),
@@ -84,7 +76,9 @@ class Settings:
             "reduction": check.choice("reduction", self.reduction, REDUCTIONS),
             "transform": check.choice("transform", self.transform, TRANSFORMS),
             "feature_noise": check.number("feature_noise", self.feature_noise, least=0.0),
-            "averaging": _averaging(self.averaging),
+            "averaging": _below_one(
+                "averaging", self.averaging, "set averaging=0.99 for an average over about a hundred steps"
+            ),
             "members": check.integer("members", self.members, least=1),
             "attention": check.integer("attention", self.attention, least=0),
         }
@@ -150,11 +144,11 @@ PRESETS: dict[str, Settings] = {
     ),
     "linear": Settings(hidden=(), dropout=0.0, learning_rate=0.01),
 }
-"""Name -> settings. What a paper does not say is as in ``Settings()``, and is said beside it."""
+"""Name -> settings. Settings that a paper does not name are those of ``Settings()``."""
 
 
 def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Settings:
-    """Give what a preset says, or our defaults, with whatever was given itself in its place.
+    """Return the settings of a preset, or our defaults, with the given parameters in their place.
 
     >>> settings("2020-tuned", {"dropout": 0.2, "hidden": None}).hidden
     (1024, 512, 256)
@@ -162,5 +156,5 @@ def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Setting
     (64, 32)
     """
     base = DEFAULT if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
-    known = {field.name for field in fields(Settings)}
-    return replace(base, **{name: value for name, value in parameters.items() if name in known and value is not None})
+    names = {field.name for field in fields(Settings)}
+    return replace(base, **{name: value for name, value in parameters.items() if name in names and value is not None})

@@ -1,4 +1,4 @@
-"""Training in several processes under ``torchrun``: which one this is, and what they say to each other."""
+"""Training in several processes under ``torchrun``, and the device of each."""
 
 import atexit
 import os
@@ -14,7 +14,7 @@ from rankwise.arrays import Array
 
 
 class Processes:
-    """The processes that train one model; a single one talks to nobody.
+    """The processes that train one model.
 
     Every process holds the same data (a memory map costs nothing twice) and the same weights, takes its share of the
     queries of each batch, and adds its gradient to that of the others.
@@ -40,7 +40,7 @@ class Processes:
         return self.rank == 0
 
     def share(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the part of a batch that this process takes."""
+        """Return this process's part of a batch."""
         return queries[self.rank :: self.count]
 
     def add(self, values: torch.Tensor | Array) -> Array:
@@ -51,7 +51,7 @@ class Processes:
         return numbers.cpu().numpy()
 
     def tell(self, values: list[float]) -> list[float]:
-        """Give what the first process measured to all, so that they decide alike."""
+        """Broadcast the measurements of the first process, so that all decide alike."""
         if self.alone:
             return values
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -62,11 +62,11 @@ class Processes:
         """Add up the gradients of all processes, in one message."""
         if self.alone:
             return
-        moving = [parameter for parameter in parameters if parameter.requires_grad]
-        flat = torch.cat([(torch.zeros_like(one) if one.grad is None else one.grad).reshape(-1) for one in moving])
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        flat = torch.cat([(torch.zeros_like(one) if one.grad is None else one.grad).reshape(-1) for one in trained])
         dist.all_reduce(flat)
         start = 0
-        for one in moving:
+        for one in trained:
             one.grad = flat[start : start + one.numel()].view_as(one)
             start += one.numel()
 
@@ -81,7 +81,7 @@ class Processes:
 
 
 def local_device(name: str) -> torch.device:
-    """Turn ``"auto"``, ``"cpu"``, ``"cuda"`` into a device; under torchrun each process takes a GPU of its own."""
+    """Return the device of ``"auto"``, ``"cpu"``, ``"cuda"``; under torchrun each process takes a GPU of its own."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":
@@ -90,7 +90,7 @@ def local_device(name: str) -> torch.device:
 
 
 def usable_device(name: str) -> torch.device:
-    """Give the device of a name, once torch has shown that it can use it."""
+    """Return the device of a name; raise if torch cannot use it."""
     try:
         return torch.empty(0, device=local_device(name)).device
     except (AssertionError, RuntimeError, TypeError) as missing:
@@ -99,8 +99,8 @@ def usable_device(name: str) -> torch.device:
 
 
 def _launched() -> bool:
-    wanted = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return dist.is_available() and all(name in os.environ for name in wanted) and int(os.environ["WORLD_SIZE"]) > 1
+    variables = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return dist.is_available() and all(name in os.environ for name in variables) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 def _gpu_for_each() -> bool:
@@ -114,5 +114,5 @@ def _leave() -> None:
 
 
 def seed_of(key: np.uint64) -> int:
-    """A seed for torch's own generators from the key of a stream."""
+    """Return a seed for torch's generators from the key of a stream."""
     return int(key >> np.uint64(1))

@@ -14,9 +14,9 @@ from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
-from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.training import stopping
+from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import State
 from rankwise.stream import Stream
 from rankwise.threads import openmp
@@ -26,6 +26,29 @@ if TYPE_CHECKING:
 
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.mlp import Perceptron
+
+
+MODEL = "model.safetensors"
+
+
+class TorchRanker(IterativeRanker):
+    """A ranker whose rounds are epochs of torch; a subclass has the parameters ``epochs`` and ``device``."""
+
+    unit = "epochs"
+    device: str
+    epochs_: int
+    """The number of epochs in the model, those of ``init_model`` included."""
+
+    def _device(self) -> "torch.device":
+        from rankwise.rankers.nets.processes import usable_device
+
+        return usable_device(self.device)
+
+    def _description(self) -> Json:
+        return super()._description() | self._made_of(self.epochs_)
+
+    def _rounds(self) -> int:
+        return self.epochs_
 
 
 class NeuralRanker(TorchRanker):
@@ -175,7 +198,7 @@ class NeuralRanker(TorchRanker):
         return presets.settings(self.preset, self.get_params())
 
     def contributions(self, data: Documents) -> Contributions:
-        """Give the integrated gradients of every document.
+        """Return the integrated gradients of every document.
 
         The gradient is averaged over 64 points on the straight way, in transformed features, from the mean document of
         the training data to the document, and multiplied by how far they are apart: exact for linear models and close
@@ -242,7 +265,7 @@ class NeuralRanker(TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs.of,
-            ahead=inputs.ahead,
+            prefetch=inputs.prefetch,
             forward=captured if graphs else net.members_of,
             backward=captured.backward,
             held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
@@ -273,7 +296,7 @@ class NeuralRanker(TorchRanker):
         self._trained_with = self.settings
 
     def _ready(self) -> Any:
-        """Put the net where it computes, with the threads that it may use."""
+        """Move the net to its device, with the threads that it may use."""
         import contextlib
 
         from rankwise.rankers.nets.learner import torch_threads

@@ -1,4 +1,4 @@
-"""What is done to features before a net sees them: fitted on training data in one pass, and saved with the model."""
+"""Transforms of features: fitted on training data in one pass, and saved with the model."""
 
 import numpy as np
 import torch
@@ -6,19 +6,26 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, row_blocks
-from rankwise.rankers.nets.lists import standardized
-from rankwise.rankers.nets.quantiles import LEAST, SAMPLE, SAMPLED_NUMBERS, Quantiles
+from rankwise.rankers.nets.layers import on_device
 from rankwise.sparse import dense
+
+KNOTS = 256
+SAMPLE = 2**15
+"""The number of rows of the training data that are ranked at most, evenly spaced."""
+SAMPLED_NUMBERS = 2**22
+"""How many numbers they may have: 16 MiB."""
+LEAST = 2**12
+"""The number of rows that are ranked however many features there are."""
 
 
 class Transform(torch.nn.Module):
-    """Bring features to the scale that nets learn at.
+    """Features at the scale that nets learn at.
 
     ``log1p`` takes sign(x) · log(1 + abs x), which tames the long tails of counts and lengths; ``standardize`` then
     subtracts the mean and divides by the standard deviation. ``quantile`` gives the normal quantile of a value's rank
-    instead, as ``quantiles.py`` says. A missing value (NaN) becomes the mean of the column in training, so that it says
-    nothing: 0 after standardising. A column that never changes is not divided. ``+query`` appends every column once
-    more, brought to mean 0 and deviation 1 within its query; ``query`` is that alone.
+    instead. A missing value (NaN) becomes the mean of the column in training: 0 after standardising. A column of
+    one value is not divided. ``+query`` appends every column once more, standardised within its query; ``query`` is
+    that alone.
 
     >>> transform = Transform(2, "log1p+standardize")
     >>> transform.fit(np.array([[0.0, 5.0], [np.e - 1, 5.0], [np.nan, 5.0]], np.float32))
@@ -44,7 +51,7 @@ class Transform(torch.nn.Module):
             self.register_buffer(name, torch.full((n_features,), value))
 
     def fit(self, features: Floats) -> bool:
-        """Learn means and deviations; gives whether any feature tells documents apart."""
+        """Compute means and deviations; return whether any feature tells documents apart."""
         moments = Moments(features.shape[1])
         if self.quantiles is not None:
             self.quantiles.fit(_sample(features, SAMPLE))
@@ -93,6 +100,46 @@ class Transform(torch.nn.Module):
         return (self.mean - self.center) / self.scale
 
 
+class Quantiles(torch.nn.Module):
+    """The normal quantile of a value's rank among training data; equal values have the mean of their ranks.
+
+    Ranks are those at 256 knots, with straight lines between; what lies outside the training data is as its end.
+
+    >>> quantiles = Quantiles(1)
+    >>> quantiles.fit(np.array([[3.0], [3.0], [8.0], [np.nan], [900.0]]))
+    >>> quantiles(torch.tensor([[3.0], [8.0], [454.0], [1e9]]))
+    tensor([[-0.6745],
+            [ 0.3186],
+            [ 0.7345],
+            [ 1.1503]])
+    """
+
+    knots: torch.Tensor
+    values: torch.Tensor
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        for name in ("knots", "values"):
+            self.register_buffer(name, torch.zeros(n_features, KNOTS))
+
+    def fit(self, rows: Array) -> None:
+        """Learn the ranks in a sample of documents; NaN has none."""
+        for number, column in enumerate(rows.T):
+            present = column[~np.isnan(column)].astype(np.float32)
+            if present.size:
+                self.knots[number], self.values[number] = map(torch.from_numpy, _line(present))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the normal quantiles; NaN stays NaN."""
+        columns = features.T.contiguous()
+        left = (torch.searchsorted(self.knots, columns, right=True) - 1).clamp(0, KNOTS - 2)
+        low, high = self.knots.gather(1, left), self.knots.gather(1, left + 1)
+        start, end = self.values.gather(1, left), self.values.gather(1, left + 1)
+        apart = high - low
+        share = ((columns - low) / torch.where(apart > 0, apart, 1)).clamp(0, 1)
+        return (start + share * (end - start)).T.contiguous()  # the order of memory is in the last bit of products
+
+
 class Moments:
     """Mean and deviation of columns, of what is not missing, in one pass over blocks."""
 
@@ -101,11 +148,11 @@ class Moments:
         self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
 
     def add(self, block: Array) -> None:
-        """Take in a block; sums of squares are about the means, so that nothing cancels."""
-        known = ~np.isnan(block)
-        count = known.sum(0)
-        mean = np.where(known, block, 0.0).sum(0) / np.maximum(count, 1)
-        squares = (np.where(known, block - mean, 0.0) ** 2).sum(0)
+        """Add a block; sums of squares are about the means, so that nothing cancels."""
+        present = ~np.isnan(block)
+        count = present.sum(0)
+        mean = np.where(present, block, 0.0).sum(0) / np.maximum(count, 1)
+        squares = (np.where(present, block - mean, 0.0) ** 2).sum(0)
         self.low = np.fmin(self.low, np.fmin.reduce(block, axis=0, initial=np.inf))
         self.high = np.fmax(self.high, np.fmax.reduce(block, axis=0, initial=-np.inf))
         total = np.maximum(self.count + count, 1)
@@ -123,6 +170,48 @@ class Moments:
     def deviation(self) -> Array:
         """The standard deviation; 1 for columns that never change."""
         return np.where(self.varied, np.sqrt(self.squares / np.maximum(self.count, 1)), 1.0)
+
+
+def standardized(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+    """Standardise every column within each query; missing values and constant columns become 0.
+
+    >>> values = torch.tensor([[1.0, 5.0], [3.0, 5.0], [float("nan"), 5.0], [7.0, 2.0]])
+    >>> standardized(values, torch.tensor([0, 3, 4]))
+    tensor([[-1.,  0.],
+            [ 1.,  0.],
+            [ 0.,  0.],
+            [ 0.,  0.]])
+    """
+    offsets = on_device(offsets, values.device)
+    sizes, present = offsets.diff(), ~torch.isnan(values)
+
+    def each(column: torch.Tensor, how: str) -> torch.Tensor:
+        return torch.segment_reduce(column, how, offsets=offsets, axis=0)
+
+    def spread(by_query: torch.Tensor) -> torch.Tensor:
+        return by_query.repeat_interleave(sizes, dim=0, output_size=values.shape[0])
+
+    # From the lowest value on: what is all the same is exactly 0, and rounding does not pass for a difference.
+    lowest = each(torch.where(present, values, torch.inf), "min")
+    away = torch.where(present, values - spread(lowest), 0.0)
+    count = each(present.to(values.dtype), "sum").clamp(min=1.0)
+    rest = torch.where(present, away - spread(each(away, "sum") / count), 0.0)
+    deviation = torch.sqrt(each(rest**2, "sum") / count)
+    return rest / spread(torch.where(deviation > 0, deviation, 1.0))
+
+
+def _line(column: Floats) -> tuple[Floats, Floats]:
+    """Knots of one column and their values; where there are fewer than 256 the last is repeated."""
+    values, counts = np.unique(column, return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2) / column.size
+    if values.size > KNOTS:
+        chosen = np.searchsorted(ranks, np.linspace(ranks[0], ranks[-1], KNOTS))
+        places = np.unique(chosen.clip(0, values.size - 1))
+        values, ranks = values[places], ranks[places]
+    normal = torch.special.ndtri(torch.from_numpy(ranks)).numpy()
+    padding = (0, KNOTS - values.size)
+    knots, heights = (np.pad(array, padding, mode="edge").astype(np.float32) for array in (values, normal))
+    return knots, heights
 
 
 def _sample(features: Floats, count: int) -> Array:

@@ -1,4 +1,7 @@
-"""Tensors as bytes: safetensors, which holds numbers and names and nothing that could be run."""
+"""Weights of nets: as bytes of safetensors, which hold no code, and their average over steps."""
+
+import contextlib
+from collections.abc import Iterator
 
 import torch
 
@@ -7,10 +10,11 @@ from rankwise.arrays import Json
 from rankwise.rankers.verify import ForgedError, refusing
 
 Weights = dict[str, torch.Tensor]
+_STEPS = "steps"
 
 
 def packed(tensors: Weights) -> bytes:
-    """Give tensors as the content of a ``.safetensors`` file.
+    """Return tensors as the content of a ``.safetensors`` file.
 
     >>> unpacked(packed({"a": torch.ones(2)}))
     {'a': tensor([1., 1.])}
@@ -33,19 +37,19 @@ def unpacked(content: bytes) -> Weights:
 
 
 def verify(module: torch.nn.Module, tensors: Weights) -> None:
-    """Check that tensors are those of a module: their names, shapes and kinds."""
-    wanted = module.state_dict()
+    """Raise if tensors are not those of a module: names, shapes and dtypes."""
+    expected = module.state_dict()
     with refusing():
-        for name in {**wanted, **tensors}:
-            if name not in tensors or name not in wanted:
-                raise ForgedError(f"weights {'without' if name in wanted else 'with'} {name!r}")
-            ours, theirs = ((tuple(one.shape), one.dtype) for one in (wanted[name], tensors[name]))
+        for name in {**expected, **tensors}:
+            if name not in tensors or name not in expected:
+                raise ForgedError(f"weights {'without' if name in expected else 'with'} {name!r}")
+            ours, theirs = ((tuple(one.shape), one.dtype) for one in (expected[name], tensors[name]))
             if ours != theirs:
                 raise ForgedError(f"{theirs[1]} of the shape {theirs[0]} for {name}, which has {ours[0]}")
 
 
 def fill(module: torch.nn.Module, tensors: Weights) -> None:
-    """Give a module its weights."""
+    """Load weights into a module."""
     verify(module, tensors)
     module.load_state_dict(tensors)
 
@@ -56,7 +60,7 @@ def with_prefix(prefix: str, tensors: Weights) -> Weights:
 
 
 def of_prefix(prefix: str, tensors: Weights) -> Weights:
-    """Take one set out of a file that holds several."""
+    """Return one set of a file that holds several."""
     return {name.removeprefix(f"{prefix}/"): one for name, one in tensors.items() if name.startswith(f"{prefix}/")}
 
 
@@ -66,20 +70,77 @@ def snapshot(module: torch.nn.Module) -> Weights:
 
 
 def remembered(optimizer: torch.optim.Optimizer) -> Weights:
-    """Copy what an optimizer remembers of each parameter: ``"3.exp_avg"`` is that of the fourth."""
+    """Copy an optimizer's state of each parameter: ``"3.exp_avg"`` is that of the fourth."""
     return {
         f"{number}.{name}": torch.as_tensor(one).detach().to("cpu", copy=True)
-        for number, about in optimizer.state_dict()["state"].items()
-        for name, one in about.items()
+        for number, state in optimizer.state_dict()["state"].items()
+        for name, one in state.items()
         if one is not None
     }
 
 
-def recall(optimizer: torch.optim.Optimizer, kept: Weights) -> None:
-    """Let an optimizer continue from what it remembered."""
-    about: dict[int, Json] = {}
-    for key, one in kept.items():
+def recall(optimizer: torch.optim.Optimizer, tensors: Weights) -> None:
+    """Load the state that :func:`remembered` copied into an optimizer."""
+    states: dict[int, Json] = {}
+    for key, one in tensors.items():
         number, name = key.split(".", 1)
         counts = one.ndim == 0 and not one.is_floating_point()  # a plain number, as SparseAdam counts its steps
-        about.setdefault(int(number), {})[name] = one.item() if counts else one.clone()
-    optimizer.load_state_dict({"state": about, "param_groups": optimizer.state_dict()["param_groups"]})
+        states.setdefault(int(number), {})[name] = one.item() if counts else one.clone()
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+class Averages:
+    """An exponential moving average of parameters: each step counts ``decay`` times as much as the one after it.
+
+    After t steps it is Σ decay^(t − i) · weights of step i / Σ decay^(t − i), so that the initial weights
+    have no part in it. Running statistics are moving averages already, and stay as they are.
+
+    >>> net = torch.nn.Linear(1, 1, bias=False)
+    >>> averages = Averages(net, decay=0.5)
+    >>> for weight in (4.0, 7.0):
+    ...     _ = net.weight.data.fill_(weight)
+    ...     averages.step()
+    >>> with averages.inside():
+    ...     net.weight.data  # (0.5 · 4 + 7) / 1.5
+    tensor([[6.]])
+    >>> net.weight.data
+    tensor([[7.]])
+    """
+
+    def __init__(self, module: torch.nn.Module, decay: float) -> None:
+        self.module, self.decay, self.steps = module, decay, 0
+        self.weights = {name: one.detach().clone() for name, one in module.named_parameters()}
+        self._last: list[torch.Tensor] = list(module.parameters())
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Add the weights after a step."""
+        self.steps += 1
+        share = (1 - self.decay) / (1 - self.decay**self.steps)
+        # All at once: on a device a launch for each of many small tensors takes longer than what it does.
+        torch._foreach_lerp_(list(self.weights.values()), self._last, share)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Use the averages as the module's weights within a block."""
+        last = {name: one.detach().clone() for name, one in self.module.named_parameters()}
+        self._put(self.weights)
+        try:
+            yield
+        finally:
+            self._put(last)
+
+    @torch.no_grad()
+    def _put(self, weights: Weights) -> None:
+        for name, one in self.module.named_parameters():
+            one.copy_(weights[name])
+
+    def remembered(self) -> Weights:
+        """Return everything that the next step depends on."""
+        return {name: one.cpu() for name, one in self.weights.items()} | {_STEPS: torch.tensor(self.steps)}
+
+    def recall(self, tensors: Weights) -> None:
+        """Continue from the tensors of :meth:`remembered`."""
+        self.steps = int(tensors[_STEPS])
+        for name, one in self.weights.items():
+            one.copy_(tensors[name])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.defaults import defaults, small
 from rankwise.rankers.trees.learner import TreeLearner
 from rankwise.rankers.trees.native_parameters import check_parameters
-
-if TYPE_CHECKING:
-    from rankwise.dask.partitions import Partitions
 
 
 class TreeRanker(IterativeRanker):
@@ -65,7 +62,7 @@ class TreeRanker(IterativeRanker):
     library: trees.Library
     model_: trees.Forest
     """The trees; ``model_.booster`` is the library's own object."""
-    partitions_: "Partitions"
+    partitions_: Any
     """Where the data of a training on a cluster lay; set by ``rw.dask.fit`` alone."""
 
     def __init__(

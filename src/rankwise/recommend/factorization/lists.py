@@ -1,4 +1,4 @@
-"""What a factorization is trained on: lists of items by user, in numbers of both."""
+"""Training data of a factorization: lists of items by user, in numbers of both."""
 
 import hashlib
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from rankwise.objectives.base import Objective
 from rankwise.rankers.training.resume import fingerprint
 from rankwise.recommend.base import by_ids
 from rankwise.recommend.factors import Factors
-from rankwise.recommend.known import in_order
+from rankwise.recommend.model import in_order
 
 
 @dataclass
@@ -41,14 +41,14 @@ class Source:
     """Whether lists were made of interactions, each with a relevant item; those of a data set may have none."""
 
     def epoch(self, number: int) -> RankingDataset:
-        """Give the lists of an epoch."""
+        """Return the lists of an epoch."""
         if self.redraw is not None:
             self.items, labels = self.redraw(number)
             self.train = self.train.with_(labels=labels, document_ids=self.item_ids[self.items])
         return self.train
 
     def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
-        """Give the model that these vectors make."""
+        """Return the model of these vectors."""
         return Factors(
             users=self.user_ids,
             items=self.item_ids,
@@ -62,11 +62,11 @@ class Source:
 
     @cached_property
     def popularity(self) -> Array:
-        """For how many users each item is relevant."""
+        """The number of users for whom each item is relevant."""
         return np.bincount(self.items[self.train.labels > 0], minlength=self.item_ids.size).astype(np.float64)
 
     def taught(self, objective: Objective, seed: int) -> NDArray[np.bool_]:
-        """(n_users,) who have a list that the objective learns from: there is nothing to know of the others."""
+        """(n_users,) whether a user has a list that the objective learns from."""
         taught = np.bincount(self.users, minlength=self.user_ids.size) > 0
         if self.drawn:
             return taught
@@ -78,7 +78,7 @@ class Source:
         return taught
 
     def digest(self) -> str:
-        """Tell these data from others, as far as training sees them."""
+        """Return a digest of all that training sees."""
         digest = hashlib.blake2b(fingerprint(self.train).encode(), digest_size=16)
         for part in (self.user_ids, self.item_ids, self.items):
             digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
@@ -86,7 +86,7 @@ class Source:
 
 
 def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
-    """Make the training lists of interactions, or take those of a data set with ids."""
+    """Return the training lists of interactions, or of a data set with ids."""
     if isinstance(data, Interactions):
         return _of_interactions(data, negatives, resample, graded, seed)
     train = by_ids(data, "FactorizationRanker")
@@ -96,20 +96,12 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     user_ids, users = np.unique(_ids(train.query_ids), return_inverse=True)
     item_ids, items = np.unique(_ids(train.document_ids), return_inverse=True)
     order = np.argsort(users)
-    known = train.take(order)
-    relevant = known.labels > 0
-    counts = np.add.reduceat(relevant, known.offsets[:-1])
+    ordered = train.take(order)
+    relevant = ordered.labels > 0
+    counts = np.add.reduceat(relevant, ordered.offsets[:-1])
     rows, _ = rows_of(order, train.offsets)
-    return Source(
-        train,
-        user_ids,
-        item_ids,
-        users,
-        items,
-        offsets_of(counts),
-        items[rows][relevant].astype(np.int32),
-        drawn=False,
-    )
+    seen = items[rows][relevant].astype(np.int32)
+    return Source(train, user_ids, item_ids, users, items, offsets_of(counts), seen, drawn=False)
 
 
 def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
@@ -128,16 +120,9 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
         lists = draw(epoch)
         return lists.items.astype(np.int64), lists.labels
 
-    return Source(
-        train,
-        ordered.users,
-        data.catalogue,
-        np.searchsorted(ordered.users, data.users[first.users]),
-        first.items.astype(np.int64),
-        offsets,
-        items,
-        redraw if resample else None,
-    )
+    users, drawn = np.searchsorted(ordered.users, data.users[first.users]), first.items.astype(np.int64)
+    again = redraw if resample else None
+    return Source(train, ordered.users, data.catalogue, users, drawn, offsets, items, again)
 
 
 def _ids(ids: Ids | None) -> Ids:

@@ -4,7 +4,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Final, Never, Self
 
 import numpy as np
 
@@ -15,16 +15,13 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.nets.ranker import MODEL, TorchRanker
 from rankwise.rankers.training.loop import History, State
 from rankwise.recommend.base import Recommends, by_ids
 from rankwise.recommend.factorization import lists as sources
-from rankwise.recommend.factorization.catalogue import CatalogueLearner, catalogue_source
-from rankwise.recommend.factorization.folding import fold_in
-from rankwise.recommend.factorization.presets import FULL_CATALOGUE
-from rankwise.recommend.factors import Factors
-from rankwise.recommend.known import UNKNOWN, Liked
+from rankwise.recommend.factors import Factors, fold_in
+from rankwise.recommend.model import UNKNOWN, Liked
 from rankwise.stream import Stream
 from rankwise.threads import openmp
 
@@ -36,6 +33,23 @@ if TYPE_CHECKING:
     from rankwise.rankers.nets.weights import Weights
 
 _OPTIMIZERS = ("adam", "sparse_adam", "sgd")
+FULL_CATALOGUE: Final[Keywords] = {
+    "objective": "weighted(softmax_ce, by=relevant, power=0.5)",
+    "factors": 64,
+    "initial": 0.1,
+    "learning_rate": 0.03,
+    "regularization": 0.6,
+    "batch_users": 128,
+    "negatives": "all",
+    "epochs": 30,
+    "patience": None,
+}
+"""Settings that find a few items among all: every item that is not relevant counts, and vectors are regularised.
+
+Chosen on validation data of MovieLens latest-small, on splits with three seeds: see ``docs/recommend.md``. Without
+regularization a vector for each of a few hundred users fits them by heart. The square root of how many items a user
+likes, as the weight of the user, lies between all users counting alike and all their items doing so.
+"""
 
 
 class FactorizationRanker(Recommends, TorchRanker):
@@ -59,8 +73,8 @@ class FactorizationRanker(Recommends, TorchRanker):
             as a ``weight_decay`` of 2λ over the number of users.
         batch_users: How many users a batch holds.
         negatives: On interactions: how many items that are not relevant are drawn for each one that is; or ``"all"``:
-            every other item of the catalogue is on every user's list, as in ALS and EASE. That is trained in NumPy, on
-            the CPU, a batch of users times all items at once.
+            every other item of the catalogue is on every user's list, as in ALS and EASE. That is trained on the CPU, a
+            batch of users times all items at once.
         resample: On interactions: draw them anew in every epoch.
         graded: On interactions: the ratings of relevant items are their labels, instead of 1.
         unknown: A user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands for it;
@@ -155,7 +169,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
     @classmethod
     def full_catalogue(cls, **changes: Any) -> Self:
-        """Make a ranker with settings that find a few items among all: see ``presets.FULL_CATALOGUE``.
+        """Return a ranker with settings that find a few items among all: see ``FULL_CATALOGUE``.
 
         >>> FactorizationRanker.full_catalogue(factors=32).negatives
         'all'
@@ -190,11 +204,9 @@ class FactorizationRanker(Recommends, TorchRanker):
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         catalogue = isinstance(train, Interactions) and self.negatives == "all"
-        if catalogue:
-            source = catalogue_source(train, graded=self.graded, seed=self.seed)
-        else:
-            source = sources.source(train, resample=self.resample, **drawn)
-        make = self._catalogue_learner if catalogue else self._learner_of
+        source = sources.source(
+            train, resample=self.resample and not catalogue, **drawn | ({"negatives": 0} if catalogue else {})
+        )
 
         def lists(data: object) -> RankingDataset:
             drawn_lists = data.dataset(**drawn) if isinstance(data, Interactions) else data
@@ -206,7 +218,9 @@ class FactorizationRanker(Recommends, TorchRanker):
         return self._train(
             source.train,
             held_out,
-            learner=lambda _: make(source, held_out, older, [one.data for one in also.values()]),
+            learner=lambda _: self._learner_of(
+                source, held_out, older, [one.data for one in also.values()], catalogue=catalogue
+            ),
             older=older,
             resume=resume,
             measure=also,
@@ -215,7 +229,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         )
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Give the vectors of users and of items: two tables with the columns id and vector.
+        """Return the vectors of users and of items: two tables with the columns id and vector.
 
         The score of an item for a user is the product of their vectors: biases of items are a last number in them.
         """
@@ -223,7 +237,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return self.model_.tables()
 
     def contributions(self, data: object) -> Contributions:
-        """Refuse: single factors mean nothing, since any rotation of all vectors gives the same scores."""
+        """Raise: single factors mean nothing, since any rotation of all vectors gives the same scores."""
         raise check.error(
             "a factorization has no features to explain scores by, and its factors mean nothing one by one",
             hint="look at similar_items, or at model_.item_vectors as a whole",
@@ -241,7 +255,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
 
     def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
-        """Find the users and items of lists; gives what scores them with these or with later vectors."""
+        """Return the function that scores lists with these or with later vectors."""
         users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
         items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
         return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
@@ -261,17 +275,21 @@ class FactorizationRanker(Recommends, TorchRanker):
         source: sources.Source,
         valid: RankingDataset | None,
         older: "FactorizationRanker | None",
-        others: Sequence[RankingDataset],
+        measured: Sequence[RankingDataset],
+        *,
+        catalogue: bool = False,
     ) -> "NetLearner":
+        """Return the learner of a source; ``catalogue``: every user's list holds all items."""
         check.optional("torch", "torch")
         check.optional("safetensors", "torch")
         from rankwise.device import to_device
         from rankwise.rankers.nets.learner import NetLearner, one_thread
-        from rankwise.recommend.factorization.net import FactorNet, factor_arrays, factor_weights
+        from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)
-        device, seed = self._device(), check.integer("seed", self.seed, least=0)
+        seed = check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
+        device = self._catalogue_device() if catalogue else self._device()
         vectors = self._first(source, seed)
         if older is not None:
             vectors = self._continued(vectors, source, older.model_)
@@ -279,14 +297,14 @@ class FactorizationRanker(Recommends, TorchRanker):
         net.to(device)
         decay = self._decay(source)
         model = source.factors(*net.vectors())
-        scorers = [self._scorer(model, data) for data in (valid, *others) if data is not None]
+        scorers = [self._scorer(model, data) for data in (valid, *measured) if data is not None]
 
         def now(score: Callable[[Factors], Array]) -> Array:
             return score(source.factors(*net.vectors()))
 
         def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
-            return tuple(to_device(number, device) for number in numbers)
+            return tuple(to_device(number, device) for number in numbers[: 1 if catalogue else 3])
 
         def unpack(content: bytes) -> "Weights":
             model = Factors.read(content)
@@ -301,6 +319,8 @@ class FactorizationRanker(Recommends, TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs,
+            forward=net.catalogue if catalogue else None,
+            losses=(lambda _: CatalogueLoss(objective, source)) if catalogue else None,
             held_out=[functools.partial(now, score) for score in scorers],
             optimizer=self._stepper(decay),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
@@ -314,15 +334,10 @@ class FactorizationRanker(Recommends, TorchRanker):
             raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
         return learner
 
-    def _catalogue_learner(
-        self,
-        source: sources.Source,
-        valid: RankingDataset | None,
-        older: "FactorizationRanker | None",
-        others: Sequence[RankingDataset],
-    ) -> CatalogueLearner:
-        check.optional("safetensors", "torch")
-        check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
+    def _catalogue_device(self) -> "torch.device":
+        """Return the CPU; raise if other settings do not go with the whole catalogue."""
+        import torch
+
         for what, value, possible in (
             ("optimizer", self.optimizer, ("adam",)),
             ("device", self.device, ("auto", "cpu")),
@@ -331,25 +346,12 @@ class FactorizationRanker(Recommends, TorchRanker):
             if value not in possible:
                 hint = f"set {what}={possible[-1]!r}, or draw some: negatives=20"
                 raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
-        names = ("users", "items", "bias")
-        arrays = self._first(source, check.integer("seed", self.seed, least=0))
-        if older is not None:
-            arrays = self._continued(arrays, source, older.model_)
-        model = source.factors(*arrays)
-        return CatalogueLearner(
-            objective=self._objective(),
-            source=source,
-            vectors={name: one for name, one in zip(names, arrays, strict=True) if one.size},
-            batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
-            learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
-            weight_decay=self._decay(source),
-            held_out=[self._scorer(model, data) for data in (valid, *others) if data is not None],
-        )
+        return torch.device("cpu")
 
     def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:
-        """The first vectors, which depend on the seed and on the id of the user or item alone, and biases.
+        """Return the first vectors, which depend on the seed and on the id of the user or item alone, and biases.
 
-        Users whom no list says anything about have zeros, which no step changes: they get what is popular.
+        Users without a list to learn from have zeros, which no step changes: they are scored by popularity.
         """
         factors = check.integer("factors", self.factors, least=1)
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
@@ -362,7 +364,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return vectors[0], vectors[1], bias
 
     def _decay(self, source: sources.Source) -> float:
-        """What is added to gradients of the mean loss, times the vectors."""
+        """Return the weight decay of the mean loss."""
         weights = source.train.weights
         users = source.train.n_queries if weights is None else float(weights.sum())
         strength = check.number("regularization", self.regularization, least=0.0)
@@ -383,16 +385,16 @@ class FactorizationRanker(Recommends, TorchRanker):
     def _continued(
         self, arrays: tuple[Floats, Floats, Floats], source: sources.Source, older: Factors
     ) -> tuple[Floats, Floats, Floats]:
-        """Take the vectors of an older model, where it knows the user or item."""
+        """Return the vectors of an older model where it has the user or item, else the new ones."""
         if older.user_vectors.shape[1] != self.factors or bool(older.item_bias.size) != self.item_bias:
             got = f"{older.user_vectors.shape[1]} factors {'with' if older.item_bias.size else 'without'} item_bias"
             raise check.error("init_model must have the same factors and biases", got=got)
         users, items = (source.user_ids, older.users), (source.item_ids, older.items)
         old = (older.user_vectors, older.item_vectors, older.item_bias)
-        for ours, before, (ids, known) in zip(arrays, old, (users, items, items), strict=True):
-            if ours.size:
-                _, here, there = np.intersect1d(ids, known, assume_unique=True, return_indices=True)
-                ours[here] = before[there]
+        for vectors, before, (ids, older_ids) in zip(arrays, old, (users, items, items), strict=True):
+            if vectors.size:
+                _, rows, older_rows = np.intersect1d(ids, older_ids, assume_unique=True, return_indices=True)
+                vectors[rows] = before[older_rows]
         return arrays
 
     def _keep(self, model: Factors, state: State) -> None:

@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from rankwise.model_selection.auto import budget, progress
-from rankwise.model_selection.auto.progress import Moment, line
-from rankwise.model_selection.auto.screen import Screen
+from rankwise.model_selection.auto import budget, live
+from rankwise.model_selection.auto.live import Moment, Screen, line
 
 LONG = "lightgbm(stochastic(lambdarank, scale=0.25), leaves=15, extra_trees=True)"
 MOMENT: dict[str, Any] = {
@@ -48,7 +47,7 @@ def drawn(screen: Screen, width: int) -> list[str]:
 def test_numbers_are_seen_in_any_width(width, seconds):
     screen = Screen("ndcg@10")
     assert drawn(screen, width) == []
-    screen.tell(Moment(**MOMENT))
+    screen.update(Moment(**MOMENT))
     trying, leads, time = drawn(screen, width)
     assert max(map(len, (trying, leads, time))) <= width
     assert trying.split()[0] == "trying"
@@ -64,7 +63,7 @@ def test_numbers_are_seen_in_any_width(width, seconds):
 
 def test_the_clock_goes_on_between_rounds(seconds):
     screen = Screen("ap")
-    screen.tell(Moment(**MOMENT))
+    screen.update(Moment(**MOMENT))
     seconds[0] = 31.4
     assert "1:40 left" in drawn(screen, 80)[-1]
     seconds[0] = 200.0
@@ -74,7 +73,7 @@ def test_the_clock_goes_on_between_rounds(seconds):
 def test_without_a_limit_recipes_are_counted(seconds):
     screen = Screen("ap")
     first = {"round": 0, "value": math.nan, "leader": "", "leads_with": -math.inf, "seconds": math.inf}
-    screen.tell(Moment(**MOMENT | first))
+    screen.update(Moment(**MOMENT | first))
     trying, leads, time = drawn(screen, 100)
     assert trying.rstrip().endswith("begins")
     assert leads.split() == ["leads", "–"]
@@ -105,7 +104,7 @@ def test_rounds_do_not_draw(monkeypatch):
         yield Text("drawn")
 
     monkeypatch.setattr(Screen, "__rich_console__", draw)
-    with progress.showing(None, "ap") as report:
+    with live.showing(None, "ap") as report:
         del threads[:]
         for number in range(1000):
             report(Moment(**MOMENT | {"round": number}))

@@ -1,4 +1,4 @@
-"""The folder of a search: trained bags, how far each recipe is, and the time that was spent."""
+"""The folder of a search: trained bags, the progress of each recipe, and the time that was spent."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from rankwise.rankers.table import load
 from rankwise.rankers.training.resume import check_same, fingerprint
 
 if TYPE_CHECKING:
-    from rankwise.model_selection.auto.search import Tried
+    from rankwise.model_selection.auto.search import RecipeRun
     from rankwise.rankers.ensembles.bagged import bagged
 
 FILE = "auto.json"
@@ -29,48 +29,48 @@ _FREE = (*MANAGED, "device")
 
 
 def identity(data: RankingDataset, recipes: Sequence[Ranker], metric: Metric, **settings: object) -> Json:
-    """What must be the same for a search to be resumed."""
+    """Return what must be the same for a search to be resumed."""
     described = [
         {"ranker": one.name, "objective": one._objective_expression(), "parameters": one._parameters(_FREE)}
         for one in recipes
     ]
-    about = {"data": fingerprint(data), "metric": str(metric), **settings, "recipes": described}
+    plain = {"data": fingerprint(data), "metric": str(metric), **settings, "recipes": described}
     code = user_code.digests(metric) | {name: digest for one in recipes for name, digest in one._code().items()}
-    found: Json = json.loads(json.dumps(about | ({"code": code} if code else {})))
-    return found
+    identified: Json = json.loads(json.dumps(plain | ({"code": code} if code else {})))
+    return identified
 
 
-class Kept:
-    """What a search keeps, in a folder of the user's or in one that ends with it."""
+class SearchStore:
+    """The files of a search, in a folder of the user's or in a temporary one."""
 
-    def __init__(self, folder: Path, about: Json, *, lasting: bool) -> None:
-        self.folder, self.about, self.lasting = folder, about, lasting
+    def __init__(self, folder: Path, identity: Json, *, lasting: bool) -> None:
+        self.folder, self.identity, self.lasting = folder, identity, lasting
         self.spent = 0.0
-        """Seconds of runs before."""
+        """Seconds of earlier runs."""
         self.records: dict[str, Json] = {}
 
     def checkpoint(self, number: int) -> Path:
-        """Where the state of a training lies."""
+        """Return the folder of a recipe's checkpoint."""
         return self.folder / f"checkpoint-{number + 1}"
 
     def bag(self, number: int) -> Path:
-        """Where the trained bag of a recipe lies."""
+        """Return the folder of a recipe's trained bag."""
         return self.folder / f"recipe-{number + 1}"
 
-    def read(self, tried: "Sequence[Tried]", settings: Keywords) -> None:
-        """Take over what a run before has found; ``settings`` are those that files hold by name."""
+    def read(self, tried: "Sequence[RecipeRun]", settings: Keywords) -> None:
+        """Restore the results of earlier runs; ``settings`` are those that files hold by name."""
         if not (self.folder / FILE).is_file():
             if self.lasting:  # before the first checkpoint: a search that is killed early is known by it
                 self._write(0.0)
             return
-        found = settings_files.load(self.folder / FILE, "the file of a search", as_json=True, most=_MOST).keys
+        stored = settings_files.load(self.folder / FILE, "the file of a search", as_json=True, most=_MOST).keys
         with _making_sense(self.folder):
-            if found["format"] != _FORMAT:
+            if stored["format"] != _FORMAT:
                 raise KeyError("format")
             hint = "call it with the same data and settings, or name a new folder"
             what = "the folder holds another search"
-            check_same(found["identity"], self.about, what, where=self.folder, hint=hint)
-            self.spent, self.records = float(found["spent"]), dict(found["recipes"])
+            check_same(stored["identity"], self.identity, what, where=self.folder, hint=hint)
+            self.spent, self.records = float(stored["spent"]), dict(stored["recipes"])
             for one in tried:
                 if record := self.records.get(str(one.number)):
                     one.restore(record)
@@ -79,8 +79,8 @@ class Kept:
                         live = [name for name in ("objective",) if name in one.recipe.own_parameters()]
                         one.bag = bag.set_params(**settings, **{name: getattr(one.recipe, name) for name in live})
 
-    def write(self, one: "Tried", spent: float) -> None:
-        """Keep how far a recipe is, and its bag; a checkpoint that nobody needs any more goes."""
+    def write(self, one: "RecipeRun", spent: float) -> None:
+        """Write the progress of a recipe, and its bag; remove a checkpoint that is no longer needed."""
         if self.lasting:
             if one.bag is not None:
                 one.bag.save(self.bag(one.number), force=True)
@@ -90,26 +90,26 @@ class Kept:
             shutil.rmtree(self.checkpoint(one.number), ignore_errors=True)
 
     def _write(self, spent: float) -> None:
-        content = {"format": _FORMAT, "identity": self.about, "spent": spent, "recipes": self.records}
+        content = {"format": _FORMAT, "identity": self.identity, "spent": spent, "recipes": self.records}
         with files.replacing(self.folder / FILE, force=True) as new:
             new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager
-def opened(folder: str | Path | None, about: Json) -> Iterator[Kept]:
-    """Open the folder of a search, or make one that is gone afterwards."""
+def opened(folder: str | Path | None, identity: Json) -> Iterator[SearchStore]:
+    """Open the folder of a search, or a temporary one."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="rankwise-auto-") as scratch:
-            yield Kept(Path(scratch), about, lasting=False)
+            yield SearchStore(Path(scratch), identity, lasting=False)
         return
     ready(folder)
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    yield Kept(path, about, lasting=True)
+    yield SearchStore(path, identity, lasting=True)
 
 
 def ready(folder: str | Path) -> None:
-    """Check, before the work begins, that a search can be kept in ``folder``: it is new, empty, or of a search."""
+    """Raise, before the work begins, unless ``folder`` is new, empty, or of a search."""
     path = Path(folder)
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, where a search is to be kept. Hint: name a folder.")
