@@ -16,7 +16,7 @@ import numpy as np
 
 from rankwise import check, syntax
 from rankwise.arrays import Keywords
-from rankwise.syntax import Call, Chain, Constant, Items, Name, Node
+from rankwise.syntax import Call, Chain, Constant, Items, Name, Node, Pairs
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -85,6 +85,8 @@ class _Builder:
                 return value
             case Items(items=items):
                 return tuple(self.value(item) for item in items)
+            case Pairs(pairs=pairs):
+                return {self.value(key): self.value(value) for key, value in pairs}
             case _:
                 return self.build(node)
 
@@ -142,7 +144,7 @@ def _sort(node: Node) -> str:
     """Return the kind of an operand: "object" (from the table), "number", "constant" or "list"."""
     if isinstance(node, Constant):
         return "number" if isinstance(node.value, int | float) and not isinstance(node.value, bool) else "constant"
-    return "list" if isinstance(node, Items) else "object"
+    return "list" if isinstance(node, Items | Pairs) else "object"
 
 
 def keywords_of(maker: Callable[..., Any]) -> list[str] | None:

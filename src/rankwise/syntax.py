@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     | (?P<native>native:[\w:.]*\w)
     | (?P<name>[A-Za-z_]\w*)
     | (?P<quoted>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-    | (?P<mark>[-+*@(),=\[\]])
+    | (?P<mark>[-+*@(),=\[\]{}:])
     | (?P<end>\Z)
     | (?P<other>.)
     )""",
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 _ESCAPES = re.compile(r"""\\(?:['"\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})""")
 _LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _CONSTANTS = {"True": True, "False": False, "None": None}
-_CLOSING = {"(": ")", "[": "]"}
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _HINTS = {
     ".": "write names without a module, and numbers with a digit first",
     "/": "multiply by the inverse instead",
@@ -65,6 +65,13 @@ class Items(Node):
     """A list, in either kind of brackets."""
 
     items: list[Node]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Pairs(Node):
+    """A dictionary of words or numbers: ``{price: -1}``."""
+
+    pairs: list[tuple[Node, Node]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -233,12 +240,24 @@ class _Reader:
     def brackets(self, opening: _Token) -> Node:
         """Read a list; parentheses around one part, without a comma, only group it."""
         closing, items, comma = _CLOSING[opening.text], [], False
+        if closing == "}":
+            return self.pairs(opening)
         while not self.passed(closing):
             items.append(self.sum())
             comma = self.comma(closing) or comma
         if opening.text == "(" and len(items) == 1 and not comma:
             return items[0]
         return Items(opening.start, self.end, items)
+
+    def pairs(self, opening: _Token) -> Node:
+        pairs: list[tuple[Node, Node]] = []
+        while not self.passed("}"):
+            at, key = self.token, self.part()
+            if not isinstance(key, Name | Constant) or not self.passed(":"):
+                raise self.unexpected(at, "write {name: value}")
+            pairs.append((key, self.sum()))
+            self.comma("}")
+        return Pairs(opening.start, self.end, pairs)
 
     def comma(self, closing: str) -> bool:
         """Advance over the comma before the next item; without one, the list must end here."""

@@ -1,6 +1,8 @@
 """The one table of rankers: name, class; and the way back from a folder to a ranker."""
 
 import importlib
+import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,11 @@ ENSEMBLES: dict[str, tuple[str, str]] = {
     "feature": ("rankwise.rankers.ensembles.feature", "FeatureRanker"),
 }
 """Rankers made of rankers, and of single features."""
+SAVED_AS_OTHERS: dict[str, tuple[str, str]] = {
+    "distilled": ("rankwise.rankers.ensembles.distilled", "distilled"),
+    "auto": ("rankwise.model_selection.auto.ranker", "AutoRanker"),
+}
+"""Rankers that expressions know and files do not: what they trained is saved."""
 
 
 def installed(name: str) -> None:
@@ -69,27 +76,34 @@ def ranker_class(name: str) -> type[Any]:
     if name not in RANKERS:
         own: type[Any] = registry.of("ranker")[name]
         return own
-    module, cls = RANKERS[name]
-    found: type[Any] = getattr(importlib.import_module(module), cls)
-    return found
+    return _imported(RANKERS[name])
 
 
-def built(name: str, parameters: Keywords) -> Any:
-    """Make the ranker of a name with these parameters; one of one's own says as ours do which it does not have."""
-    cls = ranker_class(name)
-    known = cls.own_parameters()
-    for unknown in parameters.keys() - known.keys() if name not in RANKERS else ():
-        hint = check.suggestion(unknown, known).rstrip("?") if known else "leave it out"
-        raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
-    return cls(**parameters)
+def expression_names() -> list[str]:
+    """Return the names of all rankers that expressions know."""
+    return [*ranker_names(), *ENSEMBLES, *RECOMMENDERS, *SAVED_AS_OTHERS]
+
+
+def expression_class(name: str) -> type[Any]:
+    """Return the class of a ranker that an expression names."""
+    return _imported(SAVED_AS_OTHERS[name]) if name in SAVED_AS_OTHERS else any_class(name)
+
+
+def built(name: str, parameters: Keywords, members: Sequence[object] = ()) -> Any:
+    """Build the ranker of a name with these parameters; ``members`` are what an ensemble is made of."""
+    cls = expression_class(name)
+    arguments = inspect.signature(cls).parameters
+    if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values()):
+        for unknown in parameters.keys() - arguments.keys():
+            hint = check.suggestion(unknown, arguments).rstrip("?") if arguments else "leave it out"
+            raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
+    return cls(*members, **parameters)
 
 
 def recommender_class(name: str) -> "type[Recommends]":
     """Give the class of a recommender by its name: those without an objective, and the factorization."""
     known = {**RECOMMENDERS, "factorization": RANKERS["factorization"]}
-    module, cls = known[check.choice("recommender", name, known)]
-    found: type[Recommends] = getattr(importlib.import_module(module), cls)
-    return found
+    return _imported(known[check.choice("recommender", name, known)])
 
 
 def load(path: str | Path) -> "Trained | Any":
@@ -110,7 +124,11 @@ def any_class(name: str) -> type[Any]:
     otherwise = "if it is your own, register its class before loading: rw.register"
     check.choice("ranker", name, [*ranker_names(), *ENSEMBLES, *RECOMMENDERS], otherwise=otherwise)
     if name in ENSEMBLES:
-        module, cls = ENSEMBLES[name]
-        found: type[Any] = getattr(importlib.import_module(module), cls)
-        return found
+        return _imported(ENSEMBLES[name])
     return recommender_class(name) if name in RECOMMENDERS else ranker_class(name)
+
+
+def _imported(place: tuple[str, str]) -> type[Any]:
+    module, name = place
+    cls: type[Any] = getattr(importlib.import_module(module), name)
+    return cls

@@ -34,5 +34,5 @@ def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int 
         for name in spec.methods
     ]
     for cell in cells[: len(sources) * len(spec.levels) * len(spec.methods)]:  # settings are checked before training
-        spec.parsed()[cell.method].build(spec.settings_of(cell.method, cell.source.name, cell.level), {})
+        spec.ranker_of(cell.method, cell.source.name, cell.level).build()
     return cells

@@ -13,7 +13,6 @@ from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.experiments.methods import PROTOCOL
 from rankwise.experiments.running import frames, provenance
 from rankwise.experiments.running.measures import measures
 from rankwise.experiments.running.protocols import (
@@ -31,7 +30,12 @@ from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.exhausted import NothingLearnedError
+from rankwise.rankers.trees.defaults import USUAL
 from rankwise.threads import use_threads
+
+PROTOCOL: Keywords = {"leaves": USUAL.leaves, "min_documents": USUAL.min_documents, "smoothing": USUAL.smoothing}
+"""What rankers of an experiment have unless its settings say otherwise: the same for data of every size, and no part of
+a trial's digest."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +98,7 @@ def compute(cell: Cell) -> Outcome:
             "stopped": ranker.stopped_,
             "date": provenance.date(),
             "feature_names": None if test.feature_names is None else list(test.feature_names),
-            "versions": provenance.versions(*spec.parsed()[cell.method].rankers),
+            "versions": provenance.versions(*dict.fromkeys(one.name for one in spec.parsed()[cell.method].singles())),
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
         return Outcome(
@@ -137,35 +141,36 @@ def parts_of(cell: Cell) -> Triple:
 
 def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[Any, Json]:
     """The trained ranker, and what else is to be kept about it."""
-    spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
-    settings = spec.settings_of(cell.method, cell.source.name, cell.level)
+    spec = cell.spec
+    expression = spec.ranker_of(cell.method, cell.source.name, cell.level)
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
         from rankwise.model_selection.search import DEFAULT
         from rankwise.model_selection.tune import tune
 
+        single = expression.singles()[0]
         found = tune(
             train,
             valid,
-            chosen.objective or DEFAULT,
-            ranker=chosen.ranker,
+            single.objective or DEFAULT,
+            ranker=single.name,
             metric=spec.decide,
             trials=spec.tune_trials or None,
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
-            fixed=({} if chosen.ranker not in RANKERS else {"smoothing": PROTOCOL["smoothing"]}) | settings,
+            fixed=({"smoothing": PROTOCOL["smoothing"]} if single.name in RANKERS else {}) | dict(single.settings),
             seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,
         )
         if found.stopped == "interrupted":
             raise KeyboardInterrupt
-        told = {"threads": cell.threads, "progress": False}
-        ranker = chosen.in_bag(found.ranker()._configure(**told), cell.defaults)
+        about = {name: cell.defaults[name] for name in ("seed", "threads", "metrics", "progress")}
+        ranker = expression.map(lambda _: found.parameters).build(about)
         notes["tuning"] = {"value": found.value, "trials": len(found.trials), "parameters": found.parameters}
         notes["search"] = found.to_dict()
     else:
-        ranker = chosen.build(settings, cell.defaults)
+        ranker = expression.build(cell.defaults)
     with warnings.catch_warnings(), leakage.checked():
         warnings.filterwarnings("ignore", message="interrupted after", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, user_code
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers import inputs, storage
+from rankwise.rankers import expressions, inputs, storage
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.contributions import Contributions
@@ -55,7 +55,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
     that hold statistics of categories.
 
     Args:
-        ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained.
+        ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained, or its expression.
         folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
             <rankwise.model_selection.cross_validate.cross_validate>`. There is a member for each.
         repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
@@ -83,7 +83,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: Ranker | str,
         folds: int = 5,
         *,
         repeats: int = 1,
@@ -91,6 +91,7 @@ class bagged(Trained):  # noqa: N801 (wrappers are adjectives)
         processes: int = 1,
         dask: str | None = None,
     ) -> None:
+        ranker = expressions.ranker(ranker) if isinstance(ranker, str) else ranker
         self.ranker: Any = ranker
         self.folds = folds
         self.repeats = repeats

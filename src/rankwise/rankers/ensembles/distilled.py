@@ -18,7 +18,7 @@ from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
-from rankwise.rankers import inputs
+from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.teaching import fresh, in_units_of_their_spread, scores_of, trained, with_unlabelled
@@ -82,7 +82,7 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
     def __init__(
         self,
         teacher: Any,
-        student: Ranker,
+        student: Ranker | str,
         *,
         weight: float = 1.0,
         loss: str = "margin_mse",
@@ -90,7 +90,8 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
         unlabelled: Documents | None = None,
     ) -> None:
         self.teacher = teacher
-        self.student = student
+        student = expressions.ranker(student) if isinstance(student, str) else student
+        self.student: Any = student
         self.weight = weight
         self.loss = loss
         self.temperature = temperature
