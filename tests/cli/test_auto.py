@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.cli import screen
+from rankwise.cli import console
 from rankwise.model_selection.auto import portfolio
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.auto.search import Search
@@ -103,7 +103,7 @@ def test_a_leaderboard_fits_the_terminal(columns, intervals, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    screen.table(board.table(), narrow=board.brief())
+    console.table(board.table(), narrow=board.brief())
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in terminal.getvalue().splitlines()]
     assert max(map(len, lines)) <= columns
     row = next(line for line in lines if name in line)

@@ -160,7 +160,7 @@ def test_what_cannot_be_written_does_not_read_back() -> None:
         return scores, scores, scores
 
     for ranker, text in (
-        (rw.LightGBMRanker(lambda *_: None, leaves=7), "<lambda>, leaves=7)"),  # type: ignore[arg-type]
+        (rw.LightGBMRanker(lambda *_: None, leaves=7), "<lambda>, leaves=7)"),
         (rw.LightGBMRanker(my_loss), "my_loss)"),
         (rw.LightGBMRanker(metrics=(my_loss,)), "metrics=(<function>,))"),
         (rw.distilled(trained, rw.NeuralRanker()), "(<trained lightgbm(lambdarank, rounds=2, leaves=3, threads=1)>"),

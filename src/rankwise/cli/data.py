@@ -9,9 +9,9 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import Group, register
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli.data_options import Reading, reads_data
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -69,9 +69,9 @@ def info(
 
     facts = summary(data)
     if json:
-        screen.document(facts)
+        console.document(facts)
     else:
-        screen.table(_facts(facts))
+        console.table(_facts(facts))
 
 
 @reads_data
@@ -253,14 +253,14 @@ def catalog(json: options.Json = False) -> None:
 
     entries = datasets()
     if json:
-        screen.document([asdict(entry) for entry in entries])
+        console.document([asdict(entry) for entry in entries])
         return
     rows = []
     for entry in entries:
         counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
         rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), "yes" if entry.archive else "by hand"))
     header = ("name", "queries", "documents", "features", "labels", "folds", "download")
-    screen.table(Table(header=header, rows=tuple(rows), align="lrrrlrl"))
+    console.table(Table(header=header, rows=tuple(rows), align="lrrrlrl"))
 
 
 def _free(target: Path, *, force: bool) -> None:
@@ -277,8 +277,8 @@ def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> 
 
     if part is None and is_set(source):
         part = "train"
-        screen.note(f"reading the training part of {source}; --part names another")
-    with screen.progress(1) as bar:
+        console.note(f"reading the training part of {source}; --part names another")
+    with console.progress(1) as bar:
         bar.step(f"Reading {source}")
         return reading.data(source, part=part, fold=fold, bar=bar)
 
@@ -290,10 +290,10 @@ def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) ->
     if lossy and not is_parquet(target):
         nothing: Keywords = dict.fromkeys(unsupported()) | {"categorical": ()}
         data = data.with_(**nothing)
-    with screen.progress(1) as bar:
+    with console.progress(1) as bar:
         bar.step(f"Writing {target}")
         write_data(data, target, force=force)
-    screen.note(f"wrote {target}: {data!r}")
+    console.note(f"wrote {target}: {data!r}")
 
 
 def _facts(facts: Json) -> "Table":

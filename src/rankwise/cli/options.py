@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
 READING, RUNNING = "Reading data", "Running"
 """Titles below which help lists options that are not the command's own."""
 
@@ -163,8 +164,10 @@ Objective = Annotated[
 Ranker = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME",
-        help="Trees of lightgbm, xgboost or catboost, a neural net: neural, or one that --import registers.",
+        metavar="EXPRESSION",
+        help="Trees of lightgbm, xgboost or catboost, a neural net: neural, or one that --import registers; with its "
+        "objective and parameters, 'lightgbm(xendcg, leaves=7)', or an ensemble, 'bagged(…, folds=5)', 'blended(…, "
+        "neural, column(0))', 'distilled(TEACHER, STUDENT)'.",
         show_default="lightgbm",
     ),
 ]
@@ -172,14 +175,17 @@ Teacher = Annotated[
     Path | None,
     typer.Option(
         metavar="MODEL",
-        help="The folder of a trained model whose scores are learned beside the labels: the objective is mixed with "
-        "distil.",
+        help="The folder of a trained model whose scores are learned; labels count as far as --teacher-weight says.",
     ),
 ]
 TeacherWeight = Annotated[
     float | None,
     typer.Option(
-        min=0.0, max=1.0, metavar="X", help="With --teacher: its share of the loss, from 0 to 1.", show_default="1.0"
+        min=0.0,
+        max=1.0,
+        metavar="X",
+        help="With --teacher: its share of the loss; with 1 labels do not count.",
+        show_default="1.0",
     ),
 ]
 Unlabelled = Annotated[

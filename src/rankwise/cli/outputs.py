@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check, files
-from rankwise.cli import screen
+from rankwise.cli import console
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.
 
     match path.suffix.lower():
         case ".json":
-            text = screen.as_json(document)
+            text = console.as_json(document)
         case ".csv":
             text = as_csv(frame)
         case ending:
@@ -130,7 +130,7 @@ def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
         if path.suffix.lower() == ".csv":
             new.write_text(as_csv(frame), encoding="utf-8")
         elif path.suffix.lower() == ".json":
-            new.write_text(screen.as_json(frame.to_dicts()), encoding="utf-8")
+            new.write_text(console.as_json(frame.to_dicts()), encoding="utf-8")
         else:
             frame.write_parquet(new)
 
@@ -146,11 +146,11 @@ def features_of(data: "RankingDataset") -> None:
     """Say which features a ranker is trained on."""
     from rankwise.data.summary import features_in_words
 
-    screen.note(features_in_words(data))
+    console.note(features_in_words(data))
 
 
 def said(*paths: Path | None) -> None:
     """Tell which files were written."""
     for path in paths:
         if path is not None:
-            screen.note(f"wrote {path}")
+            console.note(f"wrote {path}")

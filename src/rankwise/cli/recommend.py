@@ -7,7 +7,7 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli import console, inputs, options, outputs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -156,7 +156,7 @@ def recommend(
         settings: Keywords = {"objective": objective, "epochs": epochs} | inputs.settings(set_ or [])
         settings = {name: value for name, value in settings.items() if value is not None}
         name = model or ("factorization" if objective or epochs else "auto")
-        with screen.progress(None, progress) as bar:
+        with console.progress(None, progress) as bar:
             bar.step(f"Reading {source}")
             learned, choice, found = _learn(
                 source, columns, name, settings,
@@ -177,14 +177,14 @@ def recommend(
         outputs.save_frame(output, table, force=force)
     if json:
         about = {"choice": choice and choice.to_dict(), "evaluation": found and found.to_dict()}
-        screen.document(about | {"model": learned.name, "items": table.to_dicts()})
+        console.document(about | {"model": learned.name, "items": table.to_dicts()})
         return
     if choice is not None:
-        screen.table(choice.table(), title="Chosen on a tenth of the training data")
+        console.table(choice.table(), title="Chosen on a tenth of the training data")
     if found is not None:
-        screen.table(found.table(), title="Held-out items, among all that the user has not rated")
+        console.table(found.table(), title="Held-out items, among all that the user has not rated")
     if output is None:
-        screen.table(_shown(table), title="Recommended items")
+        console.table(_shown(table), title="Recommended items")
     outputs.said(output, save, vectors)
 
 
@@ -220,7 +220,7 @@ def _learn(
     seed: int,
     threads: int | None,
     vectors: bool,
-    bar: screen.Steps,
+    bar: console.Steps,
 ) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.reading import read_interactions
@@ -236,10 +236,10 @@ def _learn(
     tried = [one for one in AUTO if one in WITH_VECTORS] if vectors and name == "auto" else name
     ratings = read_interactions(source, relevant=relevant, **columns)
     if ratings.counted:
-        screen.note("Every row makes an item relevant: there is no column of ratings.")
+        console.note("Every row makes an item relevant: there is no column of ratings.")
     train, held_out = ratings.active(least_relevant), None
     if train.n_users < ratings.n_users:
-        screen.note(f"Measured without {train.left_out} relevant items, who get recommendations all the same.")
+        console.note(f"Measured without {train.left_out} relevant items, who get recommendations all the same.")
     if share:
         train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
@@ -284,7 +284,7 @@ def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title:
         return table
     called = titles_of(table["item"].to_numpy(), read_titles(path, title=title))
     if called.null_count() == len(called):
-        screen.note(f"no item has a title in {path}, which knows items by other ids")
+        console.note(f"no item has a title in {path}, which knows items by other ids")
     return table.insert_column(table.columns.index("item") + 1, called.alias("title"))
 
 

@@ -241,7 +241,8 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{grammar.word(key)}: {_text(one)}" for key, one in value.items()) + "}"
     if isinstance(value, Estimator):
-        return f"<trained {written(value)}>" if value.__sklearn_is_fitted__() else written(value)
+        text = written(value)  # type: ignore[arg-type]  # a ranker is one
+        return f"<trained {text}>" if value.__sklearn_is_fitted__() else text
     if isinstance(value, Metric | Path) or (callable(value) and registry.name_of(value)):
         return grammar.word(registry.name_of(value) or str(value))
     plain = isinstance(value, str | int | float | np.generic | Objective | None)

@@ -91,7 +91,7 @@ class distilled(Ranker):  # noqa: N801 (wrappers are adjectives)
     ) -> None:
         self.teacher = teacher
         student = expressions.ranker(student) if isinstance(student, str) else student
-        self.student: Any = student
+        self.student: Ranker = student
         self.weight = weight
         self.loss = loss
         self.temperature = temperature

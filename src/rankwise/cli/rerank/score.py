@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise.arrays import Json
-from rankwise.cli import inputs, options, outputs, screen, texts
+from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import Group, register
-from rankwise.cli.evaluation import summary
-from rankwise.cli.folds import DEFAULT_METRICS
-from rankwise.cli.rerank_training import Device, train
+from rankwise.cli.evaluate.evaluate import summary
+from rankwise.cli.options import DEFAULT_METRICS
+from rankwise.cli.rerank import text_options
+from rankwise.cli.rerank.train import Device, train
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
@@ -30,12 +31,12 @@ Model = Annotated[
 def score(
     *,
     model: Model,
-    data: texts.Data,
+    data: text_options.Data,
     output: options.ScoresFile = None,
     tag: options.Tag = "rankwise",
-    run: texts.Run = None,
-    depth: texts.Depth = None,
-    read: texts.Read = None,
+    run: text_options.Run = None,
+    depth: text_options.Depth = None,
+    read: text_options.Read = None,
     device: Device = "auto",
     progress: options.Progress = None,
     force: options.Force = False,
@@ -46,13 +47,13 @@ def score(
     [cyan]rankwise rerank score reranker test.jsonl > scores.txt[/cyan]
     [cyan]rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run[/cyan]
     """
-    texts.installed()
+    text_options.installed()
     outputs.free(output, force=force)
     if output is not None:
         outputs.scores_format(output)
-    with screen.progress(3, progress) as bar:
+    with console.progress(3, progress) as bar:
         bar.step(f"Reading {data}")
-        lists = texts.Reading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
+        lists = text_options.Reading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
         bar.step(f"Loading {model}")
         reranker = _loaded(model, device)
         bar.step("Scoring")
@@ -61,7 +62,7 @@ def score(
         outputs.save_scores(output, scores, lists.data, tag=tag, force=force)
     if json:
         about = {"model": model, "data": data, "queries": lists.n_queries, "documents": lists.n_docs}
-        screen.document({**about, **({"scores": scores} if output is None else {"output": output})})
+        console.document({**about, **({"scores": scores} if output is None else {"output": output})})
     elif output is None:
         typer.echo("\n".join(map(repr, scores.tolist())))
     else:
@@ -70,15 +71,15 @@ def score(
 
 def evaluate(
     *,
-    data: texts.Data,
+    data: text_options.Data,
     models: Annotated[
         list[str],
         typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL."),
     ],
     metrics: options.Metrics = DEFAULT_METRICS,
-    run: texts.Run = None,
-    depth: texts.Depth = None,
-    read: texts.Read = None,
+    run: text_options.Run = None,
+    depth: text_options.Depth = None,
+    read: text_options.Read = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
@@ -97,7 +98,7 @@ def evaluate(
     [cyan]rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr[/cyan]
     [cyan]rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100[/cyan]
     """
-    texts.installed()
+    text_options.installed()
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     asked = inputs.items(",".join(metrics))
@@ -105,9 +106,9 @@ def evaluate(
     named = inputs.named(models)
     import rankwise as rw
 
-    with screen.progress(len(named) + 1, progress) as bar:
+    with console.progress(len(named) + 1, progress) as bar:
         bar.step(f"Reading {data}")
-        lists = texts.Reading(run=run, depth=depth, read=read).lists(data, split="test")
+        lists = text_options.Reading(run=run, depth=depth, read=read).lists(data, split="test")
         found = {}
         for name, model in named.items():
             bar.step(f"Scoring with {name}")
@@ -125,10 +126,10 @@ def evaluate(
         frame = outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking")
         outputs.save_frame(per_query, frame, force=force)
     if json:
-        screen.document(document)
+        console.document(document)
     else:
         for table, title in zip(tables, ("", "Every pair"), strict=False):
-            screen.table(table, title=title)
+            console.table(table, title=title)
         outputs.said(output, per_query)
 
 

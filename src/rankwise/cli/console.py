@@ -1,4 +1,4 @@
-"""What reaches the screen: tables, notes, problems and progress. Results go to standard output, the rest to stderr.
+"""Output to the terminal: tables, notes, problems and progress. Results go to standard output, the rest to stderr.
 
 On a terminal there is colour (unless ``NO_COLOR`` is set); in a pipe there is plain text of any width.
 """
@@ -24,7 +24,7 @@ WIDE = 100_000  # a pipe has no right margin
 _documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
 
 
-def console(*, stderr: bool = False) -> "Console":
+def terminal(*, stderr: bool = False) -> "Console":
     """Make a console for this moment's standard output or error."""
     from rich.console import Console
 
@@ -37,21 +37,21 @@ def table(content: "Table", *, title: str = "", narrow: "Table | None" = None) -
 
     On a terminal ``narrow`` takes its place where that fits, and the whole does not.
     """
-    screen = console()
+    console = terminal()
     if title:
-        screen.print(f"\n[bold]{plain(title)}[/]")
-    for one in (content, narrow) if screen.is_terminal else ():
-        if one is not None and _needed(one, screen) <= screen.width:
-            screen.print(_grid(one))
+        console.print(f"\n[bold]{plain(title)}[/]")
+    for one in (content, narrow) if console.is_terminal else ():
+        if one is not None and _needed(one, console) <= console.width:
+            console.print(_grid(one))
             for line in one.notes:
-                screen.print(plain(line), style="dim")
+                console.print(plain(line), style="dim")
             return
-    screen.print(plain(content.text()), soft_wrap=True)
+    console.print(plain(content.text()), soft_wrap=True)
 
 
-def _needed(content: "Table", screen: "Console") -> int:
+def _needed(content: "Table", console: "Console") -> int:
     """How many columns of the terminal a table with rules needs."""
-    return screen.measure(_grid(content), options=screen.options.update(max_width=WIDE)).maximum
+    return console.measure(_grid(content), options=console.options.update(max_width=WIDE)).maximum
 
 
 def _grid(content: "Table") -> "Grid":
@@ -102,12 +102,12 @@ def as_json(value: object) -> str:
 
 def say(text: str, *, wrap: bool = True) -> None:
     """Print a paragraph that belongs to the result; a line that is to be copied is not wrapped."""
-    console().print(plain(text), soft_wrap=not wrap)
+    terminal().print(plain(text), soft_wrap=not wrap)
 
 
 def note(text: str) -> None:
     """Say something that is not a result."""
-    console(stderr=True).print(plain(text), soft_wrap=True)
+    terminal(stderr=True).print(plain(text), soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -132,7 +132,7 @@ def notes_after() -> Iterator[list[str]]:
 
 def problem(text: str) -> None:
     """Say what went wrong."""
-    console(stderr=True).print(f"[bold red]error[/]: {plain(text)}", soft_wrap=True)
+    terminal(stderr=True).print(f"[bold red]error[/]: {plain(text)}", soft_wrap=True)
 
 
 def plain(text: str) -> str:
@@ -166,7 +166,7 @@ def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
     """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``wanted``."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    screen = console(stderr=True)
+    console = terminal(stderr=True)
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -174,8 +174,8 @@ def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
         TaskProgressColumn(),
         TimeElapsedColumn(),
     )
-    shown = wanted is not False and screen.is_terminal
-    with Progress(*columns, console=screen, transient=True, disable=not shown) as bar:
+    shown = wanted is not False and console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         yield Steps(bar, total, lines=bool(wanted) and not shown)
 
 

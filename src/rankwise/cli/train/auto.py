@@ -7,8 +7,8 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
 
 if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
@@ -125,14 +125,14 @@ def auto(
         study=study,
         progress=False if json and progress is None else progress,
     )
-    with screen.progress(2, progress) as bar:
+    with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)
         held_back = None if test is None else reading.data(test, fold=fold)
     outputs.features_of(parts[0])
     if held_back is not None:
         leakage.compare_parts(parts, rankers.aligned(held_back, parts[0]), "test")
-    with screen.notes_after() as notes:
+    with console.notes_after() as notes:
         model.fit(*parts)
     model.save(output, force=force)
     tested = None if held_back is None else rw.evaluate(model, held_back, [metric])
@@ -141,13 +141,13 @@ def auto(
 
         write_leaderboard(model.leaderboard_, report, tested=tested, force=force)
     if json:
-        screen.document(_described(model.leaderboard_.to_dict(), output, tested))
+        console.document(_described(model.leaderboard_.to_dict(), output, tested))
     else:
-        screen.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
+        console.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
         if tested is not None:
-            screen.table(tested.table(), title=f"On {test}")
+            console.table(tested.table(), title=f"On {test}")
     for one in notes:
-        screen.note(one)
+        console.note(one)
     if not json:
         outputs.said(output, report)
     if model.stopped_ == "interrupted":

@@ -11,7 +11,7 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import inputs, options, screen
+from rankwise.cli import console, inputs, options
 from rankwise.data.columns import COLUMNS, roles
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Reading:
         *,
         part: str | None = None,
         fold: int | None = None,
-        bar: screen.Steps | None = None,
+        bar: console.Steps | None = None,
         tables: Keywords | None = None,
     ) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""

@@ -7,7 +7,8 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import inputs, options, outputs, screen, texts
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.rerank import text_options
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -22,7 +23,7 @@ Device = Annotated[
 
 def train(
     *,
-    data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {texts.FORMS}")],
+    data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {text_options.FORMS}")],
     model: Annotated[
         str,
         typer.Option(
@@ -85,10 +86,10 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Another setting of rw.rerank.Reranker; may be repeated."),
     ] = None,
-    run: texts.Run = None,
-    negatives: texts.Negatives = None,
-    depth: texts.Depth = None,
-    read: texts.Read = None,
+    run: text_options.Run = None,
+    negatives: text_options.Negatives = None,
+    depth: text_options.Depth = None,
+    read: text_options.Read = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -118,14 +119,14 @@ def train(
     [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
     [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
     """
-    texts.installed()
+    text_options.installed()
     force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None:
         from rankwise.rankers.training import checkpoints
 
         checkpoints.ready(checkpoint, resume=resume)
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
-    reading = texts.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
+    reading = text_options.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
     given: Keywords = {
         "objective": objective,
         "epochs": epochs,
@@ -141,7 +142,7 @@ def train(
         "progress": progress,
     }
     reranker = _reranker(model, {name: value for name, value in given.items() if value is not None}, set_, seed, device)
-    with screen.progress(3, progress) as bar:
+    with console.progress(3, progress) as bar:
         found: dict[str, Lists] = {}
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
@@ -149,17 +150,17 @@ def train(
                 found[part] = reading.lists(name, split=split, whole=part != "train")
     if "test" in found:
         found["test"].compare_with(found["train"], "test")
-    with screen.notes_after() as notes:
+    with console.notes_after() as notes:
         reranker.fit(found["train"], found.get("valid"), resume=resume)
     tested = {"test": reranker.evaluate(found["test"])} if "test" in found else {}
     reranker.save(output, evaluations=tested, force=force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
     if json:
-        screen.document(_described(reranker, output, evaluations))
+        console.document(_described(reranker, output, evaluations))
     else:
-        screen.table(_summary(reranker, evaluations))
+        console.table(_summary(reranker, evaluations))
     for one in notes:
-        screen.note(one)
+        console.note(one)
     if not json:
         outputs.said(output)
     if reranker.stopped_ == "interrupted":

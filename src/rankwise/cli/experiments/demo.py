@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from rankwise.cli import options, screen
+from rankwise.cli import console, options
 
 
 def demo(
@@ -29,23 +29,23 @@ def demo(
     """
     from rankwise.demo.run import STEPS, demonstrate, next_commands
 
-    with screen.progress(STEPS, progress) as bar:
+    with console.progress(STEPS, progress) as bar:
         result = demonstrate(output, force=force, progress=bar.step)
     if json:
-        screen.document(result.to_dict())
+        console.document(result.to_dict())
         return
-    screen.say(f"{result.introduction()}\n")
-    screen.table(result.table())
-    screen.say(f"\n{result.conclusion()}\n")
-    screen.say(f"{result.search.introduction()}\n")
-    screen.table(result.search.leaderboard.table(), narrow=result.search.leaderboard.brief())
-    screen.say(f"\n{result.beside()}\n")
-    screen.say(
+    console.say(f"{result.introduction()}\n")
+    console.table(result.table())
+    console.say(f"\n{result.conclusion()}\n")
+    console.say(f"{result.search.introduction()}\n")
+    console.table(result.search.leaderboard.table(), narrow=result.search.leaderboard.brief())
+    console.say(f"\n{result.beside()}\n")
+    console.say(
         f"Report: {output / 'report.html'}, for a browser: figures, the leaderboard, and every query in an explorer."
     )
-    screen.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
-    screen.say("Next:")
+    console.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
+    console.say("Next:")
     for command in next_commands(result):
-        screen.say(f"  {command}", wrap=False)
-    screen.say("On data of your own (LETOR text, CSV or Parquet):")
-    screen.say("  rankwise auto DATA --minutes 10 --output model", wrap=False)
+        console.say(f"  {command}", wrap=False)
+    console.say("On data of your own (LETOR text, CSV or Parquet):")
+    console.say("  rankwise auto DATA --minutes 10 --output model", wrap=False)

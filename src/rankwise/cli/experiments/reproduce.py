@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwise.cli import inputs, options, screen
-from rankwise.cli.reading import Reading, reads_data
-from rankwise.cli.watching import watching
+from rankwise.cli import console, inputs, options
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.experiments.progress import watching
 from rankwise.statistics.tables import duration
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def reproduce(
         work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
         if json:
             left = work.progress.seconds_left
-            screen.document({"total": work.progress.total, "kept": work.progress.kept, "seconds_left": left})
+            console.document({"total": work.progress.total, "kept": work.progress.kept, "seconds_left": left})
         else:
-            screen.say(_forecast(work))
+            console.say(_forecast(work))
         return
     with watching(spec, folder, wanted=progress) as report:
         results = engine.run(
@@ -111,7 +111,7 @@ def _list(json: bool) -> None:
 
     found = [find_spec(name) for name in recipes()]
     if json:
-        screen.document([spec.plain() for spec in found])
+        console.document([spec.plain() for spec in found])
         return
     rows = tuple(
         (spec.name, spec.paper.partition(":")[0], spec.title, ", ".join(spec.paper_data or spec.data), spec.cost)
@@ -122,7 +122,7 @@ def _list(json: bool) -> None:
         "minute or two. --data runs it on other data.",
     )
     header = ("name", "paper by", "what", "the paper's data", "cost")
-    screen.table(Table(header=header, rows=rows, align="lllll", notes=notes))
+    console.table(Table(header=header, rows=rows, align="lllll", notes=notes))
 
 
 def _forecast(work: "Work") -> str:
@@ -138,11 +138,11 @@ def _show(results: "Results", folder: Path, json: bool) -> None:
     from rankwise.experiments.summary import all_tables, claimed
 
     if json:
-        screen.document(results.to_dict())
+        console.document(results.to_dict())
         return
     if results.spec["claim"]:
-        screen.say(f"{claimed(results.spec)}: {results.spec['claim']}")
+        console.say(f"{claimed(results.spec)}: {results.spec['claim']}")
     for title, table in all_tables(results):
-        screen.table(table, title=title)
-    screen.say(f"\nResults: {folder / PAGE}, with every trial beside it.")
-    screen.say(f"Next: rankwise report {folder}", wrap=False)
+        console.table(table, title=title)
+    console.say(f"\nResults: {folder / PAGE}, with every trial beside it.")
+    console.say(f"Next: rankwise report {folder}", wrap=False)

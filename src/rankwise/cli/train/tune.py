@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
 
 
 @reads_data
@@ -91,7 +91,7 @@ def tune(
         fixed["patience"] = patience or None
     ranges = inputs.pairs(search or [], "NAME=RANGE")
     inputs.readable(objective, [metric])
-    with screen.progress(2, progress) as bar:
+    with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)
     if parts[1] is None and bag is None:
@@ -120,10 +120,10 @@ def tune(
     if plot is not None:
         result.plot(plot, force=force or resume)
     if json:
-        screen.document(result.to_dict())
+        console.document(result.to_dict())
     else:
-        screen.table(result.table())
+        console.table(result.table())
         outputs.said(output, result.study, plot)
     if result.stopped == "interrupted":
-        screen.note("interrupted: these are the best parameters so far; --resume continues the search")
+        console.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)

@@ -1,4 +1,4 @@
-"""The command ``export``."""
+"""The commands ``export`` and ``objectives``."""
 
 import warnings
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import options, outputs, screen
+from rankwise.cli import console, options, outputs
 
 
 def export(
@@ -51,9 +51,36 @@ def export(
         path, load = write(model, output, format_, names=words, force=force)
     if json:
         about = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
-        screen.document(about)
+        console.document(about)
     else:
         outputs.said(path)
-        screen.say(load, wrap=False)
+        console.say(load, wrap=False)
     for one in said:
-        screen.note(str(one.message))
+        console.note(str(one.message))
+
+
+def objectives(json: options.Json = False) -> None:
+    """List every objective and wrapper: its paper, its arguments with their defaults, whether its Hessian is exact.
+
+    An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
+    around one, and objectives can be added up.
+
+    [cyan]rankwise objectives[/cyan]
+    [cyan]rankwise objectives --json[/cyan]
+    """
+    from dataclasses import asdict
+
+    from rankwise.objectives.listing import entries, registered
+    from rankwise.statistics.tables import Table
+
+    every = [*entries(), *registered()]
+    if json:
+        console.document([asdict(entry) for entry in every])
+        return
+    rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)
+    header = ("name", "what it is", "paper", "Hessian", "arguments")
+    notes = (
+        "Wrappers go around any objective, bounded around metrics: stochastic(xendcg, samples=8, scale=0.25).",
+        "Sums: 0.7*xendcg + 0.3*approx_ndcg.",
+    )
+    console.table(Table(header=header, rows=rows, align="lllll", notes=notes))

@@ -1,18 +1,13 @@
 """``train --folds``: cross-validation, and results of it that ``evaluate`` and ``compare`` read."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankwise import check, files
-from rankwise.cli import inputs, outputs, screen
-from rankwise.cli.reading import Reading
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading
 
-if TYPE_CHECKING:
-    from rankwise.statistics.evaluation import Evaluation
-
-DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
 SCORES = "scores.npy"
 
 
@@ -52,7 +47,7 @@ def train_folds(
     from rankwise.data.reading import is_set
     from rankwise.evaluation.stored import FILE
 
-    with screen.progress(2, progress) as bar:
+    with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         prepared: Any = _own_folds(data, folds, reading) if is_set(data) else None
         whole = None if prepared is not None else reading.data(data, bar=bar)
@@ -61,7 +56,7 @@ def train_folds(
         model,
         whole,
         folds=folds if prepared is None else prepared,
-        metrics=inputs.items(",".join(metrics or DEFAULT_METRICS)),
+        metrics=inputs.items(",".join(metrics or options.DEFAULT_METRICS)),
         seed=seed,
         checkpoint=checkpoint,
         resume=resume,
@@ -81,45 +76,10 @@ def train_folds(
             "objective": model._objective_expression(),
             "folds": len(found.models),
         }
-        screen.document({**about, **found.to_dict(), "fold_means": means})
+        console.document({**about, **found.to_dict(), "fold_means": means})
     else:
-        screen.table(found.table())
+        console.table(found.table())
         outputs.said(output)
-
-
-def results(
-    words: Sequence[str], metrics: Sequence[str], beside: Mapping[str, object]
-) -> "dict[str, Evaluation] | None":
-    """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
-    from rankwise.evaluation import stored
-    from rankwise.metrics import metric
-
-    paths = [Path(word.partition("=")[2] or word) for word in words]
-    ready = [stored.is_evaluation(path) for path in paths]
-    if not any(ready):
-        return None
-    if not all(ready):
-        hint = "name results alone, RESULT_A RESULT_B, or DATA and SCORES alone"
-        raise check.error(
-            "results and data or scores do not go together", got=str(paths[ready.index(False)]), hint=hint
-        )
-    for option, value in beside.items():
-        if value:
-            raise check.error("results hold the values of metrics already", got=option, hint=f"leave {option} out")
-    found = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
-    if list(metrics) == DEFAULT_METRICS:
-        return found
-    asked = [str(metric(one)) for one in inputs.items(",".join(metrics))]
-    for name, one in found.items():
-        missing = [expression for expression in asked if expression not in one.metrics]
-        if missing:
-            raise check.error(
-                f"{name} was not evaluated by a metric asked for",
-                got=missing[0],
-                hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
-            )
-        found[name] = replace(one, values={expression: one[expression] for expression in asked})
-    return found
 
 
 def _own_folds(name: str, folds: int, reading: Reading) -> Any:

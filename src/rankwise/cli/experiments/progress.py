@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankwise.cli import screen
+from rankwise.cli import console
 from rankwise.statistics.tables import duration
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Re
     By default a bar is shown on a terminal and a line now and then elsewhere; ``wanted=False`` shows nothing.
     """
     seen: list[Progress] = []
-    console = screen.console(stderr=True)
+    stderr = console.terminal(stderr=True)
     try:
         if wanted is False:
 
@@ -34,14 +34,14 @@ def watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Re
                 seen[:] = [progress]
 
             yield keep
-        elif console.is_terminal:
+        elif stderr.is_terminal:
             from rich.live import Live
 
-            with Live(console=console, refresh_per_second=4, transient=True) as live:
+            with Live(console=stderr, refresh_per_second=4, transient=True) as live:
 
                 def draw(progress: "Progress") -> None:
                     if not seen:
-                        screen.note(_sentence(progress))
+                        console.note(_sentence(progress))
                     seen[:] = [progress]
                     live.update(_picture(spec, progress))
 
@@ -53,14 +53,14 @@ def watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Re
                 nonlocal last
                 now = time.monotonic()
                 if not seen or now - last > _EVERY:
-                    screen.note(_sentence(progress))
+                    console.note(_sentence(progress))
                     last = now
                 seen[:] = [progress]
 
             yield write
     except KeyboardInterrupt:
         if seen:
-            screen.note(f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command resumes.")
+            console.note(f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command resumes.")
         raise
 
 
@@ -88,6 +88,6 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
         text = tables.number(sum(values) / len(values))
         if len(values) >= significance.FEWEST:
             text += " " + tables.interval(*significance.t_test(values).interval(1.0 - spec.alpha))
-        grid.add_row(*map(screen.plain, (data, f"{level:g}", method, text, str(len(values)))))
+        grid.add_row(*map(console.plain, (data, f"{level:g}", method, text, str(len(values)))))
     bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
     return Group(bar, Text(_sentence(progress), style="bold"), grid)

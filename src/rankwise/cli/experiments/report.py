@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import inputs, options, screen
+from rankwise.cli import console, inputs, options
 
 if TYPE_CHECKING:
     from rankwise.model_selection.result import Tuning
@@ -51,13 +51,13 @@ def report(
     ready(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
     found = Results.read(results)
-    with screen.progress(None, progress) as bar:
+    with console.progress(None, progress) as bar:
         page = write_report(found, folder, tunings=searches, force=force, progress=bar.step)
     written = {"page": str(page), "files": sorted(path.name for path in (folder / FILES).iterdir())}
     if json:
-        screen.document(written)
+        console.document(written)
         return
-    screen.say(f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
+    console.say(f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
 
 
 def _search(path: str) -> "Tuning":

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import options, outputs, screen
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
 
 if TYPE_CHECKING:
     from rankwise.evaluation.breakdown import Breakdown
@@ -84,7 +84,7 @@ def explain(
         raise check.error("one thing is shown at a time", got="--document beside --above", hint="leave one of them out")
     import rankwise as rw
 
-    with screen.progress(3, progress) as bar:
+    with console.progress(3, progress) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
@@ -99,9 +99,9 @@ def explain(
     if plot is not None:
         shown.plot(plot, top=top, force=force)
     if json:
-        screen.document({"model": model, "data": data, **shown.to_dict()})
+        console.document({"model": model, "data": data, **shown.to_dict()})
     else:
-        screen.table(table, title=shown.title)
+        console.table(table, title=shown.title)
         outputs.said(output, plot)
 
 

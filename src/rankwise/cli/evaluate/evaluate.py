@@ -8,10 +8,9 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import folds as cross_validation
-from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.folds import DEFAULT_METRICS
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,10 +80,10 @@ def evaluate(
             per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking"), force=force
         )
     if json:
-        screen.document(document)
+        console.document(document)
     else:
         for table, title in zip(tables, ("", "Exposure by group", "Disparity"), strict=False):
-            screen.table(table, title=title)
+            console.table(table, title=title)
         outputs.said(output, per_query)
 
 
@@ -168,10 +167,10 @@ def compare(
         about |= {"Conventions": asked.conventions} if asked.conventions else {}
         result.to_report(report, titles=asked.titles or asked.written(result.metrics), about=about, force=force)
     if json:
-        screen.document(document)
+        console.document(document)
     elif write == "text":
         for table, title in zip(tables, ("", "Every pair"), strict=False):
-            screen.table(table, title=title)
+            console.table(table, title=title)
         outputs.said(output, plot, report)
     else:
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
@@ -226,7 +225,7 @@ def _evaluations(
     beside = {
         "--conventions": asked.conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"],
     }  # fmt: skip
-    if qrels is None and (kept := cross_validation.results(words, asked.words, beside)) is not None:
+    if qrels is None and (kept := _stored(words, asked.words, beside)) is not None:
         about = {name: how[name] for name in ("confidence", "seed")}
         return {name: replace(one, **about) for name, one in kept.items()}
     rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
@@ -238,7 +237,7 @@ def _evaluations(
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     models = {} if qrels else {path: rw.load(path) for _, path in rankings if path.is_dir()}
     found, tags = [], []
-    with screen.progress(len(rankings) + (not qrels), progress) as bar:
+    with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
             by = rw.read_qrels(qrels)  # once, for all runs
@@ -255,6 +254,41 @@ def _evaluations(
             tags.append(tag if qrels else "")
     names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
     return dict(zip(names, found, strict=True))
+
+
+def _stored(
+    words: "Sequence[str]", metrics: "Sequence[str]", beside: "Mapping[str, object]"
+) -> "dict[str, Evaluation] | None":
+    """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
+    from rankwise.evaluation import stored
+    from rankwise.metrics import metric
+
+    paths = [Path(word.partition("=")[2] or word) for word in words]
+    ready = [stored.is_evaluation(path) for path in paths]
+    if not any(ready):
+        return None
+    if not all(ready):
+        hint = "name results alone, RESULT_A RESULT_B, or DATA and SCORES alone"
+        raise check.error(
+            "results and data or scores do not go together", got=str(paths[ready.index(False)]), hint=hint
+        )
+    for option, value in beside.items():
+        if value:
+            raise check.error("results hold the values of metrics already", got=option, hint=f"leave {option} out")
+    found = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    if list(metrics) == DEFAULT_METRICS:
+        return found
+    asked = [str(metric(one)) for one in inputs.items(",".join(metrics))]
+    for name, one in found.items():
+        missing = [expression for expression in asked if expression not in one.metrics]
+        if missing:
+            raise check.error(
+                f"{name} was not evaluated by a metric asked for",
+                got=missing[0],
+                hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
+            )
+        found[name] = replace(one, values={expression: one[expression] for expression in asked})
+    return found
 
 
 def summary(tables: "Mapping[str, Table]") -> "Table":
