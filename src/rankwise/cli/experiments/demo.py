@@ -27,7 +27,7 @@ def demo(
     [cyan]rankwise demo[/cyan]
     [cyan]rankwise demo --output /tmp/demo --json[/cyan]
     """
-    from rankwise.demo.run import STEPS, demonstrate, next_commands
+    from rankwise.demo.run import STEPS, demonstrate
 
     with console.progress(STEPS, progress) as bar:
         result = demonstrate(output, force=force, progress=bar.step)
@@ -37,15 +37,15 @@ def demo(
     console.say(f"{result.introduction()}\n")
     console.table(result.table())
     console.say(f"\n{result.conclusion()}\n")
-    console.say(f"{result.search.introduction()}\n")
-    console.table(result.search.leaderboard.table(), narrow=result.search.leaderboard.brief())
-    console.say(f"\n{result.beside()}\n")
+    console.say(f"{result.search_introduction()}\n")
+    console.table(result.leaderboard.table(), narrow=result.leaderboard.brief())
+    console.say(f"\n{result.search_conclusion()}\n")
     console.say(
         f"Report: {output / 'report.html'}, for a browser: figures, the leaderboard, and every query in an explorer."
     )
     console.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
     console.say("Next:")
-    for command in next_commands(result):
+    for command in result.next_commands():
         console.say(f"  {command}", wrap=False)
     console.say("On data of your own (LETOR text, CSV or Parquet):")
     console.say("  rankwise auto DATA --minutes 10 --output model", wrap=False)
