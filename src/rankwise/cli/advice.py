@@ -63,7 +63,7 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
     if option.is_flag:
         return str(option.opts[0])
     if value == "None":
-        return f"no {option.opts[0]}"
+        return f"{option.opts[0]} inf" if name == "minutes" else f"no {option.opts[0]}"
     word = _plain(value)
     return f"{option.opts[0]} {word if word in ('', '…') else shlex.quote(word)}".rstrip()
 

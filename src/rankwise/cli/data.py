@@ -68,10 +68,7 @@ def info(
     from rankwise.data.summary import summary
 
     facts = summary(data)
-    if json:
-        console.document(facts)
-    else:
-        console.table(_facts(facts))
+    outputs.show(facts, ("", _facts(facts)), json=json)
 
 
 @reads_data
@@ -252,15 +249,13 @@ def catalog(json: options.Json = False) -> None:
     from rankwise.statistics.tables import Table
 
     entries = datasets()
-    if json:
-        console.document([asdict(entry) for entry in entries])
-        return
     rows = []
     for entry in entries:
         counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
         rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), "yes" if entry.archive else "by hand"))
     header = ("name", "queries", "documents", "features", "labels", "folds", "download")
-    console.table(Table(header=header, rows=tuple(rows), align="lrrrlrl"))
+    table = Table(header=header, rows=tuple(rows), align="lrrrlrl")
+    outputs.show([asdict(entry) for entry in entries], ("", table), json=json)
 
 
 def _free(target: Path, *, force: bool) -> None:

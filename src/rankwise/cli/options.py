@@ -215,6 +215,20 @@ Dask = Annotated[
         rich_help_panel=RUNNING,
     ),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="A folder to keep the state of the training in.", rich_help_panel=RUNNING),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Resume from the checkpoint, if there is one.", rich_help_panel=RUNNING)
+]
+Summary = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
+]
+PerQuery = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the value of every query: .csv or .parquet.")
+]
 Threads = Annotated[
     int | None,
     typer.Option(

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from rankwise import check, files
 from rankwise.cli import console
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rankwise.data.dataset import RankingDataset
+    from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.tables import Table
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
@@ -149,8 +152,58 @@ def features_of(data: "RankingDataset") -> None:
     console.note(features_in_words(data))
 
 
+def show(document: object, *tables: "tuple[str, Table]", json: bool, wrote: Sequence[Path | None] = ()) -> None:
+    """Print a result, as JSON or as tables with titles, and which files were written."""
+    if json:
+        console.document(document)
+        return
+    for title, table in tables:
+        console.table(table, title=title)
+    said(*wrote)
+
+
 def said(*paths: Path | None) -> None:
     """Tell which files were written."""
     for path in paths:
         if path is not None:
             console.note(f"wrote {path}")
+
+
+def deliver_scores(
+    scores: "NDArray[np.float64]",
+    data: "RankingDataset",
+    output: Path | None,
+    about: Mapping[str, object],
+    *,
+    tag: str,
+    force: bool,
+    json: bool,
+) -> None:
+    """Write scores to a file or print them; ``about`` is what JSON says beside them."""
+    if output is not None:
+        save_scores(output, scores, data, tag=tag, force=force)
+    if json:
+        counts = {"queries": data.n_queries, "documents": data.n_docs}
+        console.document({**about, **counts, **({"scores": scores} if output is None else {"output": output})})
+    elif output is None:
+        typer.echo("\n".join(map(repr, scores.tolist())))
+    else:
+        said(output)
+
+
+def save_evaluations(
+    found: "Mapping[str, Evaluation]",
+    document: object,
+    tables: Sequence["Table"],
+    output: Path | None,
+    per_query: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """Write evaluations: their summary, and the values of every query."""
+    if output is not None:
+        frame = together({name: one.summary() for name, one in found.items()}, "ranking")
+        save(output, document=document, tables=tables, frame=frame, force=force)
+    if per_query is not None:
+        frame = together({name: one.to_frame() for name, one in found.items()}, "ranking")
+        save_frame(per_query, frame, force=force)

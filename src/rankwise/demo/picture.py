@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rankwise.arrays import Keywords
 from rankwise.demo.result import BUILT_IN, HEADLINE, OURS, Demonstration
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
@@ -22,11 +23,17 @@ def draw(result: Demonstration, path: Path) -> None:
     floor, ceiling = result.floor.mean[HEADLINE], result.ceiling.mean[HEADLINE]
     with figure(path, 10.2, 1.5 + 0.42 * len(upwards), force=True) as drawing:
         panel = drawing.subplots()
-        points = {"textcoords": "offset points", "annotation_clip": False, "fontsize": 9}
-        beside = {"xycoords": panel.get_yaxis_transform(), "xytext": (10, 0), "va": "center", **points}
+        points: Keywords = {"textcoords": "offset points", "annotation_clip": False, "fontsize": 9}
+        beside: Keywords = {"xycoords": panel.get_yaxis_transform(), "xytext": (10, 0), "va": "center", **points}
         for place, name, side in ((floor, "random order", "left"), (ceiling, "best possible", "right")):
             panel.axvline(place, color=GREY, linewidth=1.2, linestyle="--", zorder=1)
-            above = {"xycoords": ("data", "axes fraction"), "xytext": (0, 4), "ha": side, "va": "bottom", **points}
+            above: Keywords = {
+                "xycoords": ("data", "axes fraction"),
+                "xytext": (0, 4),
+                "ha": side,
+                "va": "bottom",
+                **points,
+            }
             panel.annotate(f"{name} {place:.3f}", (place, 1.0), color=DARK, **above)
         panel.set_yticks(range(len(upwards)), upwards, fontsize=10)
         for y, (name, label) in enumerate(zip(upwards, panel.get_yticklabels(), strict=True)):
@@ -37,7 +44,7 @@ def draw(result: Demonstration, path: Path) -> None:
             panel.barh(y, mean - floor, 0.62, floor, color=colour, alpha=0.16)
             panel.plot([low, high], [y, y], color=colour, linewidth=2.6, solid_capstyle="butt")
             panel.plot(mean, y, marker, color=colour, markersize=8, markeredgecolor="white")
-            value = {**points, "xytext": (6, 0), "va": "center", "fontsize": 10, "fontweight": "bold"}
+            value: Keywords = {**points, "xytext": (6, 0), "va": "center", "fontsize": 10, "fontweight": "bold"}
             panel.annotate(f"{mean:.3f}", (high, y), color=colour, **value)
             if name != best:
                 behind = gain(comparison, HEADLINE, best, name)

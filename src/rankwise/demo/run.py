@@ -158,7 +158,7 @@ def _write_results(result: Demonstration) -> None:
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
     limits = {"random order": result.floor, "best possible": result.ceiling}
-    values = (result.comparison.paired.evaluations | limits).items()
+    values = {**result.comparison.paired.evaluations, **limits}.items()
     rows = pl.concat([one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in values])
     _write(folder / "queries.csv", tables.as_csv(rows))
     draw(result, folder / "means.png")

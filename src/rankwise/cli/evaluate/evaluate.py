@@ -43,13 +43,8 @@ def evaluate(
     seed: options.Seed = 0,
     reading: Reading,
     progress: options.Progress = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
-    ] = None,
-    per_query: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the value of every query: .csv or .parquet.")
-    ] = None,
+    output: options.Summary = None,
+    per_query: options.PerQuery = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -72,19 +67,9 @@ def evaluate(
     first, *others = zip(*(one.tables(titles=asked.titles) for one in found.values()), strict=True)
     about = [summary(dict(zip(found, tables, strict=True))) for tables in others]
     tables = [asked.noted(summary(dict(zip(found, first, strict=True)))), *about]
-    if output is not None:
-        summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
-        outputs.save(output, document=document, tables=tables, frame=summaries, force=force)
-    if per_query is not None:
-        outputs.save_frame(
-            per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking"), force=force
-        )
-    if json:
-        console.document(document)
-    else:
-        for table, title in zip(tables, ("", "Exposure by group", "Disparity"), strict=False):
-            console.table(table, title=title)
-        outputs.said(output, per_query)
+    outputs.save_evaluations(found, document, tables, output, per_query, force=force)
+    titled = zip(("", "Exposure by group", "Disparity"), tables, strict=False)
+    outputs.show(document, *titled, json=json, wrote=(output, per_query))
 
 
 @reads_data
@@ -166,12 +151,9 @@ def compare(
         about = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
         about |= {"Conventions": asked.conventions} if asked.conventions else {}
         result.to_report(report, titles=asked.titles or asked.written(result.metrics), about=about, force=force)
-    if json:
-        console.document(document)
-    elif write == "text":
-        for table, title in zip(tables, ("", "Every pair"), strict=False):
-            console.table(table, title=title)
-        outputs.said(output, plot, report)
+    if json or write == "text":
+        titled = zip(("", "Every pair"), tables, strict=False)
+        outputs.show(document, *titled, json=json, wrote=(output, plot, report))
     else:
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
 

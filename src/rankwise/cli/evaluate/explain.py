@@ -98,11 +98,8 @@ def explain(
         outputs.save(output, document=shown.to_dict(), tables=[table], frame=shown.to_frame(), force=force)
     if plot is not None:
         shown.plot(plot, top=top, force=force)
-    if json:
-        console.document({"model": model, "data": data, **shown.to_dict()})
-    else:
-        console.table(table, title=shown.title)
-        outputs.said(output, plot)
+    document_ = {"model": model, "data": data, **shown.to_dict()}
+    outputs.show(document_, (shown.title, table), json=json, wrote=(output, plot))
 
 
 def _shown(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwise.cli import console, inputs, options
+from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading, reads_data
 from rankwise.cli.experiments.progress import watching
 from rankwise.statistics.tables import duration
@@ -110,9 +110,6 @@ def _list(json: bool) -> None:
     from rankwise.statistics.tables import Table
 
     found = [find_spec(name) for name in recipes()]
-    if json:
-        console.document([spec.plain() for spec in found])
-        return
     rows = tuple(
         (spec.name, spec.paper.partition(":")[0], spec.title, ", ".join(spec.paper_data or spec.data), spec.cost)
         for spec in found
@@ -122,7 +119,8 @@ def _list(json: bool) -> None:
         "minute or two. --data runs it on other data.",
     )
     header = ("name", "paper by", "what", "the paper's data", "cost")
-    console.table(Table(header=header, rows=rows, align="lllll", notes=notes))
+    table = Table(header=header, rows=rows, align="lllll", notes=notes)
+    outputs.show([spec.plain() for spec in found], ("", table), json=json)
 
 
 def _forecast(work: "Work") -> str:

@@ -58,15 +58,7 @@ def score(
         reranker = _loaded(model, device)
         bar.step("Scoring")
         scores = lists.data.unsorted(reranker.predict(lists.with_(rows=None)))
-    if output is not None:
-        outputs.save_scores(output, scores, lists.data, tag=tag, force=force)
-    if json:
-        about = {"model": model, "data": data, "queries": lists.n_queries, "documents": lists.n_docs}
-        console.document({**about, **({"scores": scores} if output is None else {"output": output})})
-    elif output is None:
-        typer.echo("\n".join(map(repr, scores.tolist())))
-    else:
-        outputs.said(output)
+    outputs.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
 
 
 def evaluate(
@@ -80,13 +72,8 @@ def evaluate(
     run: text_options.Run = None,
     depth: text_options.Depth = None,
     read: text_options.Read = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
-    ] = None,
-    per_query: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the value of every query: .csv or .parquet.")
-    ] = None,
+    output: options.Summary = None,
+    per_query: options.PerQuery = None,
     device: Device = "auto",
     progress: options.Progress = None,
     force: options.Force = False,
@@ -119,18 +106,9 @@ def evaluate(
         compared = rw.compare(found)
         tables.append(compared.pairs_table())
         document["comparison"] = compared.to_dict()
-    if output is not None:
-        frame = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
-        outputs.save(output, document=document, tables=tables, frame=frame, force=force)
-    if per_query is not None:
-        frame = outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking")
-        outputs.save_frame(per_query, frame, force=force)
-    if json:
-        console.document(document)
-    else:
-        for table, title in zip(tables, ("", "Every pair"), strict=False):
-            console.table(table, title=title)
-        outputs.said(output, per_query)
+    outputs.save_evaluations(found, document, tables, output, per_query, force=force)
+    titled = zip(("", "Every pair"), tables, strict=False)
+    outputs.show(document, *titled, json=json, wrote=(output, per_query))
 
 
 def _loaded(model: str, device: str) -> "Reranker":

@@ -90,16 +90,8 @@ def train(
     negatives: text_options.Negatives = None,
     depth: text_options.Depth = None,
     read: text_options.Read = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="A folder to keep the state of the training in.", rich_help_panel=options.RUNNING
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Resume from the checkpoint, if there is one.", rich_help_panel=options.RUNNING),
-    ] = False,
+    checkpoint: options.Checkpoint = None,
+    resume: options.Resume = False,
     seed: Annotated[
         int,
         typer.Option(min=0, metavar="N", help="The same seed gives the same model.", rich_help_panel=options.RUNNING),

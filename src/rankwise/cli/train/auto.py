@@ -1,5 +1,6 @@
 """The command ``auto``."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +23,10 @@ def auto(
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the ranker that is taken goes to.")
     ],
     minutes: Annotated[
-        float | None,
+        float,
         typer.Option(
             metavar="X",
-            help="How long the search may take, over all runs with the same --study; 0: until all recipes are tried.",
+            help="How long the search may take, over all runs with the same --study; inf: until all recipes are tried.",
         ),
     ] = 10.0,
     metric: Annotated[
@@ -46,7 +47,7 @@ def auto(
     ] = None,
     max_recipes: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Try the first N recipes only; with --minutes 0 the result repeats."),
+        typer.Option(min=1, metavar="N", help="Try the first N recipes only; with --minutes inf the result repeats."),
     ] = None,
     monotone: Annotated[
         list[str] | None,
@@ -97,7 +98,7 @@ def auto(
 
     [cyan]rankwise auto train.txt --minutes 10 -o model[/cyan]
     [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
-    [cyan]rankwise auto train.txt --minutes 0 --max-recipes 3 --report page.html -o model[/cyan]
+    [cyan]rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model[/cyan]
     """
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
@@ -113,7 +114,7 @@ def auto(
     from rankwise.rankers import inputs as rankers
 
     model = rw.AutoRanker(
-        minutes or None,
+        None if minutes == math.inf else minutes,
         metric,
         max_recipes=max_recipes,
         monotone_constraints=inputs.settings(monotone) if monotone else None,  # type: ignore[arg-type]

@@ -74,13 +74,11 @@ def objectives(json: options.Json = False) -> None:
     from rankwise.statistics.tables import Table
 
     every = [*entries(), *registered()]
-    if json:
-        console.document([asdict(entry) for entry in every])
-        return
     rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)
     header = ("name", "what it is", "paper", "Hessian", "arguments")
     notes = (
         "Wrappers go around any objective, bounded around metrics: stochastic(xendcg, samples=8, scale=0.25).",
         "Sums: 0.7*xendcg + 0.3*approx_ndcg.",
     )
-    console.table(Table(header=header, rows=rows, align="lllll", notes=notes))
+    table = Table(header=header, rows=rows, align="lllll", notes=notes)
+    outputs.show([asdict(entry) for entry in every], ("", table), json=json)

@@ -68,18 +68,10 @@ def train_folds(
     rw.write_evaluation(found, output / FILE, force=force)
     with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
         np.save(out, found.scores if whole is None else whole.unsorted(found.scores), allow_pickle=False)
-    if json:
-        means = {name: column.tolist() for name, column in found.fold_means.items()}
-        about = {
-            "output": output,
-            "ranker": model.name,
-            "objective": model._objective_expression(),
-            "folds": len(found.models),
-        }
-        console.document({**about, **found.to_dict(), "fold_means": means})
-    else:
-        console.table(found.table())
-        outputs.said(output)
+    means = {name: column.tolist() for name, column in found.fold_means.items()}
+    about = {"output": output, "ranker": model.name, "objective": model._objective_expression()}
+    document = {**about, "folds": len(found.models), **found.to_dict(), "fold_means": means}
+    outputs.show(document, ("", found.table()), json=json, wrote=(output,))
 
 
 def _own_folds(name: str, folds: int, reading: Reading) -> Any:

@@ -85,7 +85,7 @@ def _why(model: Any) -> str:
         "no split": "no split improves the loss any more",
         "converged": "the gradient is zero",
     }
-    return reasons.get(model.stopped_, model.stopped_)
+    return str(reasons.get(model.stopped_, model.stopped_))
 
 
 def _measured(model: Any, parts: Parts) -> str:

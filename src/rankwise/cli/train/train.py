@@ -96,12 +96,7 @@ def train(
             rich_help_panel=options.RUNNING,
         ),
     ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="A folder to keep the state of the training in.", rich_help_panel=options.RUNNING
-        ),
-    ] = None,
+    checkpoint: options.Checkpoint = None,
     checkpoint_every: Annotated[
         int | None,
         typer.Option(
@@ -112,10 +107,7 @@ def train(
             rich_help_panel=options.RUNNING,
         ),
     ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Resume from the checkpoint, if there is one.", rich_help_panel=options.RUNNING),
-    ] = False,
+    resume: options.Resume = False,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the learning curve: .png, .svg or .pdf.")
     ] = None,
@@ -264,15 +256,7 @@ def predict(
         documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
         bar.step("Scoring")
         scores = documents.unsorted(ranker.predict(documents.without_rows()))
-    if output is not None:
-        outputs.save_scores(output, scores, documents, tag=tag, force=force)
-    if json:
-        about = {"model": model, "data": data, "queries": documents.n_queries, "documents": documents.n_docs}
-        console.document({**about, **({"scores": scores} if output is None else {"output": output})})
-    elif output is None:
-        typer.echo("\n".join(map(repr, scores.tolist())))
-    else:
-        outputs.said(output)
+    outputs.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
 
 
 def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
