@@ -11,6 +11,7 @@ from rankwise.cli import data, imports, recommend
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain
 from rankwise.cli.experiments import demo, report, reproduce
+from rankwise.cli.options import flag
 from rankwise.cli.rerank import score as rerank
 from rankwise.cli.train import auto, export, train, tune
 
@@ -74,9 +75,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere on the line.")
-    ] = False,
+    debug: Annotated[bool, flag("Show the traceback of an error; may stand anywhere on the line.", "--debug")] = False,
     modules: Annotated[
         list[str] | None,
         typer.Option(
@@ -102,11 +101,7 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
         "export": export.export,
         "objectives": export.objectives,
     },
-    "Evaluate and explain": {
-        "evaluate": evaluate.evaluate,
-        "compare": evaluate.compare,
-        "explain": explain.explain,
-    },
+    "Evaluate and explain": {"evaluate": evaluate.evaluate, "compare": evaluate.compare, "explain": explain.explain},
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }

@@ -12,6 +12,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import Group, register
 from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import flag, option
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -26,27 +27,13 @@ app = typer.Typer(
     help="Look at data, convert it, split it, perturb it, simulate clicks on it.",
 )
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help=options.FORMS,
-    ),
-]
+Source = Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)]
 Target = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.",
-    ),
+    option("The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.", "FILE", "--output", "-o"),
 ]
 Lossy = Annotated[
-    bool,
-    typer.Option(
-        "--lossy", help="Write LETOR text although it cannot hold weights, groups, positions or propensities."
-    ),
+    bool, flag("Write LETOR text although it cannot hold weights, groups, positions or propensities.", "--lossy")
 ]
 
 
@@ -96,9 +83,9 @@ def convert(
 def split(
     *,
     source: Source,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILES", help="The files to write, between commas.")],
+    output: Annotated[str, option("The files to write, between commas.", "FILES", "--output", "-o")],
     proportions: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="The share of the queries that each file gets, between commas.")
+        str, option("The share of the queries that each file gets, between commas.", "NUMBERS")
     ] = "0.6,0.2,0.2",
     part: options.TrainPart = None,
     fold: options.Fold = None,
@@ -133,11 +120,9 @@ def noise(
     source: Source,
     output: Target,
     negatives: Annotated[
-        float | None, typer.Option(metavar="FRACTION", help="Append documents of other queries as non-relevant ones.")
+        float | None, option("Append documents of other queries as non-relevant ones.", "FRACTION")
     ] = None,
-    flips: Annotated[
-        float | None, typer.Option(metavar="FRACTION", help="Redraw the labels of this share of each list.")
-    ] = None,
+    flips: Annotated[float | None, option("Redraw the labels of this share of each list.", "FRACTION")] = None,
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
@@ -174,30 +159,22 @@ def clicks(
     output: Target,
     model: Annotated[
         str,
-        typer.Option(
-            metavar="cascade|position",
-            help="cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+        option(
+            "cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+            "cascade|position",
         ),
     ] = "cascade",
-    impressions: Annotated[int, typer.Option(metavar="N", help="How often each list is shown.")] = 10,
+    impressions: Annotated[int, option("How often each list is shown.", "N")] = 10,
     probabilities: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="Probability of a click on a seen document of grade 0, 1, ….",
-            show_default="0.05,0.3,0.5,0.7,0.95",
+        option(
+            "Probability of a click on a seen document of grade 0, 1, ….", "NUMBERS", default="0.05,0.3,0.5,0.7,0.95"
         ),
     ] = None,
-    ranker: Annotated[
-        Path | None, typer.Option(metavar="SCORES", help="Show lists in the order of these scores, not at random.")
-    ] = None,
-    cutoff: Annotated[
-        int | None, typer.Option(metavar="N", help="How many documents of a list are shown.", show_default="all")
-    ] = None,
-    eta: Annotated[
-        float, typer.Option(metavar="X", help="How fast attention falls with the rank, for --model position.")
-    ] = 1.0,
-    keep_empty: Annotated[bool, typer.Option("--keep-empty", help="Keep impressions without a click.")] = False,
+    ranker: Annotated[Path | None, option("Show lists in the order of these scores, not at random.", "SCORES")] = None,
+    cutoff: Annotated[int | None, option("How many documents of a list are shown.", "N", default="all")] = None,
+    eta: Annotated[float, option("How fast attention falls with the rank, for --model position.", "X")] = 1.0,
+    keep_empty: Annotated[bool, flag("Keep impressions without a click.", "--keep-empty")] = False,
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import console, inputs, options
+from rankwise.cli.options import flag, option
 from rankwise.data.columns import COLUMNS, roles
 
 if TYPE_CHECKING:
@@ -22,13 +21,8 @@ _TEXTS = ("separator", *roles())
 """Arguments of reading that are words: names of columns."""
 
 
-def _option(metavar: str, help_text: str, default: str | None = None, name: str | None = None) -> Any:
-    names = () if name is None else (name,)
-    return typer.Option(*names, metavar=metavar, help=help_text, show_default=default or False, rich_help_panel=_PANEL)
-
-
 _COLUMNS: Keywords = {
-    column.role: Annotated[str | None, _option("COLUMN", column.option, column.default)]
+    column.role: Annotated[str | None, option(column.option, "COLUMN", default=column.default or False, panel=_PANEL)]
     for column in COLUMNS
     if column.option
 }
@@ -36,35 +30,44 @@ _OPTIONS: Keywords = {
     **{role: _COLUMNS.pop(role) for role in ("query", "label")},
     "features": Annotated[
         str | None,
-        _option(
-            "LIST",
+        option(
             "The columns of features, between commas; 'f_*' stands for all that fit, and '!price' leaves one out.",
-            "all that are nothing else",
+            "LIST",
+            default="all that are nothing else",
+            panel=_PANEL,
         ),
     ],
     **_COLUMNS,
     "categorical": Annotated[
-        str | None, _option("LIST", "Features that hold categories, as text or as codes, between commas.")
+        str | None,
+        option(
+            "Features that hold categories, as text or as codes, between commas.", "LIST", default=False, panel=_PANEL
+        ),
     ],
     "data_format": Annotated[
         str | None,
-        _option("letor|csv|parquet", "The format of the data.", "by the file's ending", "--data-format"),
+        option(
+            "The format of the data.",
+            "letor|csv|parquet",
+            "--data-format",
+            default="by the file's ending",
+            panel=_PANEL,
+        ),
     ],
     "data_folder": Annotated[
         Path | None,
-        _option("DIR", "The folder of the catalog's sets.", "RANKWISE_DATA", "--data-folder"),
+        option("The folder of the catalog's sets.", "DIR", "--data-folder", default="RANKWISE_DATA", panel=_PANEL),
     ],
-    "download": Annotated[
-        bool,
-        typer.Option("--download", help="Download a set of the catalog that is not there.", rich_help_panel=_PANEL),
-    ],
+    "download": Annotated[bool, flag("Download a set of the catalog that is not there.", "--download", panel=_PANEL)],
     "read": Annotated[
         list[str] | None,
-        _option(
-            "NAME=VALUE",
+        option(
             "Another argument of rw.read_csv, rw.read_parquet or rw.read_letor: sort=true, n_features=46, errors=skip; "
             "may be repeated.",
-            name="--read",
+            "NAME=VALUE",
+            "--read",
+            default=False,
+            panel=_PANEL,
         ),
     ],
 }

@@ -115,10 +115,10 @@ def ranker(expression: "Ranker | str") -> Any:
     bagged(lightgbm(xendcg, leaves=7), folds=3)
     >>> rw.blended([rw.LightGBMRanker(rw.LambdaRank(sigma=2.0), rounds=50), 0])
     blended(lightgbm(lambdarank(sigma=2.0), rounds=50), column(0))
-    >>> rw.ranker("lightgbm(lambdrank)")
+    >>> rw.ranker("lightgmb(xendcg)")
     Traceback (most recent call last):
-    ValueError: unknown ranker or objective: got 'lambdrank' at character 10 of 'lightgbm(lambdrank)'. Hint: did you
-    mean 'lambdarank'.
+    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint: did you mean
+    'lightgbm'.
     """
     if isinstance(expression, str):
         return _parsed(expression, lambda name, /, *inside, **named: _expression(name, *inside, **named).build())

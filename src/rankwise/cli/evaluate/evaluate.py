@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.options import DEFAULT_METRICS
+from rankwise.cli.options import DEFAULT_METRICS, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 @reads_data
 def evaluate(
     *,
-    rankings: Annotated[
-        list[str],
-        typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}"),
-    ],
+    rankings: Annotated[list[str], typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}")],
     metrics: options.Metrics = DEFAULT_METRICS,
     conventions: options.Conventions = None,
     qrels: options.Qrels = None,
@@ -75,10 +72,7 @@ def evaluate(
 @reads_data
 def compare(
     *,
-    rankings: Annotated[
-        list[str],
-        typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}"),
-    ],
+    rankings: Annotated[list[str], typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}")],
     metrics: options.Metrics = DEFAULT_METRICS,
     conventions: options.Conventions = None,
     qrels: options.Qrels = None,
@@ -86,28 +80,18 @@ def compare(
     titles: options.Titles = None,
     part: options.Part = None,
     fold: options.Fold = None,
-    baseline: Annotated[str | None, typer.Option(metavar="NAME", help="Test only against this ranking.")] = None,
-    test: Annotated[
-        str, typer.Option(metavar="fisher|t|wilcoxon", help="The paired test that decides what is significant.")
-    ] = "fisher",
-    alpha: Annotated[float, typer.Option(metavar="X", help="The level of significance.")] = 0.05,
-    correction: Annotated[
-        str, typer.Option(metavar="holm|none", help="The correction for testing many pairs at once.")
-    ] = "holm",
-    pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="Show the tests of every pair as well.")] = True,
-    format: Annotated[  # noqa: A002 - the option is called --format
-        str, typer.Option(metavar="text|markdown|latex", help="How the tables are written.")
-    ] = "text",
+    baseline: Annotated[str | None, option("Test only against this ranking.", "NAME")] = None,
+    test: Annotated[str, option("The paired test that decides what is significant.", "fisher|t|wilcoxon")] = "fisher",
+    alpha: Annotated[float, option("The level of significance.", "X")] = 0.05,
+    correction: Annotated[str, option("The correction for testing many pairs at once.", "holm|none")] = "holm",
+    pairs: Annotated[bool, flag("Show the tests of every pair as well.", "--pairs/--no-pairs")] = True,
+    format: Annotated[str, option("How the tables are written.", "text|markdown|latex")] = "text",  # noqa: A002
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the tables: .json, .csv, .md, .tex, .txt."),
+        Path | None, option("Write the tables: .json, .csv, .md, .tex, .txt.", "FILE", "--output", "-o")
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the differences per query: .png, .svg or .pdf.")
-    ] = None,
+    plot: Annotated[Path | None, option("Draw the differences per query: .png, .svg or .pdf.", "FILE")] = None,
     report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a page for a browser, with an explorer of all rankings: .html."),
+        Path | None, option("Write a page for a browser, with an explorer of all rankings: .html.", "FILE")
     ] = None,
     policy: options.Policy = None,
     samples: options.Samples = None,
@@ -254,9 +238,9 @@ def _stored(
         raise check.error(
             "results and data or scores do not go together", got=str(paths[ready.index(False)]), hint=hint
         )
-    for option, value in beside.items():
+    for word, value in beside.items():
         if value:
-            raise check.error("results hold the values of metrics already", got=option, hint=f"leave {option} out")
+            raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
     found = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
     if list(metrics) == DEFAULT_METRICS:
         return found

@@ -3,17 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rankwise.cli import console, options
+from rankwise.cli.options import flag, option
 
 
 def demo(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder for the results; created if it does not exist."),
+        Path, option("The folder for the results; created if it does not exist.", "DIR", "--output", "-o")
     ] = Path("results/demo"),
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that holds other files as well.")] = False,
+    force: Annotated[bool, flag("Write into a folder that holds other files as well.", "--force")] = False,
     progress: options.Progress = None,
     json: options.Json = False,
 ) -> None:

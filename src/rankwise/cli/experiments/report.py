@@ -7,6 +7,7 @@ import typer
 
 from rankwise import check
 from rankwise.cli import console, inputs, options
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.model_selection.result import Tuning
@@ -19,14 +20,13 @@ def report(
         Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote, or a pack of it.")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder for the report.", show_default="RESULTS itself"),
+        Path | None, option("The folder for the report.", "DIR", "--output", "-o", default="RESULTS itself")
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help="Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
+        option(
+            "Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
+            "NAME=FILE",
         ),
     ] = None,
     progress: options.Progress = None,

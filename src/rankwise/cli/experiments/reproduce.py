@@ -1,7 +1,10 @@
 """The command ``reproduce``: the papers' experiments, and yours."""
 
+import contextlib
 import shlex
 import sys
+import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,12 +13,18 @@ import typer
 
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.experiments.progress import watching
+from rankwise.cli.options import flag, option
 from rankwise.statistics.tables import duration
 
 if TYPE_CHECKING:
+    from rich.console import Group
+
     from rankwise.experiments.results import Results
-    from rankwise.experiments.running.run import Work
+    from rankwise.experiments.running.run import Progress, Report, Work
+    from rankwise.experiments.spec import Spec
+
+_ROWS = 16  # of means at once
+_EVERY = 20.0  # seconds between lines where there is no terminal
 
 
 @partial(reads_data, leave_out=("download",))
@@ -25,40 +34,34 @@ def reproduce(
         str | None,
         typer.Argument(metavar="NAME", help="An experiment from --list, or a .toml file that describes one of yours."),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the experiments: paper, data, cost.")] = False,
+    list_: Annotated[bool, flag("List the experiments: paper, data, cost.", "--list")] = False,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DATA",
-            help="Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; may "
-            "be repeated.",
+        option(
+            "Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; "
+            "may be repeated.",
+            "DATA",
         ),
     ] = None,
     data_folder: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The folder of the catalog's data sets.", show_default="RANKWISE_DATA"),
+        Path | None, option("The folder of the catalog's data sets.", "DIR", default="RANKWISE_DATA")
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder for the results.", show_default="results/NAME"),
+        Path | None, option("The folder for the results.", "DIR", "--output", "-o", default="results/NAME")
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A small form that takes a minute or two.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many processes; the threads are divided among them.")
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Compute on the workers of this Dask cluster.")
-    ] = None,
+    trials: Annotated[int | None, option("How many trials.", "N", min=1)] = None,
+    quick: Annotated[bool, flag("A small form that takes a minute or two.", "--quick")] = False,
+    jobs: Annotated[int | None, option("How many processes; the threads are divided among them.", "N", min=1)] = None,
+    dask: Annotated[str | None, option("Compute on the workers of this Dask cluster.", "ADDRESS")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
+            "KEY=VALUE",
             "--set",
-            metavar="KEY=VALUE",
-            help="Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
         ),
     ] = None,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Only estimate how long it will take.")] = False,
+    estimate: Annotated[bool, flag("Only estimate how long it will take.", "--estimate")] = False,
     reading: Reading,
     progress: options.Progress = None,
     json: options.Json = False,
@@ -91,7 +94,7 @@ def reproduce(
         else:
             console.say(_forecast(work))
         return
-    with watching(spec, folder, wanted=progress) as report:
+    with _watching(spec, folder, wanted=progress) as report:
         results = engine.run(
             spec,
             folder,
@@ -144,3 +147,63 @@ def _show(results: "Results", folder: Path, json: bool) -> None:
         console.table(table, title=title)
     console.say(f"\nResults: {folder / PAGE}, with every trial beside it.")
     console.say(f"Next: rankwise report {folder}", wrap=False)
+
+
+@contextlib.contextmanager
+def _watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Report"]:
+    """Return the function that a run calls after every trial; an interruption prints what is kept, and is raised again.
+
+    By default a bar is shown on a terminal and a line now and then elsewhere; ``wanted=False`` shows nothing.
+    """
+    from rich.live import Live
+
+    seen: list[Progress] = []
+    stderr, last = console.terminal(stderr=True), time.monotonic()
+    shown = wanted is not False
+    live = Live(console=stderr, refresh_per_second=4, transient=True) if shown and stderr.is_terminal else None
+
+    def report(progress: "Progress") -> None:
+        nonlocal last
+        if shown and (not seen or (live is None and time.monotonic() - last > _EVERY)):
+            console.note(_sentence(progress))
+            last = time.monotonic()
+        seen[:] = [progress]
+        if live is not None:
+            live.update(_picture(spec, progress))
+
+    try:
+        with live or contextlib.nullcontext():
+            yield report
+    except KeyboardInterrupt:
+        if seen:
+            console.note(f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command resumes.")
+        raise
+
+
+def _sentence(progress: "Progress") -> str:
+    left = progress.seconds_left
+    more = (
+        "" if left is None else f", at most {duration(left)} left" if progress.done < progress.total else ", all there"
+    )
+    return f"{progress.done} of {progress.total} trainings done{more}"
+
+
+def _picture(spec: "Spec", progress: "Progress") -> "Group":
+    """A bar, and the means so far with their intervals."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from rankwise.statistics import significance, tables
+
+    grid = Grid(box=None, pad_edge=False, header_style="dim")
+    for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):
+        grid.add_column(name, justify="left" if name in ("data", "method") else "right")
+    for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
+        text = tables.number(sum(values) / len(values))
+        if len(values) >= significance.FEWEST:
+            text += " " + tables.interval(*significance.t_test(values).interval(1.0 - spec.alpha))
+        grid.add_row(*map(console.plain, (data, f"{level:g}", method, text, str(len(values)))))
+    bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
+    return Group(bar, Text(_sentence(progress), style="bold"), grid)

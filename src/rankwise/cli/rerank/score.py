@@ -65,8 +65,7 @@ def evaluate(
     *,
     data: text_options.Data,
     models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL."),
+        list[str], typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL.")
     ],
     metrics: options.Metrics = DEFAULT_METRICS,
     run: text_options.Run = None,

@@ -9,6 +9,7 @@ import typer
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import inputs, options
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -20,37 +21,32 @@ FORMS = (
 Data = Annotated[str, typer.Argument(metavar="DATA", help=FORMS[0].upper() + FORMS[1:])]
 Run = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
-        rich_help_panel=options.READING,
+    option(
+        "Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
+        "FILE",
+        panel=options.READING,
     ),
 ]
 Negatives = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="With --run: draw so many documents of each query that nobody judged, hard negatives, to train on. "
+    option(
+        "With --run: draw so many documents of each query that nobody judged, hard negatives, to train on. "
         "Validation and test data are ranked whole.",
-        show_default="all of the run",
-        rich_help_panel=options.READING,
+        "N",
+        default="all of the run",
+        panel=options.READING,
+        min=1,
     ),
 ]
-Depth = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="With --run: the last rank that is looked at.", rich_help_panel=options.READING
-    ),
-]
+Depth = Annotated[int | None, option("With --run: the last rank that is looked at.", "N", panel=options.READING, min=1)]
 Read = Annotated[
     list[str] | None,
-    typer.Option(
-        "--read",
-        metavar="NAME=VALUE",
-        help="Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR "
+    option(
+        "Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR "
         "folder, of rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.",
-        rich_help_panel=options.READING,
+        "NAME=VALUE",
+        "--read",
+        panel=options.READING,
     ),
 ]
 
@@ -87,14 +83,14 @@ class Reading:
         chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
         folder, named = _folder(name)
         if folder is None:
-            for option, value in chosen.items():
+            for word, value in chosen.items():
                 if value is not None:
-                    what = f"--{option} belongs to a BEIR folder"
+                    what = f"--{word} belongs to a BEIR folder"
                     raise check.error(
                         what, got=name, hint="make lists with rw.rerank.read_trec, and rw.rerank.write them"
                     )
             return rw.rerank.read(name, **given | {"to_score": to_score})
-        given |= {option: value for option, value in chosen.items() if value is not None}
+        given |= {word: value for word, value in chosen.items() if value is not None}
         if whole:
             given = {name: value for name, value in given.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:

@@ -8,6 +8,7 @@ import typer
 from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.options import option
 from rankwise.cli.rerank import text_options
 
 if TYPE_CHECKING:
@@ -15,76 +16,49 @@ if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
     from rankwise.statistics.tables import Table
 
-Device = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Where it computes: auto, cpu, cuda, cuda:1 ….", rich_help_panel=options.RUNNING),
-]
+Device = Annotated[str, option("Where it computes: auto, cpu, cuda, cuda:1 ….", "NAME", panel=options.RUNNING)]
 
 
 def train(
     *,
     data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {text_options.FORMS}")],
     model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|DIR", help="What training begins from: a model of the Hugging Face Hub, or a folder."
-        ),
+        str, option("What training begins from: a model of the Hugging Face Hub, or a folder.", "NAME|DIR")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the reranker goes to.")
-    ],
-    valid: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Validation data, by which the best part of training is kept.")
-    ] = None,
-    test: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Test data: measured at the end, for the model card.")
-    ] = None,
+    output: Annotated[Path, option("The folder that the reranker goes to.", "DIR", "--output", "-o")],
+    valid: Annotated[str | None, option("Validation data, by which the best part of training is kept.", "DATA")] = None,
+    test: Annotated[str | None, option("Test data: measured at the end, for the model card.", "DATA")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPRESSION",
-            help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers.",
-            show_default="softmax_ce",
+        option(
+            "What is optimised: a name from 'rankwise objectives', with arguments and wrappers.",
+            "EXPRESSION",
+            default="softmax_ce",
         ),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many times through the lists.", show_default="1")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="The highest learning rate.", show_default="2e-05")
-    ] = None,
+    epochs: Annotated[int | None, option("How many times through the lists.", "N", default="1", min=1)] = None,
+    learning_rate: Annotated[float | None, option("The highest learning rate.", "X", default="2e-05")] = None,
     batch_queries: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Lists in a step, each of them whole.", show_default="16")
+        int | None, option("Lists in a step, each of them whole.", "N", default="16", min=1)
     ] = None,
     token_budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Tokens in a mini-batch: memory and speed, and nothing else.", show_default="16384"
-        ),
+        int | None, option("Tokens in a mini-batch: memory and speed, and nothing else.", "N", default="16384", min=1)
     ] = None,
     max_length: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Tokens of a pair; longer ones are cut.", show_default="the model's"),
+        int | None, option("Tokens of a pair; longer ones are cut.", "N", default="the model's", min=1)
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metrics", "-m", metavar="LIST", help="Metrics between commas; the first decides.", show_default="ndcg@10"
-        ),
+        option("Metrics between commas; the first decides.", "LIST", "--metrics", "-m", default="ndcg@10"),
     ] = None,
     parts: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="How often in an epoch validation data are measured.", show_default="4"),
+        int | None, option("How often in an epoch validation data are measured.", "N", default="4", min=1)
     ] = None,
     patience: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Stop after so many parts without a better metric; 0: never.", show_default="0"
-        ),
+        int | None, option("Stop after so many parts without a better metric; 0: never.", "N", default="0", min=0)
     ] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another setting of rw.rerank.Reranker; may be repeated."),
+        list[str] | None, option("Another setting of rw.rerank.Reranker; may be repeated.", "NAME=VALUE", "--set")
     ] = None,
     run: text_options.Run = None,
     negatives: text_options.Negatives = None,
@@ -92,10 +66,7 @@ def train(
     read: text_options.Read = None,
     checkpoint: options.Checkpoint = None,
     resume: options.Resume = False,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="The same seed gives the same model.", rich_help_panel=options.RUNNING),
-    ] = 0,
+    seed: Annotated[int, option("The same seed gives the same model.", "N", panel=options.RUNNING, min=0)] = 0,
     threads: options.Threads = None,
     device: Device = "auto",
     progress: options.Progress = None,

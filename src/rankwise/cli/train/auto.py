@@ -10,6 +10,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
@@ -19,68 +20,51 @@ if TYPE_CHECKING:
 def auto(
     *,
     data: options.Train,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the ranker that is taken goes to.")
-    ],
+    output: Annotated[Path, option("The folder that the ranker that is taken goes to.", "DIR", "--output", "-o")],
     minutes: Annotated[
         float,
-        typer.Option(
-            metavar="X",
-            help="How long the search may take, over all runs with the same --study; inf: until all recipes are tried.",
+        option(
+            "How long the search may take, over all runs with the same --study; inf: until all recipes are tried.", "X"
         ),
     ] = 10.0,
-    metric: Annotated[
-        str, typer.Option(metavar="METRIC", help="What is maximised on queries that members have not seen.")
-    ] = "ndcg@10",
+    metric: Annotated[str, option("What is maximised on queries that members have not seen.", "METRIC")] = "ndcg@10",
     valid: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="More queries to learn from and to choose by; of a set, its part."),
+        str | None, option("More queries to learn from and to choose by; of a set, its part.", "DATA")
     ] = None,
     test: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA", help="Data to evaluate the ranker on once it is taken; nothing is chosen by them."
-        ),
+        str | None, option("Data to evaluate the ranker on once it is taken; nothing is chosen by them.", "DATA")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the leaderboard as a page for a browser: .html.")
-    ] = None,
+    report: Annotated[Path | None, option("Write the leaderboard as a page for a browser: .html.", "FILE")] = None,
     max_recipes: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Try the first N recipes only; with --minutes inf the result repeats."),
+        int | None, option("Try the first N recipes only; with --minutes inf the result repeats.", "N", min=1)
     ] = None,
     monotone: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=SIGN",
-            help="A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets, which "
-            "cannot be told, are left out.",
+        option(
+            "A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets, "
+            "which cannot be told, are left out.",
+            "NAME=SIGN",
         ),
     ] = None,
-    bag: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Members of the bag that each recipe is trained as, and folds.")
-    ] = 5,
+    bag: Annotated[int, option("Members of the bag that each recipe is trained as, and folds.", "N", min=2)] = 5,
     fold: options.Fold = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="A folder that keeps trained recipes; the same command resumes the search in it.",
-            rich_help_panel=options.RUNNING,
+        option(
+            "A folder that keeps trained recipes; the same command resumes the search in it.",
+            "DIR",
+            panel=options.RUNNING,
         ),
     ] = None,
     processes: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="How many processes train members side by side.", rich_help_panel=options.RUNNING
-        ),
+        int, option("How many processes train members side by side.", "N", panel=options.RUNNING, min=1)
     ] = 1,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Train members on the workers of the Dask cluster whose scheduler has this address.",
-            rich_help_panel=options.RUNNING,
+        option(
+            "Train members on the workers of the Dask cluster whose scheduler has this address.",
+            "ADDRESS",
+            panel=options.RUNNING,
         ),
     ] = None,
     seed: options.Seed = 0,

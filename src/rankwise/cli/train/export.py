@@ -4,27 +4,23 @@ import warnings
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from rankwise import check
 from rankwise.cli import console, options, outputs
+from rankwise.cli.options import option
 
 
 def export(
     model: options.Model,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")],
+    output: Annotated[Path, option("The file to write.", "FILE", "--output", "-o")],
     format_: Annotated[
-        str,
-        typer.Option(
-            "--format", "-f", metavar="NAME", help="The format: onnx, treelite, elasticsearch, ranklib or vespa."
-        ),
+        str, option("The format: onnx, treelite, elasticsearch, ranklib or vespa.", "NAME", "--format", "-f")
     ],
     names: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The names of the features there, one per line in the order of training.",
-            show_default="those of the training data",
+        option(
+            "The names of the features there, one per line in the order of training.",
+            "FILE",
+            default="those of the training data",
         ),
     ] = None,
     force: options.Force = False,

@@ -9,6 +9,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import option
 from rankwise.cli.train import folds as cross_validation
 from rankwise.cli.train import summary
 
@@ -22,10 +23,7 @@ def train(
     *,
     data: options.Train,
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="The folder that the model, or what --folds finds, goes to."
-        ),
+        Path, option("The folder that the model, or what --folds finds, goes to.", "DIR", "--output", "-o")
     ],
     valid: options.Valid = None,
     objective: options.Objective = None,
@@ -34,92 +32,70 @@ def train(
     unlabelled: options.Unlabelled = None,
     ranker: options.Ranker = None,
     params: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Parameters from 'rankwise tune', .toml or .json; options override them."),
+        Path | None, option("Parameters from 'rankwise tune', .toml or .json; options override them.", "FILE")
     ] = None,
     rounds: options.Rounds = None,
     epochs: options.Epochs = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="The learning rate.", show_default="0.05; 0.001 for a net")
-    ] = None,
+    learning_rate: Annotated[float | None, option("The learning rate.", "X", default="0.05; 0.001 for a net")] = None,
     leaves: Annotated[
-        int | None,
-        typer.Option(min=2, metavar="N", help="Leaves of a tree at most.", show_default="by the number of documents"),
+        int | None, option("Leaves of a tree at most.", "N", default="by the number of documents", min=2)
     ] = None,
     min_documents: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Documents in a leaf at least.", show_default="as --leaves")
+        int | None, option("Documents in a leaf at least.", "N", default="as --leaves", min=1)
     ] = None,
     set_: options.Set = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Metrics between commas, measured after every round; the first decides when to stop.",
+            "LIST",
             "--metrics",
             "-m",
-            metavar="LIST",
-            help="Metrics between commas, measured after every round; the first decides when to stop.",
-            show_default="ndcg@10",
+            default="ndcg@10",
         ),
     ] = None,
     patience: options.Patience = None,
     fold: options.Fold = None,
     folds: Annotated[
         int | None,
-        typer.Option(
-            min=2, metavar="N", help="Cross-validate: N models, each tested on the part of the queries it has not seen."
-        ),
+        option("Cross-validate: N models, each tested on the part of the queries it has not seen.", "N", min=2),
     ] = None,
     bag: Annotated[
         int | None,
-        typer.Option(
-            min=2,
-            metavar="N",
-            help="Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together "
+        option(
+            "Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together "
             "and averaged; with --dask on the workers of the cluster.",
+            "N",
+            min=2,
         ),
     ] = None,
     blend: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="RANKER",
-            help="Train a blend of this ranker, written as in experiments, 'lightgbm(xendcg, leaves=15)', or of the "
-            "feature column:NAME, or column:N from 1, and others: repeat it. Each is trained as a bag of --bag N, and "
-            "weights are chosen out of fold.",
+        option(
+            "Train a blend of this ranker, written as in experiments, 'lightgbm(xendcg, leaves=15)', or of the "
+            "feature column:NAME, or column:N from 1, and others: repeat it. Each is trained as a bag of --bag "
+            "N, and weights are chosen out of fold.",
+            "RANKER",
         ),
     ] = None,
     processes: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "With --bag or --blend: how many processes train side by side.",
+            "N",
+            default="1",
+            panel=options.RUNNING,
             min=1,
-            metavar="N",
-            help="With --bag or --blend: how many processes train side by side.",
-            show_default="1",
-            rich_help_panel=options.RUNNING,
         ),
     ] = None,
     checkpoint: options.Checkpoint = None,
     checkpoint_every: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Rounds between checkpoints.",
-            show_default="50; 10 for a net",
-            rich_help_panel=options.RUNNING,
-        ),
+        int | None, option("Rounds between checkpoints.", "N", default="50; 10 for a net", panel=options.RUNNING, min=1)
     ] = None,
     resume: options.Resume = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the learning curve: .png, .svg or .pdf.")
-    ] = None,
+    plot: Annotated[Path | None, option("Draw the learning curve: .png, .svg or .pdf.", "FILE")] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="The same seed gives the same model.",
-            show_default="0",
-            rich_help_panel=options.RUNNING,
-        ),
+        int | None, option("The same seed gives the same model.", "N", default="0", panel=options.RUNNING, min=0)
     ] = None,
     threads: options.Threads = None,
     dask: options.Dask = None,
@@ -180,9 +156,9 @@ def train(
         dask = None
     if plot is not None and valid is None and model.name != "bagged" and not is_set(data):
         raise check.error("a learning curve needs validation data", hint="add --valid DATA")
-    for option, value in {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}.items():
+    for word, value in {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}.items():
         if value is not None and model.name != "distilled":
-            raise check.error(f"{option} needs a teacher", got=f"{option} {value}", hint="add --teacher MODEL")
+            raise check.error(f"{word} needs a teacher", got=f"{word} {value}", hint="add --teacher MODEL")
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
         cross_validation.train_folds(
