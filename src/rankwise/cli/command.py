@@ -42,7 +42,7 @@ class Command(TyperCommand):
                 console.problem(advise(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"
-            console.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
+            console.problem(f"unexpected {type(raised).__name__}: {raised}. This is a bug in rankwise{hint}.")
             raise typer.Exit(1) from None
 
     def _warn(self, message: Warning | str, *_: object, **__: object) -> None:
@@ -95,13 +95,13 @@ def _about_input(raised: Exception) -> bool:
 
 
 def _speaks_for_itself(raised: Exception) -> bool:
-    """Tell exits and usage errors, which the parser shows, and a reader of our output who went away."""
+    """Whether an error is an exit, a usage error, which the parser shows, or a reader of our output who went away."""
     from_parser = type(raised).__module__.partition(".")[0] in ("typer", "click")
     return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
 
 
 def _sentence(raised: Exception) -> str:
-    """Say what went wrong in words; a bare operating system error becomes 'file: reason'."""
+    """Return the sentence of an error; a bare operating system error becomes 'file: reason'."""
     if isinstance(raised, OSError) and raised.strerror:
         return f"{raised.filename}: {raised.strerror.lower()}" if raised.filename else raised.strerror.lower()
     return str(raised) or type(raised).__name__

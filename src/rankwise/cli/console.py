@@ -82,9 +82,9 @@ def document(value: object) -> None:
 
 
 @contextlib.contextmanager
-def documents_alone(asked: bool) -> Iterator[None]:
+def documents_alone(enabled: bool) -> Iterator[None]:
     """With ``--json``, send what libraries print to standard error: standard output is for the document."""
-    if not asked:
+    if not enabled:
         yield
         return
     _documents.append(sys.stdout)
@@ -106,13 +106,13 @@ def say(text: str, *, wrap: bool = True) -> None:
 
 
 def note(text: str) -> None:
-    """Say something that is not a result."""
+    """Print a note, which is not a result."""
     terminal(stderr=True).print(plain(text), soft_wrap=True)
 
 
 @contextlib.contextmanager
 def notes_after() -> Iterator[list[str]]:
-    """Hold back what a training says, for a note after its result; other warnings are shown at once."""
+    """Collect the warnings of a training, for notes after its result; other warnings are shown at once."""
     held_back: list[str] = []
     show = warnings.showwarning
 
@@ -131,7 +131,7 @@ def notes_after() -> Iterator[list[str]]:
 
 
 def problem(text: str) -> None:
-    """Say what went wrong."""
+    """Print an error."""
     terminal(stderr=True).print(f"[bold red]error[/]: {plain(text)}", soft_wrap=True)
 
 
@@ -157,7 +157,7 @@ class Steps:
         self.bar.update(self.task, description=plain(text), completed=self.done)
 
     def part(self, done: int, total: int) -> None:
-        """Say how much of the current step is done."""
+        """Show how much of the current step is done."""
         self.bar.update(self.task, completed=self.done + done / max(total, 1))
 
 

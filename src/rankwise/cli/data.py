@@ -236,7 +236,7 @@ def catalog(json: options.Json = False) -> None:
 
 
 def _free(target: Path, *, force: bool) -> None:
-    """Complain at once about a file that could not be written at the end, or whose name does not say its format."""
+    """Raise at once if a file could not be written at the end, or its name does not say its format."""
     from rankwise.data.reading import format_to_write
 
     format_to_write(target)

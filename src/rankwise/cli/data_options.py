@@ -82,20 +82,20 @@ class Reading:
 
     @classmethod
     def of(cls, words: Keywords) -> "Reading":
-        """Take what the options hold."""
-        given = {name: value for name, value in words.items() if value not in (None, False)}
-        further = inputs.settings(given.pop("read", []), _TEXTS)
+        """Read the values of the options."""
+        values = {name: value for name, value in words.items() if value not in (None, False)}
+        further = inputs.settings(values.pop("read", []), _TEXTS)
         for name in ("part", "fold", "progress", "tables"):  # the command's own, and not of reading
             if name in further:
                 raise check.error("unknown argument of reading ranking data", got=repr(name), hint="leave it out")
         for name in ("features", "categorical"):
-            for said in (given, further):
-                if isinstance(text := said.get(name), str):
-                    said[name] = inputs.items(text)
+            for source in (values, further):
+                if isinstance(text := source.get(name), str):
+                    source[name] = inputs.items(text)
         for name in ("data_format", "data_folder"):
-            if name in given:
-                given[name.removeprefix("data_")] = given.pop(name)
-        return cls(further | given)
+            if name in values:
+                values[name.removeprefix("data_")] = values.pop(name)
+        return cls(further | values)
 
     def data(
         self,
@@ -120,12 +120,12 @@ class Reading:
 
 
 def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -> Callable[..., None]:
-    """Give a command the options of reading; it gets what they hold as its argument ``reading``.
+    """Add the options of reading to a command; their values are its argument ``reading``.
 
     A command that calls something else so, as ``explain --query ID`` does, keeps that, and ``--read`` does instead.
     """
     signature = inspect.signature(command)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
+    declared = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
     added = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation
@@ -136,9 +136,9 @@ def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
-        given = {one.name: words.pop(one.name) for one in added}
-        command(**words, reading=Reading.of(given))
+        values = {one.name: words.pop(one.name) for one in added}
+        command(**words, reading=Reading.of(values))
 
-    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*own, *added)}
+    run.__signature__ = signature.replace(parameters=[*declared, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*declared, *added)}
     return run

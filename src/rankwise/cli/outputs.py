@@ -26,7 +26,7 @@ PAGES = (".html", ".htm")
 
 
 def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, beside: Path | None = None) -> None:
-    """Complain at once about a file that could not be written at the end, or that another output would replace."""
+    """Raise at once if a file could not be written at the end, or another output would replace it."""
     if path is None:
         return
     if endings and path.suffix.lower() not in endings:
@@ -76,7 +76,7 @@ def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.
 
 
 def scores_format(path: Path) -> str:
-    """Tell how scores are written by the file's ending: the ending itself, without a .gz or .zst after it."""
+    """Return the format of scores by the file's ending: the ending itself, without a .gz or .zst after it."""
     packed = path.suffix.lower() in (".gz", ".zst")
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     if ending not in (_SCORES if packed else (*_SCORES, ".npy", ".parquet")):
@@ -139,14 +139,14 @@ def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
 
 
 def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame":
-    """Put frames under each other, named in a first column."""
+    """Join frames, one below the other, named in a first column."""
     import polars as pl
 
     return pl.concat([frame.select(pl.lit(name).alias(column), pl.all()) for name, frame in frames.items()])
 
 
 def features_of(data: "RankingDataset") -> None:
-    """Say which features a ranker is trained on."""
+    """Print the features that a ranker is trained on."""
     from rankwise.data.summary import features_in_words
 
     console.note(features_in_words(data))
@@ -163,7 +163,7 @@ def show(document: object, *tables: "tuple[str, Table]", json: bool, wrote: Sequ
 
 
 def said(*paths: Path | None) -> None:
-    """Tell which files were written."""
+    """Print which files were written."""
     for path in paths:
         if path is not None:
             console.note(f"wrote {path}")
@@ -173,7 +173,7 @@ def deliver_scores(
     scores: "NDArray[np.float64]",
     data: "RankingDataset",
     output: Path | None,
-    about: Mapping[str, object],
+    details: Mapping[str, object],
     *,
     tag: str,
     force: bool,
@@ -184,7 +184,7 @@ def deliver_scores(
         save_scores(output, scores, data, tag=tag, force=force)
     if json:
         counts = {"queries": data.n_queries, "documents": data.n_docs}
-        console.document({**about, **counts, **({"scores": scores} if output is None else {"output": output})})
+        console.document({**details, **counts, **({"scores": scores} if output is None else {"output": output})})
     elif output is None:
         typer.echo("\n".join(map(repr, scores.tolist())))
     else:
@@ -192,7 +192,7 @@ def deliver_scores(
 
 
 def save_evaluations(
-    found: "Mapping[str, Evaluation]",
+    evaluations: "Mapping[str, Evaluation]",
     document: object,
     tables: Sequence["Table"],
     output: Path | None,
@@ -202,8 +202,8 @@ def save_evaluations(
 ) -> None:
     """Write evaluations: their summary, and the values of every query."""
     if output is not None:
-        frame = together({name: one.summary() for name, one in found.items()}, "ranking")
+        frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
         save(output, document=document, tables=tables, frame=frame, force=force)
     if per_query is not None:
-        frame = together({name: one.to_frame() for name, one in found.items()}, "ranking")
+        frame = together({name: one.to_frame() for name, one in evaluations.items()}, "ranking")
         save_frame(per_query, frame, force=force)

@@ -122,15 +122,15 @@ def recommend(
         outputs.free_model(save, force=force)
     _free_vectors(vectors, force=force)
     choice: RecommenderChoice | None = None
-    found: Comparison | Evaluation | None = None
+    evaluation: Comparison | Evaluation | None = None
     names: Keywords = {"user": user, "item": item, "rating": rating, "time": timestamp}
     columns = {role: column for role, column in names.items() if column is not None}
     if implicit:
         columns["rating"] = None
     if (Path(source) / "rankwise.json").is_file():
-        given = {"--save": save, "--model": model, "--objective": objective, "--epochs": epochs, "--set": set_}
+        learning = {"--save": save, "--model": model, "--objective": objective, "--epochs": epochs, "--set": set_}
         # The columns are those of the table of new users, where there is one.
-        for word, value in (given | ({} if history is not None else names)).items():
+        for word, value in (learning | ({} if history is not None else names)).items():
             if value:
                 hint = "leave it out, or name the table of ratings"
                 raise check.error(f"{word} goes with learning from ratings", got=f"the model {source}", hint=hint)
@@ -141,7 +141,7 @@ def recommend(
         name = model or ("factorization" if objective or epochs else "auto")
         with console.progress(None, progress) as bar:
             bar.step(f"Reading {source}")
-            learned, choice, found = _learn(
+            learned, choice, evaluation = _learn(
                 source, columns, name, settings,
                 relevant=relevant, least_relevant=least_relevant, test=test, split=split, metrics=metrics, seed=seed,
                 threads=threads, vectors=vectors is not None, bar=bar,
@@ -159,13 +159,13 @@ def recommend(
     if output is not None:
         outputs.save_frame(output, table, force=force)
     if json:
-        about = {"choice": choice and choice.to_dict(), "evaluation": found and found.to_dict()}
-        console.document(about | {"model": learned.name, "items": table.to_dicts()})
+        document = {"choice": choice and choice.to_dict(), "evaluation": evaluation and evaluation.to_dict()}
+        console.document(document | {"model": learned.name, "items": table.to_dicts()})
         return
     if choice is not None:
         console.table(choice.table(), title="Chosen on a tenth of the training data")
-    if found is not None:
-        console.table(found.table(), title="Held-out items, among all that the user has not rated")
+    if evaluation is not None:
+        console.table(evaluation.table(), title="Held-out items, among all that the user has not rated")
     if output is None:
         console.table(_shown(table), title="Recommended items")
     outputs.said(output, save, vectors)
@@ -229,12 +229,12 @@ def _learn(
         train, tried, settings=settings, by=split, seed=seed, threads=threads,
         progress=lambda model: bar.step(f"Trying {model}"),
     )  # fmt: skip
-    found = None
+    evaluation = None
     if held_out is not None:
         bar.step("Looking for held-out items")
-        found = hold_out_comparison(choice.best, train, held_out, inputs.items(",".join(metrics)), seed=seed)
+        evaluation = hold_out_comparison(choice.best, train, held_out, inputs.items(",".join(metrics)), seed=seed)
     bar.step("Learning from all ratings")
-    return choice.best.learn(ratings), choice, found
+    return choice.best.learn(ratings), choice, evaluation
 
 
 def _history(words: str, model: "Recommends", **columns: Any) -> "Interactions | list[int] | list[str]":
@@ -256,7 +256,7 @@ def _ids(listed: str, model: "Recommends", what: str = "users") -> list[int] | l
 
 
 def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title: str | None) -> "pl.DataFrame":
-    """Put titles behind the items, where there are any."""
+    """Add titles behind the items, where there are any."""
     from rankwise.data.interactions.titles import beside, read_titles, titles_of
 
     path = titles or beside(source)

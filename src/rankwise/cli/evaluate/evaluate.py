@@ -58,13 +58,13 @@ def evaluate(
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
-    asked = _Asked(metrics, conventions, qrels, titles)
-    found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
-    document = {"rankings": {name: one.to_dict() for name, one in found.items()}} | asked.described()
-    first, *others = zip(*(one.tables(titles=asked.titles) for one in found.values()), strict=True)
-    about = [summary(dict(zip(found, tables, strict=True))) for tables in others]
-    tables = [asked.noted(summary(dict(zip(found, first, strict=True)))), *about]
-    outputs.save_evaluations(found, document, tables, output, per_query, force=force)
+    requested = _Asked(metrics, conventions, qrels, titles)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
+    first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
+    details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
+    tables = [requested.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
+    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
     titled = zip(("", "Exposure by group", "Disparity"), tables, strict=False)
     outputs.show(document, *titled, json=json, wrote=(output, per_query))
 
@@ -120,21 +120,25 @@ def compare(
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    asked = _Asked(metrics, conventions, qrels, titles)
-    found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
-    if len(found) < 2:
-        raise check.error("a comparison needs two rankings", got=", ".join(found), hint="name another: NAME=SCORES")
-    result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
-    first, *others = result.tables(pairs=pairs, titles=asked.titles)
-    tables, document = [asked.noted(first), *others], result.to_dict() | asked.described()
+    requested = _Asked(metrics, conventions, qrels, titles)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    if len(evaluations) < 2:
+        raise check.error(
+            "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
+        )
+    result = rw.compare(evaluations, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
+    first, *rest = result.tables(pairs=pairs, titles=requested.titles)
+    tables, document = [requested.noted(first), *rest], result.to_dict() | requested.described()
     if output is not None:
         outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=force)
     if plot is not None:
         result.plot(plot, force=force)
     if report is not None:
-        about = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
-        about |= {"Conventions": asked.conventions} if asked.conventions else {}
-        result.to_report(report, titles=asked.titles or asked.written(result.metrics), about=about, force=force)
+        details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
+        details |= {"Conventions": requested.conventions} if requested.conventions else {}
+        result.to_report(
+            report, titles=requested.titles or requested.written(result.metrics), about=details, force=force
+        )
     if json or write == "text":
         titled = zip(("", "Every pair"), tables, strict=False)
         outputs.show(document, *titled, json=json, wrote=(output, plot, report))
@@ -161,20 +165,20 @@ class _Asked:
         return {str(one): text for text, one in self.metrics.items() if str(one) in metrics}
 
     def noted(self, table: "Table") -> "Table":
-        """Say below a table whose conventions it follows."""
+        """Add a note with the conventions that a table follows."""
         if self.conventions is None:
             return table
         expressions = ", ".join(dict.fromkeys(map(str, self.metrics.values())))
         return replace(table, notes=(*table.notes, f"Conventions of {self.conventions}: {expressions}."))
 
     def described(self) -> Json:
-        """Say the same in JSON."""
+        """Return the same for JSON."""
         return {"conventions": self.conventions} if self.conventions else {}
 
 
 def _evaluations(
     words: list[str],
-    asked: _Asked,
+    requested: _Asked,
     qrels: Path | None,
     all_topics: bool,
     part: str | None,
@@ -188,12 +192,11 @@ def _evaluations(
     from rankwise.data.compressed import shown
     from rankwise.evaluation.rankings import columns_to_rank, read_ranking
 
-    beside = {
-        "--conventions": asked.conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"],
-    }  # fmt: skip
-    if qrels is None and (kept := _stored(words, asked.words, beside)) is not None:
-        about = {name: how[name] for name in ("confidence", "seed")}
-        return {name: replace(one, **about) for name, one in kept.items()}
+    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": part, "--fold": fold}
+    beside["--policy"] = how["policy"]
+    if qrels is None and (results := _stored(words, requested.words, beside)) is not None:
+        details = {name: how[name] for name in ("confidence", "seed")}
+        return {name: replace(one, **details) for name, one in results.items()}
     rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
@@ -202,7 +205,7 @@ def _evaluations(
     if not qrels:
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     models = {} if qrels else {path: rw.load(path) for _, path in rankings if path.is_dir()}
-    found, tags = [], []
+    evaluations, tags = [], []
     with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
@@ -216,10 +219,10 @@ def _evaluations(
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
             with check.naming(shown(path)):
-                found.append(rw.evaluate(scores, judged, list(asked.metrics.values()), **how))
+                evaluations.append(rw.evaluate(scores, judged, list(requested.metrics.values()), **how))
             tags.append(tag if qrels else "")
     names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, evaluations, strict=True))
 
 
 def _stored(
@@ -241,24 +244,24 @@ def _stored(
     for word, value in beside.items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    found = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    evaluations = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
     if list(metrics) == DEFAULT_METRICS:
-        return found
-    asked = [str(metric(one)) for one in inputs.items(",".join(metrics))]
-    for name, one in found.items():
-        missing = [expression for expression in asked if expression not in one.metrics]
+        return evaluations
+    requested = [str(metric(one)) for one in inputs.items(",".join(metrics))]
+    for name, one in evaluations.items():
+        missing = [expression for expression in requested if expression not in one.metrics]
         if missing:
             raise check.error(
                 f"{name} was not evaluated by a metric asked for",
                 got=missing[0],
                 hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
             )
-        found[name] = replace(one, values={expression: one[expression] for expression in asked})
-    return found
+        evaluations[name] = replace(one, values={expression: one[expression] for expression in requested})
+    return evaluations
 
 
 def summary(tables: "Mapping[str, Table]") -> "Table":
-    """Put the tables of all rankings under each other."""
+    """Join the tables of all rankings, one below the other."""
     first = next(iter(tables.values()))
     if len(tables) == 1:
         return first

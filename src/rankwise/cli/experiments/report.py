@@ -50,9 +50,9 @@ def report(
     folder = beside if output is None else output
     ready(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
-    found = Results.read(results)
+    loaded = Results.read(results)
     with console.progress(None, progress) as bar:
-        page = write_report(found, folder, tunings=searches, force=force, progress=bar.step)
+        page = write_report(loaded, folder, tunings=searches, force=force, progress=bar.step)
     written = {"page": str(page), "files": sorted(path.name for path in (folder / FILES).iterdir())}
     if json:
         console.document(written)

@@ -112,10 +112,10 @@ def _list(json: bool) -> None:
     from rankwise.experiments.spec import find_spec, recipes
     from rankwise.statistics.tables import Table
 
-    found = [find_spec(name) for name in recipes()]
+    specs = [find_spec(name) for name in recipes()]
     rows = tuple(
         (spec.name, spec.paper.partition(":")[0], spec.title, ", ".join(spec.paper_data or spec.data), spec.cost)
-        for spec in found
+        for spec in specs
     )
     notes = (
         "Cost: the full form on synthetic data, on two cores; --estimate gives it for your data. --quick takes a "
@@ -123,7 +123,7 @@ def _list(json: bool) -> None:
     )
     header = ("name", "paper by", "what", "the paper's data", "cost")
     table = Table(header=header, rows=rows, align="lllll", notes=notes)
-    outputs.show([spec.plain() for spec in found], ("", table), json=json)
+    outputs.show([spec.plain() for spec in specs], ("", table), json=json)
 
 
 def _forecast(work: "Work") -> str:

@@ -87,25 +87,25 @@ def evaluate(
     text_options.installed()
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
-    asked = inputs.items(",".join(metrics))
-    inputs.readable(None, asked)
+    expressions = inputs.items(",".join(metrics))
+    inputs.readable(None, expressions)
     named = inputs.named(models)
     import rankwise as rw
 
     with console.progress(len(named) + 1, progress) as bar:
         bar.step(f"Reading {data}")
         lists = text_options.Reading(run=run, depth=depth, read=read).lists(data, split="test")
-        found = {}
+        evaluations = {}
         for name, model in named.items():
             bar.step(f"Scoring with {name}")
-            found[name] = _loaded(str(model), device).evaluate(lists, asked)
-    tables = [summary({name: one.table() for name, one in found.items()})]
-    document: Json = {"rankings": {name: one.to_dict() for name, one in found.items()}}
-    if len(found) > 1:
-        compared = rw.compare(found)
+            evaluations[name] = _loaded(str(model), device).evaluate(lists, expressions)
+    tables = [summary({name: one.table() for name, one in evaluations.items()})]
+    document: Json = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}}
+    if len(evaluations) > 1:
+        compared = rw.compare(evaluations)
         tables.append(compared.pairs_table())
         document["comparison"] = compared.to_dict()
-    outputs.save_evaluations(found, document, tables, output, per_query, force=force)
+    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
     titled = zip(("", "Every pair"), tables, strict=False)
     outputs.show(document, *titled, json=json, wrote=(output, per_query))
 

@@ -56,7 +56,7 @@ _FOR_TRAINING = ("negatives", "skip")
 
 
 def installed() -> None:
-    """Say which extra to install before any work begins."""
+    """Raise if an extra is missing, before any work begins."""
     for module in ("torch", "sentence_transformers"):
         check.installed(module, "rerank")
 
@@ -79,7 +79,7 @@ class Reading:
         """
         import rankwise as rw
 
-        given: Keywords = inputs.settings(self.read or [])
+        arguments: Keywords = inputs.settings(self.read or [])
         chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
         folder, named = _folder(name)
         if folder is None:
@@ -89,17 +89,17 @@ class Reading:
                     raise check.error(
                         what, got=name, hint="make lists with rw.rerank.read_trec, and rw.rerank.write them"
                     )
-            return rw.rerank.read(name, **given | {"to_score": to_score})
-        given |= {word: value for word, value in chosen.items() if value is not None}
+            return rw.rerank.read(name, **arguments | {"to_score": to_score})
+        arguments |= {word: value for word, value in chosen.items() if value is not None}
         if whole:
-            given = {name: value for name, value in given.items() if name not in _FOR_TRAINING}
+            arguments = {name: value for name, value in arguments.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:
-            given = {"add_judged": False, **given}
-        return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **given})
+            arguments = {"add_judged": False, **arguments}
+        return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **arguments})
 
 
 def _folder(name: str) -> tuple[Path | None, str]:
-    """Give a BEIR folder and the split that is named behind a colon; None for a file."""
+    """Return a BEIR folder and the split that is named behind a colon, or None for a file."""
     for path, split in ((name, ""), name.rpartition(":")[::2]):
         if path and (Path(path) / "qrels").is_dir():
             return Path(path), split

@@ -90,7 +90,7 @@ def train(
         checkpoints.ready(checkpoint, resume=resume)
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     reading = text_options.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
-    given: Keywords = {
+    arguments: Keywords = {
         "objective": objective,
         "epochs": epochs,
         "learning_rate": learning_rate,
@@ -104,18 +104,20 @@ def train(
         "threads": threads,
         "progress": progress,
     }
-    reranker = _reranker(model, {name: value for name, value in given.items() if value is not None}, set_, seed, device)
+    reranker = _reranker(
+        model, {name: value for name, value in arguments.items() if value is not None}, set_, seed, device
+    )
     with console.progress(3, progress) as bar:
-        found: dict[str, Lists] = {}
+        lists: dict[str, Lists] = {}
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                found[part] = reading.lists(name, split=split, whole=part != "train")
-    if "test" in found:
-        found["test"].compare_with(found["train"], "test")
+                lists[part] = reading.lists(name, split=split, whole=part != "train")
+    if "test" in lists:
+        lists["test"].compare_with(lists["train"], "test")
     with console.notes_after() as notes:
-        reranker.fit(found["train"], found.get("valid"), resume=resume)
-    tested = {"test": reranker.evaluate(found["test"])} if "test" in found else {}
+        reranker.fit(lists["train"], lists.get("valid"), resume=resume)
+    tested = {"test": reranker.evaluate(lists["test"])} if "test" in lists else {}
     reranker.save(output, evaluations=tested, force=force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
     if json:
@@ -130,7 +132,7 @@ def train(
         raise typer.Exit(130)
 
 
-def _reranker(model: str, given: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
+def _reranker(model: str, arguments: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
     """Make the reranker, and complain of a model or settings that will not do before the work begins."""
     from dataclasses import fields
 
@@ -139,10 +141,10 @@ def _reranker(model: str, given: Keywords, set_: list[str] | None, seed: int, de
 
     encoders.verify(encoders.folder_of(model))
     further: Keywords = inputs.settings(set_ or [])
-    known = [one.name for one in fields(Reranker) if one.name != "model"]
+    names = [one.name for one in fields(Reranker) if one.name != "model"]
     for name in further:
-        check.choice("setting of a reranker", name, known)
-    settings: Any = {**given, "seed": seed, "device": device, **further}
+        check.choice("setting of a reranker", name, names)
+    settings: Any = {**arguments, "seed": seed, "device": device, **further}
     return Reranker(model, **settings)
 
 
@@ -161,7 +163,7 @@ def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
 
 
 def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
-    """Say what was trained and how good it is."""
+    """Return what was trained and how good it is."""
     from rankwise.statistics import tables
 
     why = {
@@ -180,9 +182,9 @@ def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
         ("epochs in the model", f"{reranker.epochs_:g}"),
         ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
     ]
-    for name, found in evaluations.items():
-        rows.append((f"candidates, {name}", found["candidates"]))
-        for metric, one in found["metrics"].items():
+    for name, lists in evaluations.items():
+        rows.append((f"candidates, {name}", lists["candidates"]))
+        for metric, one in lists["metrics"].items():
             rows.append(
                 (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")
             )

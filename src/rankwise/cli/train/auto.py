@@ -140,5 +140,5 @@ def auto(
 
 
 def _described(leaderboard: Json, output: Path, tested: "Evaluation | None") -> Json:
-    about: Json = {"model": output, **leaderboard}
-    return about if tested is None else about | {"test": tested.to_dict()}
+    document: Json = {"model": output, **leaderboard}
+    return document if tested is None else document | {"test": tested.to_dict()}

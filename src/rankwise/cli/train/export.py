@@ -42,16 +42,16 @@ def export(
     if names is not None:
         with check.naming(names):
             words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         path, load = write(model, output, format_, names=words, force=force)
     if json:
-        about = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
-        console.document(about)
+        document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
+        console.document(document)
     else:
         outputs.said(path)
         console.say(load, wrap=False)
-    for one in said:
+    for one in caught:
         console.note(str(one.message))
 
 

@@ -50,11 +50,11 @@ def train_folds(
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         prepared: Any = _own_folds(data, folds, reading) if is_set(data) else None
-        whole = None if prepared is not None else reading.data(data, bar=bar)
-    outputs.features_of(prepared[0].train if whole is None else whole)
-    found = rw.cross_validate(
+        pooled = None if prepared is not None else reading.data(data, bar=bar)
+    outputs.features_of(prepared[0].train if pooled is None else pooled)
+    result = rw.cross_validate(
         model,
-        whole,
+        pooled,
         folds=folds if prepared is None else prepared,
         metrics=inputs.items(",".join(metrics or options.DEFAULT_METRICS)),
         seed=seed,
@@ -63,15 +63,15 @@ def train_folds(
         progress=progress,
     )
     output.mkdir(parents=True, exist_ok=True)
-    for number, one in enumerate(found.models, 1):
+    for number, one in enumerate(result.models, 1):
         one.save(output / f"fold-{number}", force=force)
-    rw.write_evaluation(found, output / FILE, force=force)
+    rw.write_evaluation(result, output / FILE, force=force)
     with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
-        np.save(out, found.scores if whole is None else whole.unsorted(found.scores), allow_pickle=False)
-    means = {name: column.tolist() for name, column in found.fold_means.items()}
-    about = {"output": output, "ranker": model.name, "objective": model._objective_expression()}
-    document = {**about, "folds": len(found.models), **found.to_dict(), "fold_means": means}
-    outputs.show(document, ("", found.table()), json=json, wrote=(output,))
+        np.save(out, result.scores if pooled is None else pooled.unsorted(result.scores), allow_pickle=False)
+    means = {name: column.tolist() for name, column in result.fold_means.items()}
+    details = {"output": output, "ranker": model.name, "objective": model._objective_expression()}
+    document = {**details, "folds": len(result.models), **result.to_dict(), "fold_means": means}
+    outputs.show(document, ("", result.table()), json=json, wrote=(output,))
 
 
 def _own_folds(name: str, folds: int, reading: Reading) -> Any:
@@ -79,9 +79,9 @@ def _own_folds(name: str, folds: int, reading: Reading) -> Any:
     from rankwise.data.catalog import load
     from rankwise.data.reading import set_options
 
-    own = load.fold_count(name)
-    if own != folds:
-        what = f"{name} has {own} folds of its own" if own else f"{name} has one fixed split and no folds"
-        hint = f"set --folds {own}" if own else "give a plain file, or one part of it"
+    available = load.fold_count(name)
+    if available != folds:
+        what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
+        hint = f"set --folds {available}" if available else "give a plain file, or one part of it"
         raise check.error(what, got=f"--folds {folds}", hint=hint)
     return [load.load_dataset(name, number, **set_options(name, reading.options)) for number in range(1, folds + 1)]

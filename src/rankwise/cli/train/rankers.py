@@ -35,9 +35,9 @@ def build(
 
     ``native`` holds what ``--set`` sets, ``running`` settings of ensembles: processes, dask.
     """
-    name, kept = (None, {}) if params is None else read_parameters(params)
-    if "metrics" in kept:
-        kept["metrics"] = tuple(kept["metrics"])
+    name, saved = (None, {}) if params is None else read_parameters(params)
+    if "metrics" in saved:
+        saved["metrics"] = tuple(saved["metrics"])
     if blend:
         if text is not None:
             hint = f'write all of it: --ranker "blended({", ".join(blend)}, …)"'
@@ -64,20 +64,20 @@ def build(
     if options.get("patience") == 0:
         options["patience"] = None
     if text is not None and "(" in text:
-        for option, value in (("--objective", options.get("objective")), ("--set", native), ("--params", kept)):
+        for option, value in (("--objective", options.get("objective")), ("--set", native), ("--params", saved)):
             if value:
                 hint = "write it into the expression: --ranker 'lightgbm(xendcg, leaves=15)'"
                 raise check.error(f"{option} and an expression do not go together", got=text, hint=hint)
     if expression.name == "blended" or len(expression.singles()) != 1:
-        own = {"checkpoint": options.pop("checkpoint")} if "checkpoint" in options else {}
-        return replace(expression, settings=own | dict(expression.settings)).build(options)
-    if kept:
+        checkpoint = {"checkpoint": options.pop("checkpoint")} if "checkpoint" in options else {}
+        return replace(expression, settings=checkpoint | dict(expression.settings)).build(options)
+    if saved:
         with check.naming(params):
-            built(single, kept)
-    known = ranker_class(single).own_parameters()
-    general = {*_ANY, *(_BAG if expression.name == "bagged" else ())} - known.keys()
+            built(single, saved)
+    parameters = ranker_class(single).own_parameters()
+    general = {*_ANY, *(_BAG if expression.name == "bagged" else ())} - parameters.keys()
     settings = {name: value for name, value in options.items() if name not in general}
-    complete = expression.map(lambda one: {**kept, **settings, **native, **one.settings})
+    complete = expression.map(lambda one: {**saved, **settings, **native, **one.settings})
     return complete.build({name: value for name, value in options.items() if name in general})
 
 

@@ -17,11 +17,11 @@ _POOLED = ("bagged", "blended")
 
 def described(model: Any, output: Path) -> Json:
     """Return what ``--json`` prints."""
-    about = {"model": output, "ranker": model.name, "objective": model._objective_expression()}
+    document = {"model": output, "ranker": model.name, "objective": model._objective_expression()}
     if model.name == "blended":
         weights = model.weights_
         columns = zip(weights.names, weights.values, weights.alone, strict=True)
-        return about | {
+        return document | {
             "metrics": _values(model),
             "members": [{"member": name, "weight": weight, weights.metric: alone} for name, weight, alone in columns],
             "parameters": {"folds": model.folds, "repeats": model.repeats, "seed": model.seed},
@@ -29,7 +29,7 @@ def described(model: Any, output: Path) -> Json:
     parameters = model.get_params(deep=False)
     if "ranker" in parameters:  # of a bag, whose name alone says what it is
         parameters = parameters["ranker"].get_params() | parameters | {"ranker": parameters["ranker"].name}
-    return about | {
+    return document | {
         "rounds": max(map(len, model.history_.values()), default=model.best_round_),
         "best_round": model.best_round_,
         "stopped": model.stopped_,

@@ -134,7 +134,7 @@ def train(
     from rankwise.cli.train import rankers
     from rankwise.data.reading import is_set
 
-    given = {
+    settings = {
         "objective": objective,
         "rounds": rounds,
         "epochs": epochs,
@@ -151,7 +151,7 @@ def train(
     }
     around: Keywords = {"blend": blend or [], "bag": bag, "teacher": None if teacher is None else rw.load(teacher)}
     running = {name: value for name, value in {"processes": processes, "dask": dask}.items() if value is not None}
-    model = rankers.build(ranker, params, given, inputs.settings(set_ or []), **around, running=running)
+    model = rankers.build(ranker, params, settings, inputs.settings(set_ or []), **around, running=running)
     if model.name in ("bagged", "blended"):
         dask = None
     if plot is not None and valid is None and model.name != "bagged" and not is_set(data):
