@@ -103,8 +103,8 @@ def demonstrate(
     search.save(folder / _AUTO, force=True)
     _write_results(result)
     progress("Writing the report")
-    found = (result.leaderboard, result.tested)
-    write_report(_as_results(result, scores, rankers), folder, search=found, force=True)
+    search_results = (result.leaderboard, result.tested)
+    write_report(_as_results(result, scores, rankers), folder, search=search_results, force=True)
     return result
 
 
@@ -113,7 +113,7 @@ def _baselines(train: RankingDataset, test: RankingDataset) -> dict[str, Array]:
     from rankwise.rankers.ensembles.feature import FeatureRanker
 
     mean, spread = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
-    design, others = (
+    design, test_design = (
         np.nan_to_num((part.features - mean) / np.where(spread > 0, spread, 1.0)) for part in (train, test)
     )
     gram = design.T @ design + np.eye(train.n_features)
@@ -121,7 +121,10 @@ def _baselines(train: RankingDataset, test: RankingDataset) -> dict[str, Array]:
     single = [FeatureRanker(number, (HEADLINE,)).fit(train) for number in range(train.n_features)]
     best = max(single, key=lambda ranker: ranker.history_[HEADLINE][0])
     name = f"{'-' * (best.sign_ < 0)}{(train.feature_names or range(train.n_features))[int(best.feature)]}"
-    return {"linear regression": np.asarray(others @ weights, np.float64), f"best feature ({name})": best.predict(test)}
+    return {
+        "linear regression": np.asarray(test_design @ weights, np.float64),
+        f"best feature ({name})": best.predict(test),
+    }
 
 
 def _prepare(folder: Path, force: bool) -> Path:
@@ -154,7 +157,7 @@ def _write_results(result: Demonstration) -> None:
     from rankwise.demo.picture import draw
     from rankwise.statistics.figures.curves import plot_curves
 
-    folder, (best, *others) = result.folder, result.verdict.ranked
+    folder, (best, *behind) = result.folder, result.verdict.ranked
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
     limits = {"random order": result.floor, "best possible": result.ceiling}
@@ -164,7 +167,7 @@ def _write_results(result: Demonstration) -> None:
     draw(result, folder / "means.png")
     plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
     # What training is good for shows best against the best ranker that is not trained.
-    against = next((name for name in others if name not in OBJECTIVES), others[0])
+    against = next((name for name in behind if name not in OBJECTIVES), behind[0])
     result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=against, force=True)
     _write(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
     search = [result.search_introduction(), result.leaderboard.table().markdown(), result.search_conclusion()]

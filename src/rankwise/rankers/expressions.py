@@ -69,8 +69,8 @@ class RankerExpression:
 
     def build(self, defaults: Mapping[str, object] = MappingProxyType({})) -> Any:
         """Build the ranker; of ``defaults`` (seed, threads, …) each ranker in it uses those that it has."""
-        known = table.expression_class(self.name).own_parameters()
-        parameters = {name: value for name, value in defaults.items() if name in known}
+        names = table.expression_class(self.name).own_parameters()
+        parameters = {name: value for name, value in defaults.items() if name in names}
         parameters |= {"objective": self.objective} if self.objective else {}
         parameters |= {name: _built(value, defaults) for name, value in self.settings.items()}
         members = [_built(one, defaults) for one in self.members]
@@ -221,8 +221,9 @@ def _title(member: "RankerExpression | str | int") -> str:
 
 def _name(ranker: "Ranker") -> str:
     """Return the name by which its class is known, or that of the class where no expression knows it."""
-    known = ranker.name in table.expression_names() and table.expression_class(ranker.name) is type(ranker)
-    return ranker.name if known else type(ranker).__name__
+    if ranker.name in table.expression_names() and table.expression_class(ranker.name) is type(ranker):
+        return ranker.name
+    return type(ranker).__name__
 
 
 def _leading(name: str, value: Any) -> list[str]:

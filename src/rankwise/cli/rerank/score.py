@@ -53,7 +53,7 @@ def score(
         outputs.scores_format(output)
     with console.progress(3, progress) as bar:
         bar.step(f"Reading {data}")
-        lists = text_options.Reading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
+        lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
         bar.step(f"Loading {model}")
         reranker = _loaded(model, device)
         bar.step("Scoring")
@@ -94,7 +94,7 @@ def evaluate(
 
     with console.progress(len(named) + 1, progress) as bar:
         bar.step(f"Reading {data}")
-        lists = text_options.Reading(run=run, depth=depth, read=read).lists(data, split="test")
+        lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test")
         evaluations = {}
         for name, model in named.items():
             bar.step(f"Scoring with {name}")

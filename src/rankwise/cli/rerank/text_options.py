@@ -62,7 +62,7 @@ def installed() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class TextReading:
     """How to read lists of texts, as the command line says."""
 
     run: Path | None = None

@@ -89,7 +89,7 @@ def train(
 
         checkpoints.ready(checkpoint, resume=resume)
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
-    reading = text_options.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
+    reading = text_options.TextReading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
     arguments: Keywords = {
         "objective": objective,
         "epochs": epochs,
