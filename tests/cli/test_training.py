@@ -148,6 +148,7 @@ def test_train_an_expression(data: dict[str, rw.RankingDataset]):
         ),
         (("--ranker", "lightgbm(leafs=3)"), "Hint: did you mean 'leaves'"),
         (("--ranker", "auto(minutes=1)"), "use 'rankwise auto'"),
+        (("--ranker", "blended(xendcg, column(0))", "--plot", "curve.png"), "a blend has no learning curve"),
         (("--ranker", "ease"), "use 'rankwise recommend'"),
         (("--ranker", "lightgbm", "--blend", "neural"), "--blend and --ranker do not go together"),
         (("--teacher-weight", "0.5"), "--teacher-weight needs a teacher"),

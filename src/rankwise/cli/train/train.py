@@ -125,14 +125,11 @@ def train(
         cross_validation.check_options(beside, output, force=force)
     else:
         force = outputs.free_model(output, force=force, resume=resume)
-    if checkpoint is not None and folds is None and not blend:
-        from rankwise.rankers.training import checkpoints
-
-        checkpoints.ready(checkpoint, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
     import rankwise as rw
     from rankwise.cli.train import rankers
     from rankwise.data.reading import is_set
+    from rankwise.rankers.training import checkpoints
 
     settings = {
         "objective": objective,
@@ -152,8 +149,12 @@ def train(
     around: Keywords = {"blend": blend or [], "bag": bag, "teacher": None if teacher is None else rw.load(teacher)}
     running = {name: value for name, value in {"processes": processes, "dask": dask}.items() if value is not None}
     model = rankers.build(ranker, params, settings, inputs.settings(set_ or []), **around, running=running)
+    if checkpoint is not None and folds is None and model.name != "blended":
+        checkpoints.ready(checkpoint, resume=resume)
     if model.name in ("bagged", "blended"):
         dask = None
+    if plot is not None and model.name == "blended":
+        raise check.error("a blend has no learning curve", got=f"--plot {plot}", hint="leave --plot out")
     if plot is not None and valid is None and model.name != "bagged" and not is_set(data):
         raise check.error("a learning curve needs validation data", hint="add --valid DATA")
     for word, value in {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}.items():
