@@ -1,7 +1,7 @@
 """A ranker of one's own: ridge regression on features that are normalised within queries. It works wherever ours do.
 
 python examples/own_ranker.py
-rankwise --import examples/own_ranker.py train train.txt --ranker ridge --set alpha=10 -o model
+rankwise --import examples/own_ranker.py train train.txt --ranker "ridge(alpha=10)" -o model
 """
 
 import tempfile
@@ -43,12 +43,12 @@ if __name__ == "__main__":
     data = rw.synthetic(n_queries=120, n_features=10, n_docs=15, seed=1)
     train, valid, test = rw.split(data, (0.5, 0.25, 0.25), seed=0)
     tuned = rw.tune(train, valid, ranker="ridge", trials=5, progress=False)
-    recipes = [Ridge(), Ridge(alpha=100.0), rw.LightGBMRanker(rounds=20, leaves=7)]
+    recipes = [Ridge(), "ridge(alpha=100)", "lightgbm(lambdarank, rounds=20, leaves=7)"]
     found = rw.AutoRanker(None, recipes=recipes, folds=3, threads=1, progress=False).fit(train, valid)
     systems = {
         "ridge": Ridge().fit(train),
         "tuned": tuned.ranker().fit(train),
-        "a bag": rw.bagged(Ridge(alpha=10.0), folds=3).fit(train, valid),
+        "a bag": rw.ranker("bagged(ridge(alpha=10), folds=3)").fit(train, valid),  # as bagged(Ridge(10), 3) prints
         f"auto: {found.leaderboard_.chosen.recipe}": found,
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import rankwise as rw
 from rankwise import grammar
-from rankwise.experiments.methods import method
 from rankwise.metrics import DCG, METRICS, NDCG, Precision
+from rankwise.rankers import expressions
 
 WRITTEN = {
     "ndcg": "ndcg",
@@ -139,15 +139,19 @@ def test_only_objectives_are_objectives() -> None:
             ranker.fit(data)
 
 
-def test_only_methods_are_methods() -> None:
+def test_only_rankers_are_rankers() -> None:
     for text in ("lightgbm(5)", "lightgbm(None)", "lightgbm('5')", "lightgbm(objective='0.5*3')", "lightgbm(lightgbm)"):
         with pytest.raises(ValueError, match="objective"):
-            method(text)
+            expressions.read(text)
     for text in ("5", "lightgbm + xgboost", "2*lightgbm", "stochastic(lightgbm)", "xendcg + lightgbm"):
         with pytest.raises(ValueError, match="at character|goes around"):
-            method(text)
-    assert method("lightgbm(objective=xendcg)").objective == method("lightgbm(xendcg)").objective == "xendcg"
-    assert method("lightgbm(objective='native:lambdarank')").objective == "native:lambdarank"
+            expressions.read(text)
+    assert (
+        expressions.read("lightgbm(objective=xendcg)").objective
+        == expressions.read("lightgbm(xendcg)").objective
+        == "xendcg"
+    )
+    assert expressions.read("lightgbm(objective='native:lambdarank')").objective == "native:lambdarank"
 
 
 PLACES = {
@@ -270,6 +274,11 @@ def test_values_of_every_kind_read_back() -> None:
         ("f", ()),
     )
     assert grammar.word(("x y", "z", 1.5, None)) == "('x y', z, 1.5, None)"
+    pairs = grammar.parse("make(a={price: -1, 'x y': 0.5, 2: (1, two)}, b={})", {"make": made}, "thing")
+    assert pairs == (("a", {"price": -1, "x y": 0.5, 2: (1, "two")}), ("b", {}))
+    for broken, at in (("make(a={price})", 9), ("make(a={price: 1 2})", 18), ("make(a={(1, 2): 3})", 9)):
+        with pytest.raises(ValueError, match=f"character {at} of"):
+            grammar.parse(broken, {"make": made}, "thing")
 
 
 def test_arguments_of_a_metric_name_only_what_differs() -> None:

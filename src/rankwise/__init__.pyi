@@ -91,6 +91,7 @@ from .rankers.base import Ranker as Ranker
 from .rankers.ensembles.bagged import bagged as bagged
 from .rankers.ensembles.blended import blended as blended
 from .rankers.ensembles.distilled import distilled as distilled
+from .rankers.expressions import ranker as ranker
 from .rankers.foreign.wrap import wrap as wrap
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
 from .rankers.registration import register as register

@@ -75,6 +75,8 @@ class _Builder:
         """Return a value after ``=`` or in a list: a bare word is a string, everything else is built."""
         if node.kind == "list":
             return tuple(self.value(item) for item in node.parts)
+        if node.kind == "pairs":
+            return {self.value(key): self.value(value) for key, value in node.value}
         return self.build(node) if node.kind in ("call", "chain") else node.value
 
     def make(self, node: Node) -> Any:
@@ -133,6 +135,8 @@ def _a(kind: str) -> str:
 
 def _sort(node: Node) -> str:
     """Return the kind of an operand: "object" (from the table), "number", "constant" or "list"."""
+    if node.kind == "pairs":
+        return "list"
     return "object" if node.kind in ("name", "call", "chain") else node.kind
 
 

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     | (?P<native>native:[\w:.]*\w)
     | (?P<name>[A-Za-z_]\w*)
     | (?P<quoted>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
-    | (?P<mark>[-+*@(),=\[\]])
+    | (?P<mark>[-+*@(),=\[\]{}:])
     | (?P<end>\Z)
     | (?P<other>.)
     )""",
@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 _ESCAPES = re.compile(r"""\\(?:['"\\abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})""")
 _LETTERS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 _CONSTANTS = {"True": True, "False": False, "None": None}
-_CLOSING = {"(": ")", "[": "]"}
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _HINTS = {
     ".": "write names without a module, and numbers with a digit first",
     "/": "multiply by the inverse instead",
@@ -47,12 +47,13 @@ _HINTS = {
 class Node(NamedTuple):
     """A part of an expression: the characters from ``start`` to before ``end``."""
 
-    kind: Literal["number", "constant", "list", "name", "call", "chain"]
+    kind: Literal["number", "constant", "list", "pairs", "name", "call", "chain"]
     """A constant is a quoted word, True, False or None; a chain is operators of one precedence, from left to right."""
     start: int
     end: int
     value: Any = None
-    """Number, constant, or name of an object; of a chain, each operator, its position and its right-hand side."""
+    """Number, constant, or name of an object; of a chain, each operator, its position and its right-hand side;
+    of a dictionary, its keys and values."""
     parts: Sequence["Node"] = ()
     """Items of a list, positional arguments of a call, or the first operand of a chain."""
     named: Mapping[str, "Node"] = {}
@@ -200,12 +201,24 @@ class _Reader:
     def brackets(self, opening: _Token) -> Node:
         """Read a list; parentheses around one part, without a comma, only group it."""
         closing, items, comma = _CLOSING[opening.text], [], False
+        if closing == "}":
+            return self.pairs(opening)
         while not self.passed(closing):
             items.append(self.sum())
             comma = self.comma(closing) or comma
         if opening.text == "(" and len(items) == 1 and not comma:
             return items[0]
         return Node("list", opening.start, self.end, parts=items)
+
+    def pairs(self, opening: _Token) -> Node:
+        pairs: list[tuple[Node, Node]] = []
+        while not self.passed("}"):
+            at, key = self.token, self.part()
+            if key.kind not in ("name", "number", "constant") or not self.passed(":"):
+                raise self.unexpected(at, "write {name: value}")
+            pairs.append((key, self.sum()))
+            self.comma("}")
+        return Node("pairs", opening.start, self.end, pairs)
 
     def comma(self, closing: str) -> bool:
         """Advance over the comma before the next item; without one, the list must end here."""

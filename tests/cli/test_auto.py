@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.cli import screen
+from rankwise.cli import console
 from rankwise.model_selection.auto import portfolio
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard
 from rankwise.model_selection.auto.search import Search
@@ -30,7 +30,7 @@ def train(tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
-    words = ("auto", train, "--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
+    words = ("auto", train, "--minutes", "inf", "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
     page = tmp_path / "page.html"
     result = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page)
     assert result.stderr.startswith(
@@ -58,12 +58,12 @@ def test_interruption_keeps_the_best(train, tmp_path, monkeypatch):
 
     monkeypatch.setattr(rw.AutoRanker, "usual", rw.AutoRanker.fit, raising=False)
     monkeypatch.setattr(rw.AutoRanker, "fit", stop)
-    run("auto", train, "--minutes", 0, "-o", tmp_path / "model", code=130)
+    run("auto", train, "--minutes", "inf", "-o", tmp_path / "model", code=130)
     assert rw.load(tmp_path / "model").name == "bagged"
 
 
 def test_the_same_command_goes_on_with_a_search_that_was_interrupted(train, tmp_path, monkeypatch):
-    settings = ("--minutes", 0, "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
+    settings = ("--minutes", "inf", "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
     words = ("auto", train, *settings, "-o", tmp_path / "model")
     with monkeypatch.context() as patch:
         patch.setattr(Search, "usual", Search.run, raising=False)
@@ -83,6 +83,7 @@ def test_refusals(train, tmp_path):
     assert "ndcg" in refused(*words, "--metric", "ndgc")
     assert "end it with .html" in refused(*words, "--report", tmp_path / "page.txt")
     assert "minutes" in refused(*words, "--minutes", "-1")
+    assert "minutes must be above 0: got 0.0. Hint: use --minutes inf for no limit." in refused(*words, "--minutes", 0)
 
 
 class Terminal(io.StringIO):
@@ -103,7 +104,7 @@ def test_a_leaderboard_fits_the_terminal(columns, intervals, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
-    screen.table(board.table(), narrow=board.brief())
+    console.table(board.table(), narrow=board.brief())
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in terminal.getvalue().splitlines()]
     assert max(map(len, lines)) <= columns
     row = next(line for line in lines if name in line)

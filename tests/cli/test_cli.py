@@ -706,9 +706,7 @@ def test_a_defect_exits_with_1_and_shows_its_traceback_only_when_asked(monkeypat
 
     monkeypatch.setattr("rankwise.data.reading.read", broken)
     plain = run("data", "info", "data.txt", code=1)
-    assert plain.stderr.startswith(
-        "error: unexpected TypeError: no such luck. This is a defect of rankwise; run it again"
-    )
+    assert plain.stderr.startswith("error: unexpected TypeError: no such luck. This is a bug in rankwise; run it again")
     assert "Traceback" not in plain.stderr
     for words in (("--debug", "data", "info", "data.txt"), ("data", "info", "data.txt", "--debug")):
         assert "in broken" in run(*words, code=1).stderr

@@ -14,7 +14,7 @@ import typer
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.cli.reading import _OPTIONS
+from rankwise.cli.data_options import _OPTIONS
 from tests.cli.running import refused, run
 
 NAMES = ("--query", "session", "--label", "clicks", "--weight", "traffic")

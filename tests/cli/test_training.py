@@ -76,7 +76,8 @@ def test_train_as_json(data: dict[str, rw.RankingDataset]):
 def test_train_without_validation_data(data: dict[str, rw.RankingDataset]):
     result = run("train", "train.parquet", "-o", "model", "--objective", "native:lambdarank", *QUICK)
     assert "6 kept of 6 trained (all rounds done)" in result.stdout
-    assert "validation" not in result.stdout
+    assert "none: nothing was measured; --valid DATA measures" in result.stdout
+    assert "nothing was measured" not in train("--force").stdout
     assert "a learning curve needs validation data" in refused("train", "train.parquet", "-o", "x", "--plot", "c.png")
 
 
@@ -114,6 +115,47 @@ def test_train_a_blend(data: dict[str, rw.RankingDataset]):
     assert [one["weight"] for one in document["members"]] == list(blend.weights_.values)
     assert document["metrics"] == {"ndcg@10": blend.history_["ndcg@10"][0]}
     assert "do not go together" in refused(*words, "-o", "x", "--set", "leaves=3")
+
+
+def test_train_an_expression(data: dict[str, rw.RankingDataset]):
+    words = ("train", "train.parquet", "--valid", "valid.parquet", *QUICK)
+    teacher = LightGBMRanker(rounds=6, threads=1).fit(data["train"], data["valid"])
+    teacher.save("teacher")
+    for number, (text, ranker) in enumerate(
+        {
+            "lightgbm(xendcg, leaves=4)": LightGBMRanker("xendcg", leaves=4, rounds=6, threads=1),
+            "bagged(lightgbm(xendcg, rounds=3), folds=3)": rw.bagged(LightGBMRanker("xendcg", rounds=3, threads=1), 3),
+            "blended(lightgbm(xendcg), column(0), folds=3)": rw.blended(
+                [LightGBMRanker("xendcg", rounds=6, threads=1), 0], 3
+            ),
+            "distilled('teacher', lightgbm(leaves=4), weight=0.5)": rw.distilled(
+                "teacher", LightGBMRanker(leaves=4, rounds=6, threads=1), weight=0.5
+            ),
+        }.items()
+    ):
+        run(*words, "--ranker", text, "-o", f"model{number}")
+        expected = ranker.fit(data["train"], data["valid"]).predict(data["test"])
+        np.testing.assert_array_equal(rw.load(f"model{number}").predict(data["test"]), expected)
+    for line, sentence in (
+        (
+            ("--ranker", "bagged(blended(xendcg))"),
+            "a bag is made of rankers of trees or nets, or of one's own: got ble",
+        ),
+        (("--ranker", "bagged(xendcg)", "--bag", "3"), "a bag is made of rankers of trees or nets"),
+        (
+            ("--ranker", "lightgbm(xendcg)", "--objective", "listnet"),
+            "--objective and an expression do not go together",
+        ),
+        (("--ranker", "lightgbm(leafs=3)"), "Hint: did you mean 'leaves'"),
+        (("--ranker", "auto(minutes=1)"), "use 'rankwise auto'"),
+        (("--ranker", "blended(xendcg, column(0))", "--plot", "curve.png"), "a blend has no learning curve"),
+        (("--ranker", "ease"), "use 'rankwise recommend'"),
+        (("--ranker", "lightgbm", "--blend", "neural"), "--blend and --ranker do not go together"),
+        (("--teacher-weight", "0.5"), "--teacher-weight needs a teacher"),
+        (("--teacher", "teacher", "--bag", "3"), "the student must be a ranker of trees or nets"),
+        (("--teacher", "teacher", "--blend", "xendcg"), "the student must be a ranker of trees or nets"),
+    ):
+        assert sentence in refused(*words, "-o", "x", *line), line
 
 
 def test_train_says_why_it_stopped():
@@ -354,7 +396,10 @@ REFUSALS = [
     ),
     ("train nowhere.txt -o model", "there is no file nowhere.txt"),
     ("train train.parquet -o model --objective xendgc", "unknown objective: got 'xendgc'"),
-    ("train train.parquet -o model --ranker lightgmb", "unknown ranker: got 'lightgmb'. Hint: did you mean 'lightgbm'"),
+    (
+        "train train.parquet -o model --ranker lightgmb",
+        "unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb'. Hint: did you mean 'lightgbm'",
+    ),
     ("train train.parquet -o model --set lamda_l2=1", "LightGBMRanker has no such parameter: got 'lamda_l2'"),
     ("train train.parquet -o model --set leaves", "settings are written NAME=VALUE: got 'leaves'"),
     (

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.demo import baselines, rankers, run, search
-from rankwise.demo.result import HEADLINE, Demonstration
+from rankwise.demo import run
+from rankwise.demo.result import HEADLINE, OBJECTIVES, Demonstration
 from rankwise.report import write
+from rankwise.statistics.verdict import gain
 
 PICTURES = ("means.png", "curves.png", "differences.png")
 AUTO = "auto"
@@ -54,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def result(folder: Path) -> Demonstration:
     """One small run for all tests that only look."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(search.SETTINGS, "minutes", MINUTES)
+        patch.setitem(run.SEARCH, "minutes", MINUTES)
         return run.demonstrate(folder, queries=120)
 
 
@@ -65,37 +66,37 @@ def test_writes_what_it_says(result: Demonstration, folder: Path):
     for name in PICTURES:
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     page = (folder / "results.md").read_text()
-    assert page.startswith(f"# {result.headline}\n")
+    assert page.startswith(f"# {result.verdict.headline()}\n")
     assert result.conclusion() in page
     report = (folder / "report.html").read_text()
-    assert f"<h1>{result.headline}</h1>" in report
+    assert f"<h1>{result.verdict.headline()}</h1>" in report
     assert f'<p class="claim">{result.introduction()}</p>' in report
-    assert f"{result.comparison.mean[HEADLINE][result.ranked[0]]:.4f}" in report
+    assert f"{result.comparison.mean[HEADLINE][result.verdict.ranked[0]]:.4f}" in report
     assert 'id="explorer-index"' in report
 
 
 def test_the_search_is_shown(result: Demonstration, folder: Path):
-    taken = result.search.leaderboard.chosen
+    taken = result.leaderboard.chosen
     assert taken.recipe in (folder / "results.md").read_text()
     page = (folder / "report.html").read_text()
     assert "Recipes, the best first" in page
     assert taken.recipe in page
     test = rw.read_parquet(folder / "test.parquet")
     mean = rw.evaluate(rw.load(folder / "models" / AUTO), test, HEADLINE).mean[HEADLINE]
-    assert mean == pytest.approx(result.search.tested.mean[HEADLINE], abs=1e-12)
-    assert f"{mean:.4f}" in result.beside()
+    assert mean == pytest.approx(result.tested.mean[HEADLINE], abs=1e-12)
+    assert f"{mean:.4f}" in result.search_conclusion()
     assert json.loads((folder / "results.json").read_text())["search"]["chosen"] == taken.recipe
-    assert AUTO not in "".join(result.ranked).lower()  # by the clock, and so no part of what repeats
+    assert AUTO not in "".join(result.verdict.ranked).lower()  # by the clock, and so no part of what repeats
 
 
-def test_with_the_core_alone_the_search_takes_what_is_there(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(search.SETTINGS, "minutes", MINUTES)
+def test_with_the_core_alone_the_search_takes_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None
+):
     for name in ("xgboost", "catboost", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
-    parts = dict(zip(("train", "valid", "test"), rw.split(rw.synthetic(n_queries=30, seed=1), seed=1), strict=True))
-    _, found = search.searched(parts)
-    assert {entry.recipe.partition("(")[0] for entry in found.leaderboard.entries} == {"lightgbm"}
-    left_out = [note for note in found.leaderboard.notes if "not installed" in note]
+    leaderboard = run.demonstrate(tmp_path / "demo").leaderboard
+    assert {entry.recipe.partition("(")[0] for entry in leaderboard.entries} == {"lightgbm"}
+    left_out = [note for note in leaderboard.notes if "not installed" in note]
     assert len(left_out) == 1
     assert "pip install 'rankwise[catboost,torch,xgboost]'" in left_out[0]
 
@@ -122,7 +123,7 @@ def test_trees_beat_a_line_and_a_line_beats_a_feature(result: Demonstration):
 
 
 def test_curves_are_those_of_the_models(result: Demonstration, folder: Path):
-    for name, file in zip(rankers.OBJECTIVES, MODELS, strict=True):
+    for name, file in zip(OBJECTIVES, MODELS, strict=True):
         model = rw.load(folder / "models" / file)
         assert model.objective == TRAINED[name]
         assert model.history_[HEADLINE] == result.curves[name]
@@ -131,9 +132,9 @@ def test_curves_are_those_of_the_models(result: Demonstration, folder: Path):
 
 
 def test_conclusion_does_not_claim_more_than_the_tests_show(result: Demonstration):
-    best, *others = result.ranked
-    close = result.close()
-    assert [name for name in others if result.gain(best, name).p >= 0.05] == close
+    best, *others = result.verdict.ranked
+    close = result.verdict.close
+    assert [name for name in others if gain(result.comparison, HEADLINE, best, name).p >= 0.05] == close
     assert close  # so few queries cannot tell them all apart
     assert "but not by more than chance over" in result.conclusion()
     assert others[-1] in result.conclusion().partition("significantly better than")[2]
@@ -141,7 +142,7 @@ def test_conclusion_does_not_claim_more_than_the_tests_show(result: Demonstratio
 
 def test_letters_are_those_of_the_report(result: Demonstration):
     means = result.comparison.mean[HEADLINE]
-    assert list(result.comparison.systems) == result.ranked == sorted(means, key=lambda name: -means[name])
+    assert list(result.comparison.systems) == result.verdict.ranked == sorted(means, key=lambda name: -means[name])
 
 
 def test_the_floor_is_the_mean_over_random_orders(result: Demonstration):
@@ -166,8 +167,8 @@ def test_scores_written_give_the_numbers_printed(result: Demonstration, folder: 
 
 
 def test_gain_reads_the_same_from_both_sides(result: Demonstration):
-    best, second = result.ranked[:2]
-    there, back = result.gain(best, second), result.gain(second, best)
+    best, second = result.verdict.ranked[:2]
+    there, back = (gain(result.comparison, HEADLINE, *pair) for pair in ((best, second), (second, best)))
     assert there.difference == pytest.approx(
         result.comparison.mean[HEADLINE][best] - result.comparison.mean[HEADLINE][second]
     )
@@ -175,24 +176,24 @@ def test_gain_reads_the_same_from_both_sides(result: Demonstration):
     assert there.low <= there.difference <= there.high
     assert there.wins + back.wins <= there.units == back.units
     with pytest.raises(KeyError, match="were not compared"):
-        result.gain(best, "nobody")
+        gain(result.comparison, HEADLINE, best, "nobody")
 
 
 def test_json_holds_everything(result: Demonstration, folder: Path):
     document = json.loads((folder / "results.json").read_text())
     assert document["made_by"] == "rankwise demo"
-    assert document["ranked"] == result.ranked
+    assert document["ranked"] == result.verdict.ranked
     assert document["queries"] == {"train": 72, "valid": 24, "test": 24}
     assert document["comparison"]["mean"] == result.comparison.mean
 
 
 def test_the_commands_it_proposes_work(result: Demonstration):
-    compare, explain, train, auto = (command.split() for command in run.next_commands(result))
+    compare, explain, train, auto = (command.split() for command in result.next_commands())
     assert compare[0] == explain[0] == train[0] == "rankwise"
     done = CliRunner().invoke(app, [*compare[1:], "--metrics", HEADLINE, "--json"])
     assert done.exit_code == 0, done.output
     means = json.loads(done.stdout)["mean"][HEADLINE]
-    best, second = result.ranked[:2]
+    best, second = result.verdict.ranked[:2]
     assert list(means.values()) == pytest.approx([result.comparison.mean[HEADLINE][name] for name in (second, best)])
     done = CliRunner().invoke(app, [*explain[1:], "--json"])
     assert done.exit_code == 0, done.output
@@ -207,7 +208,7 @@ def test_the_commands_it_proposes_work(result: Demonstration):
 
 @pytest.mark.slow
 def test_repeats_exactly(result: Demonstration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(search.SETTINGS, "minutes", MINUTES)
+    monkeypatch.setitem(run.SEARCH, "minutes", MINUTES)
     again = run.demonstrate(tmp_path / "again", queries=120)
     assert again.comparison.to_dict() == result.comparison.to_dict()
 
@@ -218,9 +219,9 @@ def test_repeats_exactly(result: Demonstration, tmp_path: Path, monkeypatch: pyt
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUERIES", 40)
-    monkeypatch.setitem(rankers.SETTINGS, "rounds", 3)
-    monkeypatch.setitem(rankers.SETTINGS, "min_documents", 10)
-    monkeypatch.setitem(search.SETTINGS, "minutes", MINUTES)
+    monkeypatch.setitem(run.SETTINGS, "rounds", 3)
+    monkeypatch.setitem(run.SETTINGS, "min_documents", 10)
+    monkeypatch.setitem(run.SEARCH, "minutes", MINUTES)
     monkeypatch.setattr(write, "write_report", lambda *given, **options: None)  # figures take longer than all the rest
 
 
@@ -261,26 +262,19 @@ def test_refuses_a_folder_of_others_and_files(tmp_path: Path):
     assert "of the way from" in (tmp_path / "results.md").read_text()
 
 
-# The rankers
+# The baselines
 
 
-def column(values: list[float]) -> rw.RankingDataset:
-    matrix = np.array([[0.0, value] for value in values])
-    return rw.RankingDataset(matrix, [2, 1, 0, 0], [0, 4], feature_names=["nothing", "something"])
-
-
-def test_best_feature_is_oriented_on_training_data():
-    train, other = column([1.0, 2.0, 3.0, np.nan]), column([4.0, 1.0, np.nan, 2.0])
-    name, scores = baselines.best_feature(train, other)
-    assert name == "-something"
-    assert np.argsort(-scores).tolist() == [1, 3, 0, 2]  # the smallest first, the missing last
-
-
-def test_linear_recovers_a_linear_truth():
+def test_a_line_recovers_a_linear_truth_and_the_best_feature_is_oriented():
     random = np.random.default_rng(0)
     features = random.normal(size=(400, 3)) * [1.0, 100.0, 0.0]
     features[:, 2] = 7.0  # a constant column does no harm
-    labels = 5.0 + features[:, 0] - 0.01 * features[:, 1]
-    data = rw.RankingDataset.from_sizes(features, labels.clip(0.0), [200, 200])
-    scores = baselines.linear(data, data)
-    assert np.corrcoef(scores, labels)[0, 1] > 0.999
+    labels = 5.0 + features[:, 0] - 0.03 * features[:, 1]
+    features[0, 0] = np.nan
+    names = ["clicks", "price", "constant"]
+    data = rw.RankingDataset(features, labels.clip(0.0), [0, 200, 400], feature_names=names)
+    line, feature = run._baselines(data, data).items()
+    assert line[0] == "linear regression"
+    assert np.corrcoef(line[1][1:], labels[1:])[0, 1] > 0.999
+    assert feature[0] == "best feature (-price)"
+    assert np.corrcoef(feature[1], features[:, 1])[0, 1] == pytest.approx(-1.0)

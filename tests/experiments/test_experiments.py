@@ -23,7 +23,7 @@ from rankwise.cli.app import app
 from rankwise.data.catalog import sets
 from rankwise.experiments import summary
 from rankwise.experiments.comparisons import comparison
-from rankwise.experiments.methods import method as read_method
+from rankwise.experiments.keys import method as read_method
 from rankwise.experiments.results import Results
 from rankwise.experiments.running import estimate, frames
 from rankwise.experiments.running import run as engine
@@ -331,7 +331,7 @@ def test_curves_of_training_validation_and_test_queries_are_kept(tmp_path, ranke
     assert names <= set(curves.columns)
     # Trained again by hand, to as many rounds, the ranker without noise in its scores is worth what the curve says.
     train, valid, test = parts_of(spec)
-    again = read_method(spec.methods["noisy"]).build(settings, {"seed": seed_of(spec.seed, 0), "threads": 1})
+    again = spec.ranker_of("noisy", "x", 0.0).build({"seed": seed_of(spec.seed, 0), "threads": 1})
     again.fit(train)
     last = curves.row(-1, named=True)
     for name, data in (("train", train), ("valid", valid), ("test", test)):
@@ -356,8 +356,12 @@ def test_method_may_be_a_bag(tmp_path):
         read_method("bagged(factorization(softmax_ce))")
     with pytest.raises(ValueError, match="best out of fold: got early_stopping = false"):
         dataclasses.replace(spec, early_stopping=False)
-    assert read_method("bagged") == read_method("bagged(lightgbm(lambdarank), folds=5)")
-    assert read_method("bagged(lightgbm(native:lambdarank), repeats=2)").bag == {"folds": 5, "repeats": 2}
+    assert spec.changed({"methods": {"bag": "bagged"}}).digest("bag", "x", 0.0, "") == spec.changed(
+        {"methods": {"bag": "bagged(lightgbm(lambdarank), folds=5, repeats=1)"}}
+    ).digest("bag", "x", 0.0, "")
+    for other in ("ease", "auto(minutes=1)", "feature(0)"):
+        with pytest.raises(ValueError, match="unknown ranker of an experiment"):
+            read_method(other)
 
 
 def test_method_may_be_a_blend(tmp_path):
@@ -377,7 +381,7 @@ def test_method_may_be_a_blend(tmp_path):
     blend = rw.blended([*rankers, 0], 2, seed=seed_of(spec.seed, 0)).fit(train, valid)
     found = results.queries.filter(method="blend")["ndcg@5"].to_numpy()
     np.testing.assert_allclose(found, rw.evaluate(blend, test, "ndcg@5")["ndcg@5"], atol=1e-12)
-    assert read_method(text).rankers == ("lightgbm",)
+    assert [one.name for one in read_method(text).singles()] == ["lightgbm", "lightgbm"]
     assert read_method("blended(neural, column(feature=bm25))").members[1] == "bm25"
     with pytest.raises(ValueError, match="bags of them, and features: got factorization"):
         read_method("blended(factorization)")

@@ -38,7 +38,7 @@ def _hidden(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
 def _extras(name: str) -> set[str]:
     spec = find_spec(name).quickly()
     of = {"neural": "torch", "factorization": "torch", "xgboost": "xgboost", "catboost": "catboost"}
-    found = {of[one.ranker] for one in spec.parsed().values() if one.ranker in of}
+    found = {of[one.name] for one in spec.parsed().values() if one.name in of}
     return found | ({"optuna"} if spec.tune_trials or spec.tune_minutes else set())
 
 

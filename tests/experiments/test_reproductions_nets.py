@@ -12,7 +12,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.synthetic.ratings import synthetic_ratings
-from rankwise.experiments.methods import method
+from rankwise.experiments.keys import method
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.experiments.running.sources import Source
@@ -74,12 +74,12 @@ def test_thesis_recipes_name_methods_and_metrics_as_its_table_does(data, loss):
 def test_the_thesis_is_run_with_what_it_prints():
     spec = find_spec("thesis-movielens-ap")
     assert (spec.protocol, spec.relevant, spec.trials) == ("ratings", 4.0, 5)
-    ranker: Any = spec.parsed()["none"].build(spec.settings_of("none", "x", 1.0), {})
+    ranker: Any = spec.ranker_of("none", "x", 1.0).build()
     assert (ranker.factors, ranker.initial, ranker.batch_users, ranker.optimizer) == (32, 0.01, 32, "adam")
     spec = find_spec("thesis-mq2008-ap")
     assert (spec.protocol, spec.relevant, spec.trials) == ("folds", 1.0, 5)
     assert {"ap(empty=0)", "ap(empty=1)"} <= set(spec.metrics)
-    net: Any = spec.parsed()["none"].build(spec.settings_of("none", "x", 0.0), {})
+    net: Any = spec.ranker_of("none", "x", 0.0).build()
     assert net.settings.hidden == (46,)
 
 
@@ -87,7 +87,7 @@ def test_searches_of_the_thesis_differ_in_what_is_searched_alone():
     def made(name):
         spec = find_spec(name)
         level = spec.levels[0]
-        return {one: method.build(spec.settings_of(one, "x", level), {}) for one, method in spec.parsed().items()}
+        return {one: spec.ranker_of(one, "x", level).build() for one in spec.methods}
 
     rankers: Any = made("thesis-movielens-factors")
     sizes = {name: ranker.factors for name, ranker in rankers.items()}
@@ -107,7 +107,7 @@ def test_searches_of_the_thesis_differ_in_what_is_searched_alone():
 def test_nets_of_2020_have_the_printed_settings():
     def settings(recipe, name, data="mslr-web30k"):
         spec = find_spec(recipe)
-        ranker: Any = spec.parsed()[name].build(spec.settings_of(name, data, 0.0), {})
+        ranker: Any = spec.ranker_of(name, data, 0.0).build()
         return ranker.settings
 
     deep = (1024, 512, 256, 128, 64, 32, 16)
@@ -130,8 +130,8 @@ def test_nets_of_2020_have_the_printed_settings():
 
 def test_no_recipe_takes_a_default_of_nets(monkeypatch):
     def settings(spec: Spec) -> list[presets.Settings]:
-        kinds = [(name, data) for name, one in spec.parsed().items() if one.ranker == "neural" for data in spec.data]
-        return [spec.parsed()[name].build(spec.settings_of(name, data, 0.0), {}).settings for name, data in kinds]
+        kinds = [(name, data) for name, one in spec.parsed().items() if one.name == "neural" for data in spec.data]
+        return [spec.ranker_of(name, data, 0.0).build().settings for name, data in kinds]
 
     found = {name: settings(find_spec(name)) for name in recipes()}
     monkeypatch.setattr(presets, "DEFAULT", presets.Settings(hidden=(3,), dropout=0.7, batch_queries=5))
@@ -219,7 +219,7 @@ def test_the_level_is_the_number_of_negatives_for_each_relevant_item(tmp_path):
         for part in (valid, test):
             relevant = np.add.reduceat(part.labels, part.offsets[:-1])
             np.testing.assert_array_equal(part.sizes, (1 + cell.level) * relevant)
-        ranker: Any = spec.parsed()["none"].build(spec.settings_of("none", cell.source.name, cell.level), cell.defaults)
+        ranker: Any = spec.ranker_of("none", cell.source.name, cell.level).build(cell.defaults)
         assert ranker.negatives == cell.level
         assert isinstance(train, rw.Interactions)
     results = engine.run(spec, tmp_path, jobs=1, estimate=False)

@@ -84,7 +84,7 @@ def test_it_has_what_every_ranker_has(parts):
     assert model.history_["ndcg@10"] == [pytest.approx(expected)]
     assert model.history_["train ndcg@10"] == [model.score(train)]
     assert model.about_ == {"queries": train.n_queries, "validated": True}
-    assert repr(MeanLabel(alpha=0.5)) == "MeanLabel(alpha=0.5)"
+    assert repr(MeanLabel(alpha=0.5)) == "mean_label(alpha=0.5)"
     assert MeanLabel(alpha=0.5).get_params() == {"alpha": 0.5, "seed": 0}
     assert model.rank(valid, cutoff=1)["rank"].to_list() == [1] * valid.n_queries
     np.testing.assert_allclose(model.scorer()(valid.features[:7]), model.predict(valid)[:7])
@@ -366,7 +366,7 @@ def test_tuning_searches_what_it_declares_or_what_is_asked_for(parts, tmp_path):
         rw.tune(train, valid, "xendcg", ranker="mean_label")
     with pytest.raises(ValueError, match="mean_label has no such parameter: got 'beta'"):
         rw.tune(train, valid, ranker="mean_label", search={"beta": [1, 2]})
-    with pytest.raises(ValueError, match="takes the name of one: got MeanLabel.*rw.register"):
+    with pytest.raises(ValueError, match="takes the name of one: got mean_label.*rw.register"):
         rw.tune(train, valid, ranker=MeanLabel())  # type: ignore[arg-type]
 
 

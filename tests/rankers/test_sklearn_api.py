@@ -72,7 +72,7 @@ def test_parameters_are_read_set_and_cloned():
     other.set_params(lambda_l2=0.0)
     assert one.native["lambda_l2"] == 3.0
     assert repr(ranker(extra_trees=True)) == (
-        "LightGBMRanker(rounds=5, leaves=5, min_documents=5, threads=1, extra_trees=True)"
+        "lightgbm(lambdarank, rounds=5, leaves=5, min_documents=5, threads=1, extra_trees=True)"
     )
 
 

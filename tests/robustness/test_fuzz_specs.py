@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.cli.report import _search
+from rankwise.cli.experiments.report import _search
 from rankwise.data.catalog.entry import describe
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.store import Outcome, Store

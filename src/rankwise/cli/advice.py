@@ -34,17 +34,17 @@ def advise(sentence: str, command: Any) -> str:
         hint = hint.replace(phrase, word)
     options = {option.name: option for option in command.params if option.param_type_name == "option"}
     hint = hint.replace("allow it with force", "allow it with --force") if "force" in options else hint
-    hint = _LEFT_OUT.sub(lambda found: _left_out(found, options), hint)
+    hint = _LEFT_OUT.sub(lambda match: _left_out(match, options), hint)
     hint = _FOR_PYTHON.sub("", hint)
     sentence = check.translated(before + mark + hint, lambda name, value: _option(name, value, options), "use")
     before, mark, hint = sentence.partition("Hint: ")
     hint, listed, names = hint.partition("choose one of ")  # what stands there was misspelt in a place of its own
-    hint = _NAME.sub(lambda found: options[found[0]].opts[0] if found[0] in options else found[0], hint)
+    hint = _NAME.sub(lambda match: options[match[0]].opts[0] if match[0] in options else match[0], hint)
     return before + mark + hint + listed + names
 
 
 def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
-    """Give the words of a command line for an argument; None where it has no option."""
+    """Return the words of a command line for an argument, or None where it has no option."""
     if pair := _PAIR.fullmatch(value):
         option = options.get({"fixed": "set_"}.get(name, name))
         return (
@@ -63,7 +63,7 @@ def _option(name: str, value: str, options: Mapping[str, Any]) -> str | None:
     if option.is_flag:
         return str(option.opts[0])
     if value == "None":
-        return f"no {option.opts[0]}"
+        return f"{option.opts[0]} inf" if name == "minutes" else f"no {option.opts[0]}"
     word = _plain(value)
     return f"{option.opts[0]} {word if word in ('', '…') else shlex.quote(word)}".rstrip()
 
@@ -85,7 +85,8 @@ def _elsewhere() -> set[str]:
     from rankwise.rankers.training.iterative import IterativeRanker
 
     makers: list[Any] = [*METRICS.values(), *OBJECTIVES.values(), *WRAPPERS.values()]
-    return {one.name for made in makers for one in fields(made)} | {*inspect.signature(IterativeRanker.fit).parameters}
+    arguments = inspect.signature(IterativeRanker.fit).parameters
+    return {one.name for maker in makers for one in fields(maker)} | {*arguments}
 
 
 def _plain(value: str) -> str:
@@ -95,6 +96,6 @@ def _plain(value: str) -> str:
     return _WORDS.get(value, value.strip("'\"[](){}"))
 
 
-def _left_out(found: re.Match[str], options: Mapping[str, Any]) -> str:
-    option = options.get(_OTHER_NAMES.get(found["name"], found["name"]))
-    return found[0] if option is None else f"leave {option.opts[0]} out"
+def _left_out(match: re.Match[str], options: Mapping[str, Any]) -> str:
+    option = options.get(_OTHER_NAMES.get(match["name"], match["name"]))
+    return match[0] if option is None else f"leave {option.opts[0]} out"

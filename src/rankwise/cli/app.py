@@ -7,23 +7,13 @@ import typer
 
 from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import (
-    auto,
-    data,
-    demo,
-    evaluation,
-    explain,
-    export,
-    imports,
-    objectives,
-    recommend,
-    report,
-    reproduce,
-    rerank,
-    training,
-    tuning,
-)
+from rankwise.cli import data, imports, recommend
 from rankwise.cli.command import Group, register
+from rankwise.cli.evaluate import evaluate, explain
+from rankwise.cli.experiments import demo, report, reproduce
+from rankwise.cli.options import flag
+from rankwise.cli.rerank import score as rerank
+from rankwise.cli.train import auto, export, train, tune
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
@@ -85,9 +75,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere on the line.")
-    ] = False,
+    debug: Annotated[bool, flag("Show the traceback of an error; may stand anywhere on the line.", "--debug")] = False,
     modules: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,18 +94,14 @@ def root(
 _commands: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo.demo},
     "Train and use a ranker": {
-        "train": training.train,
-        "predict": training.predict,
-        "tune": tuning.tune,
+        "train": train.train,
+        "predict": train.predict,
+        "tune": tune.tune,
         "auto": auto.auto,
         "export": export.export,
-        "objectives": objectives.objectives,
+        "objectives": export.objectives,
     },
-    "Evaluate and explain": {
-        "evaluate": evaluation.evaluate,
-        "compare": evaluation.compare,
-        "explain": explain.explain,
-    },
+    "Evaluate and explain": {"evaluate": evaluate.evaluate, "compare": evaluate.compare, "explain": explain.explain},
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise import check
-from rankwise.cli import screen
+from rankwise.cli import console
 from rankwise.cli.advice import advise
 
 
@@ -26,11 +26,11 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings(), screen.documents_alone(bool(ctx.params.get("json"))):
+            with warnings.catch_warnings(), console.documents_alone(bool(ctx.params.get("json"))):
                 warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
-            screen.problem(advise(str(stopped), self) or "interrupted")
+            console.problem(advise(str(stopped), self) or "interrupted")
             raise typer.Exit(130) from None
         except Exception as raised:
             if _speaks_for_itself(raised):
@@ -39,15 +39,15 @@ class Command(TyperCommand):
             if debug:
                 traceback.print_exc()
             if _about_input(raised):
-                screen.problem(advise(_sentence(raised), self))
+                console.problem(advise(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"
-            screen.problem(f"unexpected {type(raised).__name__}: {raised}. This is a defect of rankwise{hint}.")
+            console.problem(f"unexpected {type(raised).__name__}: {raised}. This is a bug in rankwise{hint}.")
             raise typer.Exit(1) from None
 
     def _warn(self, message: Warning | str, *_: object, **__: object) -> None:
         """Show a warning as a sentence with advice for this command, without the place in our code it comes from."""
-        screen.note(f"warning: {advise(str(message), self)}")
+        console.note(f"warning: {advise(str(message), self)}")
 
 
 class Group(TyperGroup):
@@ -95,13 +95,13 @@ def _about_input(raised: Exception) -> bool:
 
 
 def _speaks_for_itself(raised: Exception) -> bool:
-    """Tell exits and usage errors, which the parser shows, and a reader of our output who went away."""
+    """Whether an error is an exit, a usage error, which the parser shows, or a reader of our output who went away."""
     from_parser = type(raised).__module__.partition(".")[0] in ("typer", "click")
     return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
 
 
 def _sentence(raised: Exception) -> str:
-    """Say what went wrong in words; a bare operating system error becomes 'file: reason'."""
+    """Return the sentence of an error; a bare operating system error becomes 'file: reason'."""
     if isinstance(raised, OSError) and raised.strerror:
         return f"{raised.filename}: {raised.strerror.lower()}" if raised.filename else raised.strerror.lower()
     return str(raised) or type(raised).__name__

@@ -9,9 +9,10 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import Group, register
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import flag, option
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -26,27 +27,13 @@ app = typer.Typer(
     help="Look at data, convert it, split it, perturb it, simulate clicks on it.",
 )
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help=options.FORMS,
-    ),
-]
+Source = Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)]
 Target = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.",
-    ),
+    option("The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.", "FILE", "--output", "-o"),
 ]
 Lossy = Annotated[
-    bool,
-    typer.Option(
-        "--lossy", help="Write LETOR text although it cannot hold weights, groups, positions or propensities."
-    ),
+    bool, flag("Write LETOR text although it cannot hold weights, groups, positions or propensities.", "--lossy")
 ]
 
 
@@ -68,10 +55,7 @@ def info(
     from rankwise.data.summary import summary
 
     facts = summary(data)
-    if json:
-        screen.document(facts)
-    else:
-        screen.table(_facts(facts))
+    outputs.show(facts, ("", _facts(facts)), json=json)
 
 
 @reads_data
@@ -99,9 +83,9 @@ def convert(
 def split(
     *,
     source: Source,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="FILES", help="The files to write, between commas.")],
+    output: Annotated[str, option("The files to write, between commas.", "FILES", "--output", "-o")],
     proportions: Annotated[
-        str, typer.Option(metavar="NUMBERS", help="The share of the queries that each file gets, between commas.")
+        str, option("The share of the queries that each file gets, between commas.", "NUMBERS")
     ] = "0.6,0.2,0.2",
     part: options.TrainPart = None,
     fold: options.Fold = None,
@@ -136,11 +120,9 @@ def noise(
     source: Source,
     output: Target,
     negatives: Annotated[
-        float | None, typer.Option(metavar="FRACTION", help="Append documents of other queries as non-relevant ones.")
+        float | None, option("Append documents of other queries as non-relevant ones.", "FRACTION")
     ] = None,
-    flips: Annotated[
-        float | None, typer.Option(metavar="FRACTION", help="Redraw the labels of this share of each list.")
-    ] = None,
+    flips: Annotated[float | None, option("Redraw the labels of this share of each list.", "FRACTION")] = None,
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
@@ -177,30 +159,22 @@ def clicks(
     output: Target,
     model: Annotated[
         str,
-        typer.Option(
-            metavar="cascade|position",
-            help="cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+        option(
+            "cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+            "cascade|position",
         ),
     ] = "cascade",
-    impressions: Annotated[int, typer.Option(metavar="N", help="How often each list is shown.")] = 10,
+    impressions: Annotated[int, option("How often each list is shown.", "N")] = 10,
     probabilities: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="Probability of a click on a seen document of grade 0, 1, ….",
-            show_default="0.05,0.3,0.5,0.7,0.95",
+        option(
+            "Probability of a click on a seen document of grade 0, 1, ….", "NUMBERS", default="0.05,0.3,0.5,0.7,0.95"
         ),
     ] = None,
-    ranker: Annotated[
-        Path | None, typer.Option(metavar="SCORES", help="Show lists in the order of these scores, not at random.")
-    ] = None,
-    cutoff: Annotated[
-        int | None, typer.Option(metavar="N", help="How many documents of a list are shown.", show_default="all")
-    ] = None,
-    eta: Annotated[
-        float, typer.Option(metavar="X", help="How fast attention falls with the rank, for --model position.")
-    ] = 1.0,
-    keep_empty: Annotated[bool, typer.Option("--keep-empty", help="Keep impressions without a click.")] = False,
+    ranker: Annotated[Path | None, option("Show lists in the order of these scores, not at random.", "SCORES")] = None,
+    cutoff: Annotated[int | None, option("How many documents of a list are shown.", "N", default="all")] = None,
+    eta: Annotated[float, option("How fast attention falls with the rank, for --model position.", "X")] = 1.0,
+    keep_empty: Annotated[bool, flag("Keep impressions without a click.", "--keep-empty")] = False,
     part: options.TrainPart = None,
     fold: options.Fold = None,
     seed: options.Seed = 0,
@@ -252,19 +226,17 @@ def catalog(json: options.Json = False) -> None:
     from rankwise.statistics.tables import Table
 
     entries = datasets()
-    if json:
-        screen.document([asdict(entry) for entry in entries])
-        return
     rows = []
     for entry in entries:
         counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
         rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), "yes" if entry.archive else "by hand"))
     header = ("name", "queries", "documents", "features", "labels", "folds", "download")
-    screen.table(Table(header=header, rows=tuple(rows), align="lrrrlrl"))
+    table = Table(header=header, rows=tuple(rows), align="lrrrlrl")
+    outputs.show([asdict(entry) for entry in entries], ("", table), json=json)
 
 
 def _free(target: Path, *, force: bool) -> None:
-    """Complain at once about a file that could not be written at the end, or whose name does not say its format."""
+    """Raise at once if a file could not be written at the end, or its name does not say its format."""
     from rankwise.data.reading import format_to_write
 
     format_to_write(target)
@@ -277,8 +249,8 @@ def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> 
 
     if part is None and is_set(source):
         part = "train"
-        screen.note(f"reading the training part of {source}; --part names another")
-    with screen.progress(1) as bar:
+        console.note(f"reading the training part of {source}; --part names another")
+    with console.progress(1) as bar:
         bar.step(f"Reading {source}")
         return reading.data(source, part=part, fold=fold, bar=bar)
 
@@ -290,10 +262,10 @@ def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) ->
     if lossy and not is_parquet(target):
         nothing: Keywords = dict.fromkeys(unsupported()) | {"categorical": ()}
         data = data.with_(**nothing)
-    with screen.progress(1) as bar:
+    with console.progress(1) as bar:
         bar.step(f"Writing {target}")
         write_data(data, target, force=force)
-    screen.note(f"wrote {target}: {data!r}")
+    console.note(f"wrote {target}: {data!r}")
 
 
 def _facts(facts: Json) -> "Table":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from rankwise.cli import screen
+from rankwise.cli import console
 
 _OPTION = "--import"
 
@@ -42,6 +42,6 @@ def load(modules: Sequence[str] | None) -> Sequence[str] | None:
         try:
             importlib.import_module(path.stem if is_file else name)
         except Exception as failed:  # whatever a module of the user's raises
-            screen.problem(f"cannot import {name}: {type(failed).__name__}: {failed}")
+            console.problem(f"cannot import {name}: {type(failed).__name__}: {failed}")
             raise typer.Exit(2) from None
     return modules

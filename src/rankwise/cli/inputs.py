@@ -71,18 +71,18 @@ def names(rankings: Sequence[tuple[str, Path, str]]) -> list[str]:
     ['bm25', 'net', 'y']
     """
     after_file = [name or ("" if _nameless(path) else path.name.partition(".")[0]) for name, path, _ in rankings]
-    found: dict[str, Path] = {}
+    collected: dict[str, Path] = {}
     for (name, path, tag), usual in zip(rankings, after_file, strict=True):
         chosen = usual if usual and (name or after_file.count(usual) == 1) else tag or usual or path.name
-        if chosen in found:
-            got = f"{chosen!r} for {found[chosen]} and {path}"
+        if chosen in collected:
+            got = f"{chosen!r} for {collected[chosen]} and {path}"
             raise check.error("two rankings have the same name", got=got, hint="give each a name of its own: NAME=FILE")
-        found[chosen] = path
-    return list(found)
+        collected[chosen] = path
+    return list(collected)
 
 
 def readable(objective: str | None, metrics: Sequence[str]) -> None:
-    """Complain of an objective or a metric that cannot be read before the work begins."""
+    """Raise if an objective or a metric cannot be read, before the work begins."""
     from rankwise.metrics.table import metric
     from rankwise.objectives.table import native
     from rankwise.objectives.table import objective as read
@@ -101,7 +101,7 @@ def once_from_standard_input(*paths: str) -> None:
 
 
 def _nameless(path: Path) -> bool:
-    """Tell pipes and standard input."""
+    """Whether a path is a pipe or standard input."""
     return str(path) == STANDARD_INPUT or is_device(path)
 
 
@@ -111,13 +111,13 @@ def pairs(words: Sequence[str], form: str = "NAME=VALUE") -> dict[str, str]:
     >>> pairs(["leaves=whole(7, 63)"])
     {'leaves': 'whole(7, 63)'}
     """
-    found: dict[str, str] = {}
+    collected: dict[str, str] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not name.strip() or not equals or not text.strip():
             raise check.error(f"settings are written {form}", got=repr(word))
-        found[name.strip()] = text.strip()
-    return found
+        collected[name.strip()] = text.strip()
+    return collected
 
 
 def settings(words: Sequence[str], texts: Container[str] = ()) -> dict[str, object]:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from rankwise import check, files
-from rankwise.cli import screen
+from rankwise.cli import console
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rankwise.data.dataset import RankingDataset
+    from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.tables import Table
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
@@ -23,7 +26,7 @@ PAGES = (".html", ".htm")
 
 
 def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, beside: Path | None = None) -> None:
-    """Complain at once about a file that could not be written at the end, or that another output would replace."""
+    """Raise at once if a file could not be written at the end, or another output would replace it."""
     if path is None:
         return
     if endings and path.suffix.lower() not in endings:
@@ -62,7 +65,7 @@ def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.
 
     match path.suffix.lower():
         case ".json":
-            text = screen.as_json(document)
+            text = console.as_json(document)
         case ".csv":
             text = as_csv(frame)
         case ending:
@@ -73,7 +76,7 @@ def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.
 
 
 def scores_format(path: Path) -> str:
-    """Tell how scores are written by the file's ending: the ending itself, without a .gz or .zst after it."""
+    """Return the format of scores by the file's ending: the ending itself, without a .gz or .zst after it."""
     packed = path.suffix.lower() in (".gz", ".zst")
     ending = (path.with_suffix("") if packed else path).suffix.lower()
     if ending not in (_SCORES if packed else (*_SCORES, ".npy", ".parquet")):
@@ -130,27 +133,77 @@ def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
         if path.suffix.lower() == ".csv":
             new.write_text(as_csv(frame), encoding="utf-8")
         elif path.suffix.lower() == ".json":
-            new.write_text(screen.as_json(frame.to_dicts()), encoding="utf-8")
+            new.write_text(console.as_json(frame.to_dicts()), encoding="utf-8")
         else:
             frame.write_parquet(new)
 
 
 def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame":
-    """Put frames under each other, named in a first column."""
+    """Join frames, one below the other, named in a first column."""
     import polars as pl
 
     return pl.concat([frame.select(pl.lit(name).alias(column), pl.all()) for name, frame in frames.items()])
 
 
 def features_of(data: "RankingDataset") -> None:
-    """Say which features a ranker is trained on."""
+    """Print the features that a ranker is trained on."""
     from rankwise.data.summary import features_in_words
 
-    screen.note(features_in_words(data))
+    console.note(features_in_words(data))
+
+
+def show(document: object, *tables: "tuple[str, Table]", json: bool, wrote: Sequence[Path | None] = ()) -> None:
+    """Print a result, as JSON or as tables with titles, and which files were written."""
+    if json:
+        console.document(document)
+        return
+    for title, table in tables:
+        console.table(table, title=title)
+    said(*wrote)
 
 
 def said(*paths: Path | None) -> None:
-    """Tell which files were written."""
+    """Print which files were written."""
     for path in paths:
         if path is not None:
-            screen.note(f"wrote {path}")
+            console.note(f"wrote {path}")
+
+
+def deliver_scores(
+    scores: "NDArray[np.float64]",
+    data: "RankingDataset",
+    output: Path | None,
+    details: Mapping[str, object],
+    *,
+    tag: str,
+    force: bool,
+    json: bool,
+) -> None:
+    """Write scores to a file or print them; ``about`` is what JSON says beside them."""
+    if output is not None:
+        save_scores(output, scores, data, tag=tag, force=force)
+    if json:
+        counts = {"queries": data.n_queries, "documents": data.n_docs}
+        console.document({**details, **counts, **({"scores": scores} if output is None else {"output": output})})
+    elif output is None:
+        typer.echo("\n".join(map(repr, scores.tolist())))
+    else:
+        said(output)
+
+
+def save_evaluations(
+    evaluations: "Mapping[str, Evaluation]",
+    document: object,
+    tables: Sequence["Table"],
+    output: Path | None,
+    per_query: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """Write evaluations: their summary, and the values of every query."""
+    if output is not None:
+        frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
+        save(output, document=document, tables=tables, frame=frame, force=force)
+    if per_query is not None:
+        frame = together({name: one.to_frame() for name, one in evaluations.items()}, "ranking")
+        save_frame(per_query, frame, force=force)

@@ -7,7 +7,8 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import inputs, options, outputs, screen
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.options import flag, option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,85 +35,67 @@ def recommend(
             "folder that --save wrote.",
         ),
     ],
-    users: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Ids of users between commas.", show_default="all users")
-    ] = None,
+    users: Annotated[str | None, option("Ids of users between commas.", "LIST", default="all users")] = None,
     history: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST|FILE",
-            help="Recommend to new users, without training again: items between commas that one of them likes, or a "
+        option(
+            "Recommend to new users, without training again: items between commas that one of them likes, or a "
             "table of the ratings or events of many.",
+            "LIST|FILE",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, metavar="N", help="How many items for each user.")] = 10,
+    k: Annotated[int, option("How many items for each user.", "N", "-k", min=1)] = 10,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the items: .csv, .parquet or .json.")
+        Path | None, option("Write the items: .csv, .parquet or .json.", "FILE", "--output", "-o")
     ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the model in a folder.")] = None,
+    save: Annotated[Path | None, option("Keep the model in a folder.", "DIR")] = None,
     vectors: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write the vectors of users and items as .npy, for an index of neighbours; auto then tries als alone.",
+        option(
+            "Write the vectors of users and items as .npy, for an index of neighbours; auto then tries als alone.",
+            "DIR",
         ),
     ] = None,
     model: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="What learns: ease, als, knn, popularity or factorization; auto tries all but the last on a part of "
-            "the training data and takes the best.",
-            show_default="auto; factorization with --objective or --epochs",
+        option(
+            "What learns: ease, als, knn, popularity or factorization; auto tries all but the last on a part "
+            "of the training data and takes the best.",
+            "NAME",
+            default="auto; factorization with --objective or --epochs",
         ),
     ] = "",
-    user: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of users.")] = None,
-    item: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of items.")] = None,
+    user: Annotated[str | None, option("The column of users.", "COLUMN")] = None,
+    item: Annotated[str | None, option("The column of items.", "COLUMN")] = None,
     rating: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The column of ratings. Without one, rows are events, and are counted."),
+        str | None, option("The column of ratings. Without one, rows are events, and are counted.", "COLUMN")
     ] = None,
     timestamp: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="The column of times, for --split: numbers, or dates and times as ISO 8601 has them."
-        ),
+        option("The column of times, for --split: numbers, or dates and times as ISO 8601 has them.", "COLUMN"),
     ] = None,
-    implicit: Annotated[
-        bool, typer.Option("--implicit", help="Every row makes an item relevant, whatever its rating.")
-    ] = False,
+    implicit: Annotated[bool, flag("Every row makes an item relevant, whatever its rating.", "--implicit")] = False,
     titles: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="What items are called: a table of items and titles.", show_default="movies.csv beside"
-        ),
+        Path | None, option("What items are called: a table of items and titles.", "FILE", default="movies.csv beside")
     ] = None,
-    title: Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of titles there.")] = None,
-    relevant: Annotated[float, typer.Option(metavar="X", help="From which rating on an item is relevant.")] = 4.0,
-    least_relevant: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Measure on users with so many relevant items at least.")
-    ] = 5,
+    title: Annotated[str | None, option("The column of titles there.", "COLUMN")] = None,
+    relevant: Annotated[float, option("From which rating on an item is relevant.", "X")] = 4.0,
+    least_relevant: Annotated[int, option("Measure on users with so many relevant items at least.", "N", min=0)] = 5,
     test: Annotated[
-        float,
-        typer.Option(
-            metavar="X", help="The share of each user's relevant items that is held out to be found; 0: none."
-        ),
+        float, option("The share of each user's relevant items that is held out to be found; 0: none.", "X")
     ] = 0.2,
     split: Annotated[
         str,
-        typer.Option(
-            metavar="random|time|global_time",
-            help="Which items are held out: any, the latest of each user, or all that were rated after one moment.",
+        option(
+            "Which items are held out: any, the latest of each user, or all that were rated after one moment.",
+            "random|time|global_time",
         ),
     ] = "random",
     unknown: Annotated[
-        str | None,
-        typer.Option(
-            metavar="error|popular", help="Users that the model does not know.", show_default="as the model was made"
-        ),
+        str | None, option("Users that the model does not know.", "error|popular", default="as the model was made")
     ] = None,
-    objective: Annotated[str | None, typer.Option(metavar="EXPRESSION", help="What a factorization optimises.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Epochs of a factorization.")] = None,
+    objective: Annotated[str | None, option("What a factorization optimises.", "EXPRESSION")] = None,
+    epochs: Annotated[int | None, option("Epochs of a factorization.", "N", min=1)] = None,
     set_: options.Set = None,
     metrics: options.Metrics = _METRICS,
     seed: options.Seed = 0,
@@ -139,26 +122,26 @@ def recommend(
         outputs.free_model(save, force=force)
     _free_vectors(vectors, force=force)
     choice: RecommenderChoice | None = None
-    found: Comparison | Evaluation | None = None
+    evaluation: Comparison | Evaluation | None = None
     names: Keywords = {"user": user, "item": item, "rating": rating, "time": timestamp}
     columns = {role: column for role, column in names.items() if column is not None}
     if implicit:
         columns["rating"] = None
     if (Path(source) / "rankwise.json").is_file():
-        given = {"--save": save, "--model": model, "--objective": objective, "--epochs": epochs, "--set": set_}
+        learning = {"--save": save, "--model": model, "--objective": objective, "--epochs": epochs, "--set": set_}
         # The columns are those of the table of new users, where there is one.
-        for option, value in (given | ({} if history is not None else names)).items():
+        for word, value in (learning | ({} if history is not None else names)).items():
             if value:
                 hint = "leave it out, or name the table of ratings"
-                raise check.error(f"{option} goes with learning from ratings", got=f"the model {source}", hint=hint)
+                raise check.error(f"{word} goes with learning from ratings", got=f"the model {source}", hint=hint)
         learned = _loaded(source)
     else:
         settings: Keywords = {"objective": objective, "epochs": epochs} | inputs.settings(set_ or [])
         settings = {name: value for name, value in settings.items() if value is not None}
         name = model or ("factorization" if objective or epochs else "auto")
-        with screen.progress(None, progress) as bar:
+        with console.progress(None, progress) as bar:
             bar.step(f"Reading {source}")
-            learned, choice, found = _learn(
+            learned, choice, evaluation = _learn(
                 source, columns, name, settings,
                 relevant=relevant, least_relevant=least_relevant, test=test, split=split, metrics=metrics, seed=seed,
                 threads=threads, vectors=vectors is not None, bar=bar,
@@ -176,15 +159,15 @@ def recommend(
     if output is not None:
         outputs.save_frame(output, table, force=force)
     if json:
-        about = {"choice": choice and choice.to_dict(), "evaluation": found and found.to_dict()}
-        screen.document(about | {"model": learned.name, "items": table.to_dicts()})
+        document = {"choice": choice and choice.to_dict(), "evaluation": evaluation and evaluation.to_dict()}
+        console.document(document | {"model": learned.name, "items": table.to_dicts()})
         return
     if choice is not None:
-        screen.table(choice.table(), title="Chosen on a tenth of the training data")
-    if found is not None:
-        screen.table(found.table(), title="Held-out items, among all that the user has not rated")
+        console.table(choice.table(), title="Chosen on a tenth of the training data")
+    if evaluation is not None:
+        console.table(evaluation.table(), title="Held-out items, among all that the user has not rated")
     if output is None:
-        screen.table(_shown(table), title="Recommended items")
+        console.table(_shown(table), title="Recommended items")
     outputs.said(output, save, vectors)
 
 
@@ -220,7 +203,7 @@ def _learn(
     seed: int,
     threads: int | None,
     vectors: bool,
-    bar: screen.Steps,
+    bar: console.Steps,
 ) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.reading import read_interactions
@@ -236,22 +219,22 @@ def _learn(
     tried = [one for one in AUTO if one in WITH_VECTORS] if vectors and name == "auto" else name
     ratings = read_interactions(source, relevant=relevant, **columns)
     if ratings.counted:
-        screen.note("Every row makes an item relevant: there is no column of ratings.")
+        console.note("Every row makes an item relevant: there is no column of ratings.")
     train, held_out = ratings.active(least_relevant), None
     if train.n_users < ratings.n_users:
-        screen.note(f"Measured without {train.left_out} relevant items, who get recommendations all the same.")
+        console.note(f"Measured without {train.left_out} relevant items, who get recommendations all the same.")
     if share:
         train, held_out = train.split((1.0 - share, share), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
         train, tried, settings=settings, by=split, seed=seed, threads=threads,
         progress=lambda model: bar.step(f"Trying {model}"),
     )  # fmt: skip
-    found = None
+    evaluation = None
     if held_out is not None:
         bar.step("Looking for held-out items")
-        found = hold_out_comparison(choice.best, train, held_out, inputs.items(",".join(metrics)), seed=seed)
+        evaluation = hold_out_comparison(choice.best, train, held_out, inputs.items(",".join(metrics)), seed=seed)
     bar.step("Learning from all ratings")
-    return choice.best.learn(ratings), choice, found
+    return choice.best.learn(ratings), choice, evaluation
 
 
 def _history(words: str, model: "Recommends", **columns: Any) -> "Interactions | list[int] | list[str]":
@@ -273,7 +256,7 @@ def _ids(listed: str, model: "Recommends", what: str = "users") -> list[int] | l
 
 
 def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title: str | None) -> "pl.DataFrame":
-    """Put titles behind the items, where there are any."""
+    """Add titles behind the items, where there are any."""
     from rankwise.data.interactions.titles import beside, read_titles, titles_of
 
     path = titles or beside(source)
@@ -284,7 +267,7 @@ def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title:
         return table
     called = titles_of(table["item"].to_numpy(), read_titles(path, title=title))
     if called.null_count() == len(called):
-        screen.note(f"no item has a title in {path}, which knows items by other ids")
+        console.note(f"no item has a title in {path}, which knows items by other ids")
     return table.insert_column(table.columns.index("item") + 1, called.alias("title"))
 
 

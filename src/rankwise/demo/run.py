@@ -1,27 +1,41 @@
-"""Run the demonstration: make data, train rankers on it, compare them, write what was found."""
+"""The demonstration: trees with seven objectives and two baselines compared on synthetic data, and a short search."""
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.demo.rankers import OBJECTIVES, trained
-from rankwise.demo.result import HEADLINE, METRICS, Demonstration
+from rankwise.arrays import Array, Keywords
+from rankwise.data.dataset import RankingDataset
+from rankwise.demo.result import HEADLINE, METRICS, MINUTES, OBJECTIVES, Demonstration, file
 from rankwise.files import check_writable_folder, replacing
 from rankwise.rankers import storage
+from rankwise.rankers.expressions import RankerExpression
+from rankwise.statistics import tables
 
 if TYPE_CHECKING:
-    from rankwise.demo.baselines import Scores
-    from rankwise.rankers.trees.lightgbm import LightGBMRanker
+    from rankwise.experiments.results import Results
 
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
-STEPS = 7 + len(OBJECTIVES)
+# One thread: so small a set gains little from more, and the numbers repeat everywhere.
+SETTINGS: Keywords = {
+    "rounds": 200, "patience": 25, "learning_rate": 0.15, "leaves": 15, "min_documents": 50,
+    "metrics": (HEADLINE,), "threads": 1, "progress": False,
+}  # fmt: skip
+SEARCH: Keywords = {"minutes": MINUTES, "metric": HEADLINE, "folds": 3, "threads": 1, "progress": False}
+_QUICK: Keywords = SETTINGS | {"rounds": 150, "patience": 20, "learning_rate": 0.2, "smoothing": 5}
+RECIPES = (
+    *(("lightgbm", "lambdarank", _QUICK), ("lightgbm", "xendcg", _QUICK), ("xgboost", "lambdarank", _QUICK)),
+    *(("lightgbm", "ranknet", _QUICK), ("lightgbm", "listnet", _QUICK)),
+    *(("neural", "softmax_ce", {"epochs": 15, "smoothing": 3}), ("catboost", "xendcg", _QUICK)),
+)
+"""Quicker recipes than those of the portfolio, so that several are tried in a few seconds."""
+STEPS = 6 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
-_MODELS = "models"
-_AUTO = f"{_MODELS}/auto"
-_NOTE = "rankwise demo made this folder. Running it again replaces the files that it wrote.\n"
+_AUTO = "models/auto"
 
 
 def demonstrate(
@@ -38,40 +52,33 @@ def demonstrate(
     """
     folder = _prepare(Path(folder), force)
     progress("Making data")
-    from rankwise.data.splits import split
-    from rankwise.data.synthetic.lists import synthetic, synthetic_ideal
-    from rankwise.demo.baselines import best_feature, linear
-    from rankwise.demo.results import as_results
-    from rankwise.demo.search import searched
-    from rankwise.evaluation.compare import compare
-    from rankwise.evaluation.evaluate import evaluate
+    import rankwise as rw
+    from rankwise.model_selection.auto.portfolio import installed_ones
     from rankwise.report.write import FILES, PAGE, write_report
 
-    data = synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
-    train, valid, test = split(data, (0.6, 0.2, 0.2), seed=SEED)
-
-    rankers = dict(trained(train, valid, progress))
-    scores = {name: ranker.predict(test) for name, ranker in rankers.items()}
-    progress("Fitting a linear model")
-    scores["linear regression"] = linear(train, test)
-    progress("Ranking by single features")
-    feature, scores_of_feature = best_feature(train, test)
-    scores[f"best feature ({feature})"] = scores_of_feature
-
+    data = rw.synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
+    parts = dict(zip(("train", "valid", "test"), rw.split(data, (0.6, 0.2, 0.2), seed=SEED), strict=True))
+    train, valid, test = parts.values()
+    rankers: dict[str, Any] = {}
+    for name, objective in OBJECTIVES.items():
+        progress(f"Training {name}")
+        rankers[name] = RankerExpression("lightgbm", objective, SETTINGS).build().fit(train, valid)
+    progress("Fitting a line, and ranking by single features")
+    scores = {name: ranker.predict(test) for name, ranker in rankers.items()} | _baselines(train, test)
     progress("Searching for a ranker by itself")
-    parts = {"train": train, "valid": valid, "test": test}
-    model, search = searched(parts)
-
+    recipes, notes = installed_ones(RECIPES)
+    search = rw.AutoRanker(recipes=recipes, **SEARCH).fit(train, valid)
     progress("Evaluating and comparing")
-    means = {name: evaluate(values, test, HEADLINE).mean[HEADLINE] for name, values in scores.items()}
+    means = {name: rw.evaluate(values, test, HEADLINE).mean[HEADLINE] for name, values in scores.items()}
     scores = {name: scores[name] for name in sorted(scores, key=means.__getitem__, reverse=True)}  # as in the report
     result = Demonstration(
         parts=parts,
-        search=search,
-        comparison=compare(scores, test, METRICS, seed=SEED),
-        floor=evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
-        ceiling=evaluate(synthetic_ideal(test, seed=SEED), test, METRICS),
+        comparison=rw.compare(scores, test, METRICS, seed=SEED),
+        floor=rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
+        ceiling=rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
         curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
+        leaderboard=replace(search.leaderboard_, notes=(*search.leaderboard_.notes, *notes)),
+        tested=rw.evaluate(search, test, METRICS),
         folder=folder,
         files={
             PAGE: "the report: words, tables, figures and a query explorer, for a browser",
@@ -82,32 +89,42 @@ def demonstrate(
             "means.png": "how good each ranker is",
             "curves.png": "how each ranker learned, and where it stopped",
             "differences.png": "on which queries the best ranker wins, and by how much",
-            **{f"{name}.parquet": f"the {name} data" for name in ("train", "valid", "test")},
-            **{_file(name): f"the model of {name}" for name in rankers},
+            **{f"{name}.parquet": f"the {name} data" for name in parts},
+            **{file(name): f"the {'model' if name in rankers else 'scores'} of {name}" for name in scores},
             _AUTO: "the ranker that the search took",
-            **{_file(name): f"the scores of {name}" for name in scores if name not in rankers},
         },
     )
     progress("Drawing and writing")
-    _write(result, rankers, scores)
-    model.save(folder / _AUTO, force=True)
+    for name, values in scores.items():
+        if name in rankers:
+            rankers[name].save(folder / file(name), force=True)
+        else:
+            _write(folder / file(name), "".join(f"{value:.9g}\n" for value in values.tolist()))
+    search.save(folder / _AUTO, force=True)
+    _write_results(result)
     progress("Writing the report")
-    found = (search.leaderboard, search.tested)
-    write_report(as_results(result, scores, rankers), folder, search=found, force=True)
+    search_results = (result.leaderboard, result.tested)
+    write_report(_as_results(result, scores, rankers), folder, search=search_results, force=True)
     return result
 
 
-def next_commands(result: Demonstration) -> list[str]:
-    """Give commands for the reader to begin with: compare two rankers, explain a ranking, train one, search longer."""
-    folder, rankings = result.folder, (f"{_key(name)}={result.folder / _file(name)}" for name in result.ranked[1::-1])
-    data = f"{folder / 'train.parquet'} --valid {folder / 'valid.parquet'}"
-    model = folder / _file(next(name for name in result.ranked if name in OBJECTIVES))
-    return [
-        f"rankwise compare {folder / 'test.parquet'} {' '.join(rankings)}",
-        f"rankwise explain {model} {folder / 'test.parquet'} --query {result.parts['test'].qids()[0]}",
-        f"rankwise train {data} --objective approx_ndcg --output {folder / _MODELS / 'mine'}",
-        f"rankwise auto {data} --minutes 3 --output {folder / _MODELS / 'longer'}",
-    ]
+def _baselines(train: RankingDataset, test: RankingDataset) -> dict[str, Array]:
+    """Score the test part by ridge regression, and by the one feature that ranks the training part best."""
+    from rankwise.rankers.ensembles.feature import FeatureRanker
+
+    mean, spread = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
+    design, test_design = (
+        np.nan_to_num((part.features - mean) / np.where(spread > 0, spread, 1.0)) for part in (train, test)
+    )
+    gram = design.T @ design + np.eye(train.n_features)
+    weights = np.linalg.solve(gram.astype(np.float64), design.T @ (train.labels - train.labels.mean()))
+    single = [FeatureRanker(number, (HEADLINE,)).fit(train) for number in range(train.n_features)]
+    best = max(single, key=lambda ranker: ranker.history_[HEADLINE][0])
+    name = f"{'-' * (best.sign_ < 0)}{(train.feature_names or range(train.n_features))[int(best.feature)]}"
+    return {
+        "linear regression": np.asarray(test_design @ weights, np.float64),
+        f"best feature ({name})": best.predict(test),
+    }
 
 
 def _prepare(folder: Path, force: bool) -> Path:
@@ -120,69 +137,86 @@ def _prepare(folder: Path, force: bool) -> Path:
                 "Hint: choose another folder with --output, or add files to this one with --force."
             )
     check_writable_folder(folder)
-    (folder / _MODELS).mkdir(parents=True, exist_ok=True)
-    for name in (*map(_file, OBJECTIVES), _AUTO):
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    for name in (*map(file, OBJECTIVES), _AUTO):
         storage.ready(folder / name, force=True)
-    _write_text(folder / MARK, _NOTE)
+    _write(folder / MARK, "rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
     return folder
 
 
-def _write_text(path: Path, text: str) -> None:
+def _write(path: Path, text: str) -> None:
     with replacing(path, force=True) as new:
         new.write_text(text, encoding="utf-8")
 
 
-def _write(result: Demonstration, rankers: "dict[str, LightGBMRanker]", scores: "dict[str, Scores]") -> None:
-    """Write every file that the result names."""
+def _write_results(result: Demonstration) -> None:
+    """Write data, values per query, pictures, JSON and the page in Markdown."""
     import polars as pl
 
     from rankwise.data.reading import write_data
     from rankwise.demo.picture import draw
     from rankwise.statistics.figures.curves import plot_curves
-    from rankwise.statistics.tables import as_csv
 
-    folder, best = result.folder, result.ranked[0]
+    folder, (best, *behind) = result.folder, result.verdict.ranked
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
-    for name, values in scores.items():
-        if name in rankers:
-            rankers[name].save(folder / _file(name), force=True)
-        else:
-            _write_text(folder / _file(name), "".join(f"{value:.9g}\n" for value in values.tolist()))
-    evaluations = {
-        **result.comparison.paired.evaluations,
-        "random order": result.floor,
-        "best possible": result.ceiling,
-    }
-    rows = [one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in evaluations.items()]
-    _write_text(folder / "queries.csv", as_csv(pl.concat(rows)))
+    limits = {"random order": result.floor, "best possible": result.ceiling}
+    values = {**result.comparison.paired.evaluations, **limits}.items()
+    rows = pl.concat([one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in values])
+    _write(folder / "queries.csv", tables.as_csv(rows))
     draw(result, folder / "means.png")
     plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
-    against = _opponent(result)
+    # What training is good for shows best against the best ranker that is not trained.
+    against = next((name for name in behind if name not in OBJECTIVES), behind[0])
     result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=against, force=True)
-    _write_text(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
-    page = [f"# {result.headline}", result.introduction(), result.table().markdown(), result.conclusion()]
-    page += ["![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"]
-    page += [f"![{best} against {against}, query by query](differences.png)"]
-    search = result.search
-    page += ["## A search by itself", search.introduction(), search.leaderboard.table().markdown(), result.beside()]
-    page += ["## Files", "\n".join(f"- `{file}`: {what}" for file, what in result.files.items())]
-    page += ["## Next", "```\n" + "\n".join(next_commands(result)) + "\n```"]
-    _write_text(folder / "results.md", "\n\n".join(page) + "\n")
+    _write(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
+    search = [result.search_introduction(), result.leaderboard.table().markdown(), result.search_conclusion()]
+    page = [
+        *(f"# {result.verdict.headline()}", result.introduction(), result.table().markdown(), result.conclusion()),
+        *("![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"),
+        f"![{best} against {against}, query by query](differences.png)",
+        *("## A search by itself", *search),
+        *("## Files", "\n".join(f"- `{name}`: {what}" for name, what in result.files.items())),
+        *("## Next", "```\n" + "\n".join(result.next_commands()) + "\n```"),
+    ]
+    _write(folder / "results.md", "\n\n".join(page) + "\n")
 
 
-def _opponent(result: Demonstration) -> str:
-    """The best ranker that is not trained: what training is good for shows best against it."""
-    best = result.ranked[0]
-    return next((name for name in result.ranked if name not in OBJECTIVES and name != best), result.ranked[1])
+def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[str, Any]) -> "Results":
+    """Return one trial of every ranker as the results of an experiment, from which the report is written."""
+    from rankwise.experiments.results import Results
+    from rankwise.experiments.running import frames, provenance
+    from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, QUERIES, together
 
-
-def _key(ranker: str) -> str:
-    """The name of a ranker in file names and commands: ``E[LambdaRank]`` is ``e_lambdarank``."""
-    words = "".join(letter if letter.isalnum() else " " for letter in ranker.replace("-", "").partition(" (")[0])
-    return "_".join(words.lower().split())
-
-
-def _file(ranker: str) -> str:
-    """Where a ranker lies: a folder for a model, a file for scores."""
-    return f"{_MODELS}/{_key(ranker)}" if ranker in OBJECTIVES else f"{_key(ranker)}.txt"
+    test, ranked, values = result.parts["test"], result.verdict.ranked, result.comparison.paired.evaluations
+    keys = {name: {"data": "synthetic web search", "level": 0.0, "trial": 0, "method": name} for name in ranked}
+    explained = [frames.contributions(keys[name], one, test) for name, one in rankers.items()]
+    shown = {name: value for name, value in SETTINGS.items() if name != "progress"}
+    written = {name: repr(RankerExpression("lightgbm", OBJECTIVES[name], shown).build()) for name in rankers}
+    written["linear regression"] = "ridge regression of the labels on standardised features"
+    return Results(
+        spec={
+            "name": "demo",
+            "title": "rankwise demo",
+            "introduction": result.introduction(),
+            "methods": {name: written.get(name, "one feature") for name in ranked},
+            "metrics": list(METRICS),
+            "decide": HEADLINE,
+            "baseline": dict.fromkeys([name for name in ranked if name in rankers][:3], "linear regression"),
+            "split": [0.6, 0.2, 0.2],
+            "trials": 1,
+            "alpha": result.comparison.alpha,
+        },
+        queries=together([frames.queries(keys[name], test, values[name].values, 1.0) for name in ranked], QUERIES),
+        curves=together([frames.curves(keys[name], rankers[name]) for name in result.curves], CURVES),
+        documents=together([frames.documents(keys[name], test, scores[name]) for name in ranked], DOCUMENTS),
+        features=frames.features(keys[ranked[0]], test),
+        contributions=together([one for one in explained if one is not None], CONTRIBUTIONS),
+        feature_names=None if test.feature_names is None else list(test.feature_names),
+        about={
+            "command": "rankwise demo",
+            "date": provenance.date(),
+            "machine": provenance.machine(),
+            "versions": provenance.versions("lightgbm"),
+        },
+    )

@@ -51,7 +51,8 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
         raise check.error("not the values of queries", got=f"the columns {', '.join(frame.columns[:5])}", hint=hint)
     if "ranking" in frame.columns and frame["ranking"].n_unique() > 1:
         hint = "write a file for each: evaluate one ranking at a time"
-        raise check.error("the file holds several rankings", got=f"{frame['ranking'].n_unique()}", where=str(path))
+        got = f"{frame['ranking'].n_unique()}"
+        raise check.error("the file holds several rankings", got=got, where=str(path), hint=hint)
     weights = frame["weight"].to_numpy() if "weight" in frame.columns else np.ones(frame.height)
     ids = frame["query"]
     with check.naming(path):

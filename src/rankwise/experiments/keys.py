@@ -7,10 +7,11 @@ from typing import Any, get_args, get_origin
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.experiments.methods import method
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
 from rankwise.metrics import MetricLike, expression, metric
 from rankwise.model_selection import spaces
+from rankwise.rankers import expressions, table
+from rankwise.rankers.expressions import RankerExpression
 
 CURVES = ("train", "valid", "test", "bound")
 _TESTS = ("t", "corrected_t", "fisher", "wilcoxon")
@@ -96,3 +97,11 @@ def _folder_name(name: str) -> str:
         hint = "write a few letters, without slashes"
         raise check.error("the name of an experiment is that of its folder", got=repr(name), hint=hint)
     return name
+
+
+def method(text: str) -> RankerExpression:
+    """Read a method: a ranker that learns from features, or an ensemble of such rankers."""
+    ranker = expressions.read(text)
+    for one in (ranker, *ranker.singles()):
+        check.choice("ranker of an experiment", one.name, [*table.ranker_names(), "bagged", "blended", "distilled"])
+    return ranker

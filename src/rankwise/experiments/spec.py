@@ -12,10 +12,10 @@ from typing import get_type_hints
 
 from rankwise import check, settings_files, user_code
 from rankwise.arrays import Json, Keywords
-from rankwise.experiments.keys import checked
-from rankwise.experiments.methods import Method, method
+from rankwise.experiments.keys import checked, method
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
+from rankwise.rankers.expressions import RankerExpression
 from rankwise.settings_files import Settings
 
 FORMAT = 1
@@ -104,53 +104,56 @@ class Spec:
         if cells > MOST_CELLS:
             what = f"an experiment may have {MOST_CELLS} trainings at most: trials by methods, levels and data sets"
             raise check.error(what, got=str(cells), hint="set trials to a smaller number")
-        if not self.early_stopping and any(one.bag for one in self.parsed().values()):
+        if not self.early_stopping and any(one.members for one in self.parsed().values()):
             what = "a bag keeps the round that is best out of fold"
             raise check.error(what, got="early_stopping = false", hint="leave early_stopping out, or the bag")
-        if (self.tune_trials or self.tune_minutes) and any(one.members for one in self.parsed().values()):
+        if (self.tune_trials or self.tune_minutes) and any(
+            one.members and one.name != "bagged" for one in self.parsed().values()
+        ):
             hint = "leave tune_trials and tune_minutes out, or the blend"
             raise check.error("parameters of a blend are not tuned", got="a method that is blended", hint=hint)
         if self.decide not in self.metrics:
             object.__setattr__(self, "metrics", (self.decide, *self.metrics))
 
-    def parsed(self) -> dict[str, Method]:
+    def parsed(self) -> dict[str, RankerExpression]:
         """Parse the expressions of the methods."""
         return {name: method(text) for name, text in self.methods.items()}
 
-    def settings_of(self, name: str, data: str, level: float) -> Keywords:
-        """All settings of a method on a data set at a level; of a blend ``rankers`` lists its members'."""
-        chosen = self.parsed()[name]
-        if chosen.members:
-            return {
-                "rankers": [
-                    self._settings(one, data, level) if isinstance(one, Method) else {} for one in chosen.members
-                ]
-            }
-        return self._settings(chosen, data, level)
+    def ranker_of(self, name: str, data: str, level: float) -> RankerExpression:
+        """Return the ranker of a method on a data set at a level, with all settings of each ranker in it."""
 
-    def _settings(self, chosen: Method, data: str, level: float) -> Keywords:
-        settings = dict(self.settings)
-        words = {data, chosen.ranker, f"@{level:g}"}
-        for key, special in self.settings_for.items():
-            if set(key.split()) <= words:
-                settings |= special
-        settings |= chosen.settings
-        return {key: None if value == "none" else value for key, value in settings.items()}
+        def settings(single: RankerExpression) -> Keywords:
+            combined = dict(self.settings)
+            words = {data, single.name, f"@{level:g}"}
+            for key, changes in self.settings_for.items():
+                if set(key.split()) <= words:
+                    combined |= changes
+            combined |= single.settings
+            return {key: None if value == "none" else value for key, value in combined.items()}
+
+        return self.parsed()[name].map(settings)
+
+    def settings_of(self, name: str, data: str, level: float) -> Keywords:
+        """Return all settings of a method on a data set at a level; of a blend ``rankers`` lists its members'."""
+        return _listed(self.ranker_of(name, data, level))
 
     def digest(self, name: str, data: str, level: float, fingerprint: str) -> str:
         """A digest of everything that changes a trial's numbers; not of the number of trials, titles and the like."""
-        chosen = self.parsed()[name]
+        ranker = self.ranker_of(name, data, level)
+        single = ranker.singles()[0] if ranker.name == "bagged" else ranker
         content = {
             "format": FORMAT,
             "data": fingerprint,
             "level": level,
-            "ranker": chosen.ranker,
-            "objective": chosen.objective,
-            "settings": self.settings_of(name, data, level),
+            "ranker": single.name,
+            "objective": single.objective or (single.title() if single.members else ""),
+            "settings": _listed(ranker),
         } | {key: getattr(self, key) for key in _CHANGE_RESULTS}
-        if chosen.bag is not None:
-            content["bag"] = dict(chosen.bag)
-        if code := chosen.code() | user_code.digests(find_metrics(self.metrics)):
+        if ranker.members:
+            content["bag"] = {"folds": 5, "repeats": 1} | dict(ranker.settings)
+        if ranker.name == "distilled":
+            content["expression"] = repr(ranker)
+        if code := ranker.code() | user_code.digests(find_metrics(self.metrics)):
             content["code"] = code
         text = json.dumps(content, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -185,6 +188,14 @@ class Spec:
         values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         plain: Json = json.loads(json.dumps(values, default=str))
         return plain
+
+
+def _listed(ranker: RankerExpression) -> Keywords:
+    """Return the settings of a ranker, or of the one in a bag; of other ensembles ``rankers`` lists each member's."""
+    if not ranker.members:
+        return dict(ranker.settings)
+    members = [_listed(one) if isinstance(one, RankerExpression) else {} for one in ranker.members]
+    return members[0] if ranker.name == "bagged" else {"rankers": members}
 
 
 @cache

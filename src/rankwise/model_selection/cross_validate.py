@@ -19,7 +19,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_parts import Fold, fold_list
 from rankwise.progress import Update, bar
-from rankwise.rankers import storage
+from rankwise.rankers import expressions, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint
@@ -115,10 +115,10 @@ def cross_validate(
 ) -> CrossValidation:
     """Train a ranker on every fold but one, test it on that one, and pool the values of all queries.
 
-    ``ranker`` stays untrained: each fold trains a clone. Queries fall into ``folds`` parts by their ids and ``seed``,
-    so that all rankers have the same folds (the test parts of :func:`rankwise.folds`) and :func:`compare` pairs their
-    results by query, without the data. ``folds`` may also list ``(train, test)`` or ``(train, valid, test)``: numbers
-    of queries in ``data``, or data sets, and then no ``data`` is passed.
+    ``ranker`` is a ranker or its expression, and stays untrained: each fold trains a clone. Queries fall into ``folds``
+    parts by their ids and ``seed``, so that all rankers have the same folds (the test parts of :func:`rankwise.folds`)
+    and :func:`compare` pairs their results by query, without the data. ``folds`` may also list ``(train, test)`` or
+    ``(train, valid, test)``: numbers of queries in ``data``, or data sets, and then no ``data`` is passed.
 
     A ranker that stops early (``patience`` is not None) holds out ``valid``, a share of the training queries of the
     fold, drawn by ``seed``, unless the fold has a validation part itself. The tested queries never decide when to
@@ -138,6 +138,8 @@ def cross_validate(
     >>> rw.compare(results).paired.unit
     'query'
     """
+    if isinstance(ranker, str):
+        ranker = expressions.ranker(ranker)
     if not hasattr(ranker, "fit") or not hasattr(ranker, "predict"):
         hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
         raise check.error("cross_validate needs something with fit and predict", got=type(ranker).__name__, hint=hint)

@@ -19,7 +19,7 @@ from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_sear
 from rankwise.model_selection.study import ended_trials, mend, opened, process
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.progress import bar
-from rankwise.rankers import inputs
+from rankwise.rankers import expressions, inputs
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.stream import Stream
@@ -64,9 +64,10 @@ def tune(
     the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
 
     ``ranker`` is the name of one of ours, or of one's own that is registered (:func:`rankwise.register`), whose
-    ``search_space`` is then the default. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper) or
-    ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale": "log(0.05,
-    1)"}``, and ``fixed`` sets parameters.
+    ``search_space`` is then the default. As an expression, ``"bagged(lightgbm(xendcg, rounds=300), folds=5)"``, it also
+    has the objective, fixed parameters and folds. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper)
+    or ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale":
+    "log(0.05, 1)"}``, and ``fixed`` sets parameters.
     ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 
@@ -81,6 +82,8 @@ def tune(
     True
     """
     optuna = check.optional("optuna", "tune")
+    if isinstance(ranker, str) and "(" in ranker:
+        ranker, objective, bag, fixed = _from_expression(ranker, objective, bag, fixed or {})
     checked = checked_search(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
     )
@@ -113,6 +116,21 @@ def tune(
         raise KeyboardInterrupt
     _ = result.best  # a search without a single complete trial is an error
     return result
+
+
+def _from_expression(
+    text: str, objective: ObjectiveLike, bag: int | None, fixed: Mapping[str, object]
+) -> tuple[str, ObjectiveLike, int | None, Mapping[str, object]]:
+    """Return the name, objective, folds and fixed parameters of a ranker's expression; arguments go before it."""
+    expression = expressions.read(text)
+    is_bag = expression.name == "bagged" and not expression.settings.keys() - {"folds"}
+    if expression.members and not is_bag:
+        hint = "set ranker='lightgbm(xendcg)', or 'bagged(lightgbm(xendcg), folds=5)'"
+        raise check.error("a search is of one ranker, or of bags of one", got=repr(text), hint=hint)
+    single = expression.singles()[0]
+    folds = expression.settings.get("folds", 5) if is_bag and bag is None else bag
+    chosen = single.objective if objective == DEFAULT and single.objective else objective
+    return single.name, chosen, folds, {**single.settings, **fixed}
 
 
 def _search(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, registry, user_code
+from rankwise import check, user_code
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
@@ -19,7 +19,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import argument_names, inputs, learned, storage, table
+from rankwise.rankers import argument_names, expressions, inputs, learned, storage, table
 from rankwise.rankers.at_once import METRICS, TrainedAtOnce, trains_at_once
 from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
 from rankwise.rankers.sklearn import Estimator
@@ -65,7 +65,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
     >>> data = rw.synthetic(n_queries=30, n_docs=10, seed=1)
     >>> bag = rw.bagged(Centroid(power=2.0), folds=3).fit(data)
     >>> len(bag.members_), bag.members_[0]
-    (3, Centroid(power=2.0))
+    (3, centroid(power=2.0))
     """
 
     name: str = ""
@@ -133,16 +133,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         return self
 
     def __repr__(self) -> str:
-        defaults = self.own_parameters()
-        changed = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in defaults or value is not defaults[name]
-        }
-        inside = ", ".join(
-            f"{name}={value!r}" for name, value in changed.items() if name not in defaults or value != defaults[name]
-        )
-        return f"{type(self).__name__}({inside})"
+        return expressions.written(self)
 
     def _check_native(self, native: Keywords) -> None:
         parameters = list(self.own_parameters())
@@ -343,7 +334,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
 
     def _objective_expression(self) -> str:
         """Return the objective as files hold it; empty for a ranker without one."""
-        return objective_expression(getattr(self, "objective", ""))
+        return expressions.objective_expression(getattr(self, "objective", ""))
 
     def _title(self, *settings: str) -> str:
         """Return its title in tables and leaderboards: its name, with its objective and these settings."""
@@ -432,14 +423,3 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
     def _score(self, features: Floats) -> Array:
         """Score documents one by one."""
         raise NotImplementedError(f"{type(self).__name__} defines no _predict(features, offsets)")
-
-
-def objective_expression(objective: ObjectiveLike) -> str:
-    """Write an objective as files hold it: its expression, or the name of a function."""
-    if isinstance(objective, str):
-        return objective
-    if name := registry.name_of(objective):
-        return name
-    if inspect.isfunction(objective) or " at 0x" in repr(objective):  # an address means nothing elsewhere
-        return str(getattr(objective, "__qualname__", type(objective).__qualname__))
-    return repr(objective)

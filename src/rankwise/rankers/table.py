@@ -1,6 +1,8 @@
 """The one table of rankers: name, class; and the way back from a folder to a ranker."""
 
 import importlib
+import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +36,11 @@ ENSEMBLES: dict[str, tuple[str, str]] = {
     "feature": ("rankwise.rankers.ensembles.feature", "FeatureRanker"),
 }
 """Rankers made of rankers, and of single features."""
+SAVED_AS_OTHERS: dict[str, tuple[str, str]] = {
+    "distilled": ("rankwise.rankers.ensembles.distilled", "distilled"),
+    "auto": ("rankwise.model_selection.auto.ranker", "AutoRanker"),
+}
+"""Rankers that expressions know and files do not: what they trained is saved."""
 
 
 def installed(name: str) -> None:
@@ -68,14 +75,25 @@ def ranker_class(name: str) -> type[Any]:
     return _imported(*RANKERS[name]) if name in RANKERS else registry.of("ranker")[name]
 
 
-def built(name: str, parameters: Keywords) -> Any:
-    """Return the ranker of a name with these parameters; a parameter that it does not have is an error."""
-    cls = ranker_class(name)
-    accepted = cls.own_parameters()
-    for unknown in parameters.keys() - accepted.keys() if name not in RANKERS else ():
-        hint = check.suggestion(unknown, accepted).rstrip("?") if accepted else "leave it out"
-        raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
-    return cls(**parameters)
+def expression_names() -> list[str]:
+    """Return the names of all rankers that expressions know."""
+    return [*ranker_names(), *ENSEMBLES, *RECOMMENDERS, *SAVED_AS_OTHERS]
+
+
+def expression_class(name: str) -> type[Any]:
+    """Return the class of a ranker that an expression names."""
+    return _imported(*SAVED_AS_OTHERS[name]) if name in SAVED_AS_OTHERS else any_class(name)
+
+
+def built(name: str, parameters: Keywords, members: Sequence[object] = ()) -> Any:
+    """Return the ranker of a name with these parameters; ``members`` are what an ensemble is made of."""
+    cls = expression_class(name)
+    arguments = inspect.signature(cls).parameters
+    if not any(argument.kind is argument.VAR_KEYWORD for argument in arguments.values()):
+        for unknown in parameters.keys() - arguments.keys():
+            hint = check.suggestion(unknown, arguments).rstrip("?") if arguments else "leave it out"
+            raise check.error(f"{name} has no such parameter", got=repr(unknown), hint=hint)
+    return cls(*members, **parameters)
 
 
 def recommender_class(name: str) -> type[Any]:

@@ -13,7 +13,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers.base import objective_expression
+from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training
 from rankwise.rerank.encoders import CrossEncoder, Pair

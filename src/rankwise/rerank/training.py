@@ -15,7 +15,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import inputs
-from rankwise.rankers.base import objective_expression
+from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.nets.learner import torch_threads
 from rankwise.rankers.nets.processes import usable_device
 from rankwise.rankers.training import session

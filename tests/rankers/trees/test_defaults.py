@@ -161,15 +161,15 @@ def test_experiments_train_as_they_did_whatever_the_number_of_documents():
     for name in recipes():
         spec = find_spec(name)
         for title, chosen in spec.parsed().items():
-            if chosen.ranker not in LIBRARIES:
+            if chosen.name not in LIBRARIES:
                 continue
             cell = Cell(
                 spec=spec, source=SOURCE, level=spec.levels[0], trial=0, method=title, threads=1, fingerprint="f"
             )
             settings = spec.settings_of(title, SOURCE.name, cell.level)
-            made = chosen.build(settings, cell.defaults)
+            made = spec.ranker_of(title, SOURCE.name, cell.level).build(cell.defaults)
             own = {key: settings[key] for key in ("leaves", "min_documents", "smoothing") if key in settings}
-            drawn = {key: value for key, value in settings.items() if key in rule.small(chosen.ranker).native}
+            drawn = {key: value for key, value in settings.items() if key in rule.small(chosen.name).native}
             used = {"leaves": 31, "min_documents": 20, "smoothing": 1} | own | drawn
             assert made.settings_for(FEW) == made.settings_for(MANY) == used, (name, title)
     spec = find_spec("2021-table1")

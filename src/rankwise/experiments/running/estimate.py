@@ -1,16 +1,20 @@
 """How long will it take? From trials that are there, or from a few rounds of each method."""
 
 import contextlib
+import functools
 import statistics
 import time
 from typing import TYPE_CHECKING
 
+from rankwise.arrays import Keywords
 from rankwise.data import leakage
 from rankwise.experiments.running.trials import parts_of
+from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:
     from rankwise.experiments.running.store import Store
     from rankwise.experiments.running.trials import Cell
+    from rankwise.rankers.expressions import RankerExpression
 
 _FEW, _MORE = 2, 5  # rounds of the two probes; their difference is free of what a first call costs
 _ROUNDS = ("rounds", "epochs")
@@ -78,15 +82,15 @@ class Clock:
 
 def _guess(cell: "Cell") -> float:
     """Time a method at two small numbers of rounds, and extrapolate in a straight line."""
-    spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
-    settings = spec.settings_of(cell.method, cell.source.name, cell.level)
+    spec = cell.spec
+    expression = spec.ranker_of(cell.method, cell.source.name, cell.level)
     began = time.perf_counter()
     train, valid, _ = parts_of(cell)
     durations = [time.perf_counter() - began]
-    full_ranker = chosen.build(settings, {})
+    full_ranker = expression.build()
     word = next((name for name in _ROUNDS if hasattr(full_ranker, name)), "rounds")
     for rounds in (_FEW, _MORE):
-        ranker = chosen.build(settings | {word: rounds}, cell.defaults)
+        ranker = expression.map(functools.partial(_limited, rounds)).build(cell.defaults)
         began = time.perf_counter()
         with leakage.checked():
             ranker.fit(train, valid)
@@ -95,6 +99,10 @@ def _guess(cell: "Cell") -> float:
     once = durations[0] + max(durations[2] + rate * ((getattr(full_ranker, word, None) or _MORE) - _MORE), 0.0)
     budgets = [once * spec.tune_trials] * bool(spec.tune_trials) + [60.0 * spec.tune_minutes] * bool(spec.tune_minutes)
     return once + min(budgets, default=0.0)
+
+
+def _limited(rounds: int, single: "RankerExpression") -> Keywords:
+    return {**single.settings, ranker_class(single.name).unit: rounds}
 
 
 def _kind(cell: "Cell") -> Kind:

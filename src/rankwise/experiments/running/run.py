@@ -147,7 +147,7 @@ def run(
 
 def _check_installed(spec: Spec, *, on_cluster: bool) -> None:
     """Raise if a library is missing, before work begins and not only in workers."""
-    for name in {name for method in spec.parsed().values() for name in method.rankers}:
+    for name in {one.name for method in spec.parsed().values() for one in method.singles()}:
         installed(name)
     if spec.tune_trials or spec.tune_minutes:
         check.installed("optuna", "tune")

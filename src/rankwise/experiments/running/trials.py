@@ -17,7 +17,6 @@ from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.experiments.methods import PROTOCOL
 from rankwise.experiments.running import frames, provenance
 from rankwise.experiments.running.protocols import (
     PROTOCOLS,
@@ -38,7 +37,12 @@ from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.rankers.training.stopping import NothingLearnedError
 from rankwise.rankers.training.validation import Measure, Validation
+from rankwise.rankers.trees.defaults import USUAL
 from rankwise.threads import use_threads
+
+PROTOCOL: Keywords = {"leaves": USUAL.leaves, "min_documents": USUAL.min_documents, "smoothing": USUAL.smoothing}
+"""What rankers of an experiment have unless its settings say otherwise: the same for data of every size, and no part of
+a trial's digest."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,7 +108,7 @@ def cells_of(spec: Spec, *, data_folder: str | Path | None = None, threads: int 
         for name in spec.methods
     ]
     for cell in cells[: len(sources) * len(spec.levels) * len(spec.methods)]:  # settings are checked before training
-        spec.parsed()[cell.method].build(spec.settings_of(cell.method, cell.source.name, cell.level), {})
+        spec.ranker_of(cell.method, cell.source.name, cell.level).build()
     return cells
 
 
@@ -131,7 +135,7 @@ def compute(cell: Cell) -> Outcome:
             "stopped": ranker.stopped_,
             "date": provenance.date(),
             "feature_names": None if test.feature_names is None else list(test.feature_names),
-            "versions": provenance.versions(*spec.parsed()[cell.method].rankers),
+            "versions": provenance.versions(*dict.fromkeys(one.name for one in spec.parsed()[cell.method].singles())),
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
         return Outcome(
@@ -174,35 +178,36 @@ def parts_of(cell: Cell) -> Triple:
 
 def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[Any, Json]:
     """The trained ranker, and what else is to be kept about it."""
-    spec, chosen = cell.spec, cell.spec.parsed()[cell.method]
-    settings = spec.settings_of(cell.method, cell.source.name, cell.level)
+    spec = cell.spec
+    expression = spec.ranker_of(cell.method, cell.source.name, cell.level)
     notes: Json = {}
     if spec.tune_trials or spec.tune_minutes:
         from rankwise.model_selection.search import DEFAULT
         from rankwise.model_selection.tune import tune
 
+        single = expression.singles()[0]
         tuning = tune(
             train,
             valid,
-            chosen.objective or DEFAULT,
-            ranker=chosen.ranker,
+            single.objective or DEFAULT,
+            ranker=single.name,
             metric=spec.decide,
             trials=spec.tune_trials or None,
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
-            fixed=({} if chosen.ranker not in RANKERS else {"smoothing": PROTOCOL["smoothing"]}) | settings,
+            fixed=({"smoothing": PROTOCOL["smoothing"]} if single.name in RANKERS else {}) | dict(single.settings),
             seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,
         )
         if tuning.stopped == "interrupted":
             raise KeyboardInterrupt
-        run_settings = {"threads": cell.threads, "progress": False}
-        ranker = chosen.in_bag(tuning.ranker()._configure(**run_settings), cell.defaults)
+        run_settings = {name: cell.defaults[name] for name in ("seed", "threads", "metrics", "progress")}
+        ranker = expression.map(lambda _: tuning.parameters).build(run_settings)
         notes["tuning"] = {"value": tuning.value, "trials": len(tuning.trials), "parameters": tuning.parameters}
         notes["search"] = tuning.to_dict()
     else:
-        ranker = chosen.build(settings, cell.defaults)
+        ranker = expression.build(cell.defaults)
     with interruption_unannounced(), leakage.checked():
         warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
         try:

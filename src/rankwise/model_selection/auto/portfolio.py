@@ -102,7 +102,7 @@ def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool)
     >>> import rankwise as rw
     >>> trees, notes = constrained([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], {"price": -1}, strict=False)
     >>> trees
-    [LightGBMRanker(objective='xendcg', monotone_constraints={'price': -1})]
+    [lightgbm(xendcg, monotone_constraints={price: -1})]
     >>> notes
     ['Left out: recipes of neural, which cannot keep monotone_constraints.']
     """

@@ -19,7 +19,7 @@ from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measur
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import RecipeRun, Search
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import inputs
+from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
@@ -49,8 +49,9 @@ class AutoRanker(DelegatingRanker):
         minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
             training is stopped where the next round would come too late. None is no limit.
         metric: What is maximised.
-        recipes: Rankers of trees or nets, or of one's own, not trained, in the order in which they are tried, instead
-            of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search.
+        recipes: Rankers of trees or nets, or of one's own, not trained, or their expressions, in the order in which
+            they are tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by
+            the search.
         max_recipes: How many of them are tried at most.
         monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
             from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
@@ -86,7 +87,7 @@ class AutoRanker(DelegatingRanker):
         minutes: float | None = 10.0,
         metric: MetricLike = "ndcg@10",
         *,
-        recipes: Sequence[Ranker] | None = None,
+        recipes: Sequence[Ranker | str] | None = None,
         max_recipes: int | None = None,
         monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
         folds: int = 5,
@@ -185,11 +186,14 @@ class AutoRanker(DelegatingRanker):
     def _unconstrained(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
         if self.recipes is None:
             return portfolio.portfolio(data.n_docs)
-        if not isinstance(self.recipes, Sequence) or not self.recipes:
+        if not isinstance(self.recipes, Sequence) or isinstance(self.recipes, str) or not self.recipes:
             hint = "pass rankers that are not trained yet: recipes=[rw.LightGBMRanker('xendcg'), …]"
             raise check.error("recipes must be a list of rankers", got=repr(self.recipes), hint=hint)
-        for number, one in enumerate(self.recipes):
+        recipes: list[Ranker] = []
+        for number, recipe in enumerate(self.recipes):
             with check.naming(f"recipe {number + 1}"):
+                one = expressions.ranker(recipe) if isinstance(recipe, str) else recipe
+                recipes.append(one)
                 bagged(one, self.folds).check_settings()
                 if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
                     raise check.error(
@@ -197,7 +201,7 @@ class AutoRanker(DelegatingRanker):
                         got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
                         hint="leave it out, and set study= of the AutoRanker",
                     )
-        return list(self.recipes), []
+        return recipes, []
 
     def _choose(
         self, data: RankingDataset, runs: Sequence[RecipeRun], metric: str, budget: Budget, notes: Sequence[str]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, user_code
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers import storage
+from rankwise.rankers import expressions, storage
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles import executors
@@ -42,7 +42,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     that hold statistics of categories.
 
     Args:
-        ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained.
+        ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained, or its expression.
         folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
             <rankwise.model_selection.cross_validate.cross_validate>`. There is a member for each.
         repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
@@ -66,7 +66,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     def __init__(
         self,
-        ranker: Ranker,
+        ranker: Ranker | str,
         folds: int = 5,
         *,
         repeats: int = 1,
@@ -74,6 +74,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         processes: int = 1,
         dask: str | None = None,
     ) -> None:
+        ranker = expressions.ranker(ranker) if isinstance(ranker, str) else ranker
         self.ranker: Any = ranker
         self.folds = folds
         self.repeats = repeats

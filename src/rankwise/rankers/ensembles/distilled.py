@@ -17,7 +17,7 @@ from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
-from rankwise.rankers import inputs
+from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
@@ -77,7 +77,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
     def __init__(
         self,
         teacher: Any,
-        student: Ranker,
+        student: Ranker | str,
         *,
         weight: float = 1.0,
         loss: str = "margin_mse",
@@ -85,7 +85,8 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         unlabelled: Documents | None = None,
     ) -> None:
         self.teacher = teacher
-        self.student = student
+        student = expressions.ranker(student) if isinstance(student, str) else student
+        self.student: Ranker = student
         self.weight = weight
         self.loss = loss
         self.temperature = temperature

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import options, outputs, screen
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.evaluation.breakdown import Breakdown
@@ -21,41 +22,25 @@ def explain(
     data: Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)],
     query: Annotated[
         str | None,
-        typer.Option(
-            "--query",
-            "-q",
-            metavar="ID",
-            help="The query to explain: its id, or its number from 0 where there are no ids.",
-        ),
+        option("The query to explain: its id, or its number from 0 where there are no ids.", "ID", "--query", "-q"),
     ] = None,
     document: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "A document of the query: its id, or its number from 0 in the data; may be repeated.",
+            "ID",
             "--document",
             "-d",
-            metavar="ID",
-            help="A document of the query: its id, or its number from 0 in the data; may be repeated.",
-            show_default="the first five of the ranking",
+            default="the first five of the ranking",
         ),
     ] = None,
-    above: Annotated[
-        str | None, typer.Option(metavar="ID", help="With --below: say why this document ranks above the other.")
-    ] = None,
-    below: Annotated[str | None, typer.Option(metavar="ID", help="With --above: the other document.")] = None,
-    top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Features that are shown by themselves; the others are one row.")
-    ] = 10,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.", show_default=False)
-    ] = None,
+    above: Annotated[str | None, option("With --below: say why this document ranks above the other.", "ID")] = None,
+    below: Annotated[str | None, option("With --above: the other document.", "ID")] = None,
+    top: Annotated[int, option("Features that are shown by themselves; the others are one row.", "N", min=1)] = 10,
+    plot: Annotated[Path | None, option("Draw it: .png, .svg or .pdf.", "FILE", default=False)] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write it: every feature as .csv or .json, the table as .md, .tex or .txt.",
-        ),
+        option("Write it: every feature as .csv or .json, the table as .md, .tex or .txt.", "FILE", "--output", "-o"),
     ] = None,
     part: options.Part = None,
     fold: options.Fold = None,
@@ -84,7 +69,7 @@ def explain(
         raise check.error("one thing is shown at a time", got="--document beside --above", hint="leave one of them out")
     import rankwise as rw
 
-    with screen.progress(3, progress) as bar:
+    with console.progress(3, progress) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
@@ -98,11 +83,8 @@ def explain(
         outputs.save(output, document=shown.to_dict(), tables=[table], frame=shown.to_frame(), force=force)
     if plot is not None:
         shown.plot(plot, top=top, force=force)
-    if json:
-        screen.document({"model": model, "data": data, **shown.to_dict()})
-    else:
-        screen.table(table, title=shown.title)
-        outputs.said(output, plot)
+    document_ = {"model": model, "data": data, **shown.to_dict()}
+    outputs.show(document_, (shown.title, table), json=json, wrote=(output, plot))
 
 
 def _shown(

@@ -7,102 +7,66 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import inputs, options, outputs, screen, texts
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.options import option
+from rankwise.cli.rerank import text_options
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
     from rankwise.rerank.reranker import Reranker
     from rankwise.statistics.tables import Table
 
-Device = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="Where it computes: auto, cpu, cuda, cuda:1 ….", rich_help_panel=options.RUNNING),
-]
+Device = Annotated[str, option("Where it computes: auto, cpu, cuda, cuda:1 ….", "NAME", panel=options.RUNNING)]
 
 
 def train(
     *,
-    data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {texts.FORMS}")],
+    data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {text_options.FORMS}")],
     model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME|DIR", help="What training begins from: a model of the Hugging Face Hub, or a folder."
-        ),
+        str, option("What training begins from: a model of the Hugging Face Hub, or a folder.", "NAME|DIR")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the reranker goes to.")
-    ],
-    valid: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Validation data, by which the best part of training is kept.")
-    ] = None,
-    test: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Test data: measured at the end, for the model card.")
-    ] = None,
+    output: Annotated[Path, option("The folder that the reranker goes to.", "DIR", "--output", "-o")],
+    valid: Annotated[str | None, option("Validation data, by which the best part of training is kept.", "DATA")] = None,
+    test: Annotated[str | None, option("Test data: measured at the end, for the model card.", "DATA")] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXPRESSION",
-            help="What is optimised: a name from 'rankwise objectives', with arguments and wrappers.",
-            show_default="softmax_ce",
+        option(
+            "What is optimised: a name from 'rankwise objectives', with arguments and wrappers.",
+            "EXPRESSION",
+            default="softmax_ce",
         ),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many times through the lists.", show_default="1")
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(metavar="X", help="The highest learning rate.", show_default="2e-05")
-    ] = None,
+    epochs: Annotated[int | None, option("How many times through the lists.", "N", default="1", min=1)] = None,
+    learning_rate: Annotated[float | None, option("The highest learning rate.", "X", default="2e-05")] = None,
     batch_queries: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Lists in a step, each of them whole.", show_default="16")
+        int | None, option("Lists in a step, each of them whole.", "N", default="16", min=1)
     ] = None,
     token_budget: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="Tokens in a mini-batch: memory and speed, and nothing else.", show_default="16384"
-        ),
+        int | None, option("Tokens in a mini-batch: memory and speed, and nothing else.", "N", default="16384", min=1)
     ] = None,
     max_length: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Tokens of a pair; longer ones are cut.", show_default="the model's"),
+        int | None, option("Tokens of a pair; longer ones are cut.", "N", default="the model's", min=1)
     ] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metrics", "-m", metavar="LIST", help="Metrics between commas; the first decides.", show_default="ndcg@10"
-        ),
+        option("Metrics between commas; the first decides.", "LIST", "--metrics", "-m", default="ndcg@10"),
     ] = None,
     parts: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="How often in an epoch validation data are measured.", show_default="4"),
+        int | None, option("How often in an epoch validation data are measured.", "N", default="4", min=1)
     ] = None,
     patience: Annotated[
-        int | None,
-        typer.Option(
-            min=0, metavar="N", help="Stop after so many parts without a better metric; 0: never.", show_default="0"
-        ),
+        int | None, option("Stop after so many parts without a better metric; 0: never.", "N", default="0", min=0)
     ] = None,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another setting of rw.rerank.Reranker; may be repeated."),
+        list[str] | None, option("Another setting of rw.rerank.Reranker; may be repeated.", "NAME=VALUE", "--set")
     ] = None,
-    run: texts.Run = None,
-    negatives: texts.Negatives = None,
-    depth: texts.Depth = None,
-    read: texts.Read = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="A folder to keep the state of the training in.", rich_help_panel=options.RUNNING
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Resume from the checkpoint, if there is one.", rich_help_panel=options.RUNNING),
-    ] = False,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="The same seed gives the same model.", rich_help_panel=options.RUNNING),
-    ] = 0,
+    run: text_options.Run = None,
+    negatives: text_options.Negatives = None,
+    depth: text_options.Depth = None,
+    read: text_options.Read = None,
+    checkpoint: options.Checkpoint = None,
+    resume: options.Resume = False,
+    seed: Annotated[int, option("The same seed gives the same model.", "N", panel=options.RUNNING, min=0)] = 0,
     threads: options.Threads = None,
     device: Device = "auto",
     progress: options.Progress = None,
@@ -118,15 +82,15 @@ def train(
     [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
     [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
     """
-    texts.installed()
+    text_options.installed()
     force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None:
         from rankwise.rankers.training.resume import ready
 
         ready(checkpoint, resume=resume)
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
-    reading = texts.Reading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
-    given: Keywords = {
+    reading = text_options.TextReading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
+    arguments: Keywords = {
         "objective": objective,
         "epochs": epochs,
         "learning_rate": learning_rate,
@@ -140,33 +104,35 @@ def train(
         "threads": threads,
         "progress": progress,
     }
-    reranker = _reranker(model, {name: value for name, value in given.items() if value is not None}, set_, seed, device)
-    with screen.progress(3, progress) as bar:
-        found: dict[str, Lists] = {}
+    reranker = _reranker(
+        model, {name: value for name, value in arguments.items() if value is not None}, set_, seed, device
+    )
+    with console.progress(3, progress) as bar:
+        lists: dict[str, Lists] = {}
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                found[part] = reading.lists(name, split=split, whole=part != "train")
-    if "test" in found:
-        found["test"].compare_with(found["train"], "test")
-    with screen.notes_after() as notes:
-        reranker.fit(found["train"], found.get("valid"), resume=resume)
-    tested = {"test": reranker.evaluate(found["test"])} if "test" in found else {}
+                lists[part] = reading.lists(name, split=split, whole=part != "train")
+    if "test" in lists:
+        lists["test"].compare_with(lists["train"], "test")
+    with console.notes_after() as notes:
+        reranker.fit(lists["train"], lists.get("valid"), resume=resume)
+    tested = {"test": reranker.evaluate(lists["test"])} if "test" in lists else {}
     reranker.save(output, evaluations=tested, force=force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
     if json:
-        screen.document(_described(reranker, output, evaluations))
+        console.document(_described(reranker, output, evaluations))
     else:
-        screen.table(_summary(reranker, evaluations))
+        console.table(_summary(reranker, evaluations))
     for one in notes:
-        screen.note(one)
+        console.note(one)
     if not json:
         outputs.said(output)
     if reranker.stopped_ == "interrupted":
         raise typer.Exit(130)
 
 
-def _reranker(model: str, given: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
+def _reranker(model: str, arguments: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
     """Make the reranker, and complain of a model or settings that will not do before the work begins."""
     from dataclasses import fields
 
@@ -175,10 +141,10 @@ def _reranker(model: str, given: Keywords, set_: list[str] | None, seed: int, de
 
     encoders.verify(encoders.folder_of(model))
     further: Keywords = inputs.settings(set_ or [])
-    known = [one.name for one in fields(Reranker) if one.name != "model"]
+    names = [one.name for one in fields(Reranker) if one.name != "model"]
     for name in further:
-        check.choice("setting of a reranker", name, known)
-    settings: Any = {**given, "seed": seed, "device": device, **further}
+        check.choice("setting of a reranker", name, names)
+    settings: Any = {**arguments, "seed": seed, "device": device, **further}
     return Reranker(model, **settings)
 
 
@@ -197,7 +163,7 @@ def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
 
 
 def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
-    """Say what was trained and how good it is."""
+    """Return what was trained and how good it is."""
     from rankwise.statistics import tables
 
     why = {
@@ -216,9 +182,9 @@ def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
         ("epochs in the model", f"{reranker.epochs_:g}"),
         ("loss", f"{tables.number(losses[0])} to {tables.number(losses[-1])}"),
     ]
-    for name, found in evaluations.items():
-        rows.append((f"candidates, {name}", found["candidates"]))
-        for metric, one in found["metrics"].items():
+    for name, lists in evaluations.items():
+        rows.append((f"candidates, {name}", lists["candidates"]))
+        for metric, one in lists["metrics"].items():
             rows.append(
                 (f"{metric}, {name}", f"{tables.number(one['mean'])} {tables.interval(one['low'], one['high'])}")
             )

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise.arrays import Json
-from rankwise.cli import inputs, options, outputs, screen, texts
+from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import Group, register
-from rankwise.cli.evaluation import summary
-from rankwise.cli.folds import DEFAULT_METRICS
-from rankwise.cli.rerank_training import Device, train
+from rankwise.cli.evaluate.evaluate import summary
+from rankwise.cli.options import DEFAULT_METRICS
+from rankwise.cli.rerank import text_options
+from rankwise.cli.rerank.train import Device, train
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
@@ -30,12 +31,12 @@ Model = Annotated[
 def score(
     *,
     model: Model,
-    data: texts.Data,
+    data: text_options.Data,
     output: options.ScoresFile = None,
     tag: options.Tag = "rankwise",
-    run: texts.Run = None,
-    depth: texts.Depth = None,
-    read: texts.Read = None,
+    run: text_options.Run = None,
+    depth: text_options.Depth = None,
+    read: text_options.Read = None,
     device: Device = "auto",
     progress: options.Progress = None,
     force: options.Force = False,
@@ -46,46 +47,32 @@ def score(
     [cyan]rankwise rerank score reranker test.jsonl > scores.txt[/cyan]
     [cyan]rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run[/cyan]
     """
-    texts.installed()
+    text_options.installed()
     outputs.free(output, force=force)
     if output is not None:
         outputs.scores_format(output)
-    with screen.progress(3, progress) as bar:
+    with console.progress(3, progress) as bar:
         bar.step(f"Reading {data}")
-        lists = texts.Reading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
+        lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
         bar.step(f"Loading {model}")
         reranker = _loaded(model, device)
         bar.step("Scoring")
         scores = lists.data.unsorted(reranker.predict(lists.with_(rows=None)))
-    if output is not None:
-        outputs.save_scores(output, scores, lists.data, tag=tag, force=force)
-    if json:
-        about = {"model": model, "data": data, "queries": lists.n_queries, "documents": lists.n_docs}
-        screen.document({**about, **({"scores": scores} if output is None else {"output": output})})
-    elif output is None:
-        typer.echo("\n".join(map(repr, scores.tolist())))
-    else:
-        outputs.said(output)
+    outputs.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
 
 
 def evaluate(
     *,
-    data: texts.Data,
+    data: text_options.Data,
     models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL."),
+        list[str], typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL.")
     ],
     metrics: options.Metrics = DEFAULT_METRICS,
-    run: texts.Run = None,
-    depth: texts.Depth = None,
-    read: texts.Read = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
-    ] = None,
-    per_query: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the value of every query: .csv or .parquet.")
-    ] = None,
+    run: text_options.Run = None,
+    depth: text_options.Depth = None,
+    read: text_options.Read = None,
+    output: options.Summary = None,
+    per_query: options.PerQuery = None,
     device: Device = "auto",
     progress: options.Progress = None,
     force: options.Force = False,
@@ -97,39 +84,30 @@ def evaluate(
     [cyan]rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr[/cyan]
     [cyan]rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100[/cyan]
     """
-    texts.installed()
+    text_options.installed()
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
-    asked = inputs.items(",".join(metrics))
-    inputs.readable(None, asked)
+    expressions = inputs.items(",".join(metrics))
+    inputs.readable(None, expressions)
     named = inputs.named(models)
     import rankwise as rw
 
-    with screen.progress(len(named) + 1, progress) as bar:
+    with console.progress(len(named) + 1, progress) as bar:
         bar.step(f"Reading {data}")
-        lists = texts.Reading(run=run, depth=depth, read=read).lists(data, split="test")
-        found = {}
+        lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test")
+        evaluations = {}
         for name, model in named.items():
             bar.step(f"Scoring with {name}")
-            found[name] = _loaded(str(model), device).evaluate(lists, asked)
-    tables = [summary({name: one.table() for name, one in found.items()})]
-    document: Json = {"rankings": {name: one.to_dict() for name, one in found.items()}}
-    if len(found) > 1:
-        compared = rw.compare(found)
+            evaluations[name] = _loaded(str(model), device).evaluate(lists, expressions)
+    tables = [summary({name: one.table() for name, one in evaluations.items()})]
+    document: Json = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}}
+    if len(evaluations) > 1:
+        compared = rw.compare(evaluations)
         tables.append(compared.pairs_table())
         document["comparison"] = compared.to_dict()
-    if output is not None:
-        frame = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
-        outputs.save(output, document=document, tables=tables, frame=frame, force=force)
-    if per_query is not None:
-        frame = outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking")
-        outputs.save_frame(per_query, frame, force=force)
-    if json:
-        screen.document(document)
-    else:
-        for table, title in zip(tables, ("", "Every pair"), strict=False):
-            screen.table(table, title=title)
-        outputs.said(output, per_query)
+    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
+    titled = zip(("", "Every pair"), tables, strict=False)
+    outputs.show(document, *titled, json=json, wrote=(output, per_query))
 
 
 def _loaded(model: str, device: str) -> "Reranker":

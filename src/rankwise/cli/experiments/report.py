@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import inputs, options, screen
+from rankwise.cli import console, inputs, options
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.model_selection.result import Tuning
@@ -19,14 +20,13 @@ def report(
         Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote, or a pack of it.")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder for the report.", show_default="RESULTS itself"),
+        Path | None, option("The folder for the report.", "DIR", "--output", "-o", default="RESULTS itself")
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help="Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
+        option(
+            "Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
+            "NAME=FILE",
         ),
     ] = None,
     progress: options.Progress = None,
@@ -50,14 +50,14 @@ def report(
     folder = beside if output is None else output
     ready(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
-    found = Results.read(results)
-    with screen.progress(None, progress) as bar:
-        page = write_report(found, folder, tunings=searches, force=force, progress=bar.step)
+    loaded = Results.read(results)
+    with console.progress(None, progress) as bar:
+        page = write_report(loaded, folder, tunings=searches, force=force, progress=bar.step)
     written = {"page": str(page), "files": sorted(path.name for path in (folder / FILES).iterdir())}
     if json:
-        screen.document(written)
+        console.document(written)
         return
-    screen.say(f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
+    console.say(f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
 
 
 def _search(path: str) -> "Tuning":

@@ -8,10 +8,9 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import folds as cross_validation
-from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.folds import DEFAULT_METRICS
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import DEFAULT_METRICS, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
 @reads_data
 def evaluate(
     *,
-    rankings: Annotated[
-        list[str],
-        typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}"),
-    ],
+    rankings: Annotated[list[str], typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}")],
     metrics: options.Metrics = DEFAULT_METRICS,
     conventions: options.Conventions = None,
     qrels: options.Qrels = None,
@@ -44,13 +40,8 @@ def evaluate(
     seed: options.Seed = 0,
     reading: Reading,
     progress: options.Progress = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the summary: .json, .csv, .md, .tex, .txt."),
-    ] = None,
-    per_query: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the value of every query: .csv or .parquet.")
-    ] = None,
+    output: options.Summary = None,
+    per_query: options.PerQuery = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -67,34 +58,21 @@ def evaluate(
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
-    asked = _Asked(metrics, conventions, qrels, titles)
-    found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
-    document = {"rankings": {name: one.to_dict() for name, one in found.items()}} | asked.described()
-    first, *others = zip(*(one.tables(titles=asked.titles) for one in found.values()), strict=True)
-    about = [summary(dict(zip(found, tables, strict=True))) for tables in others]
-    tables = [asked.noted(summary(dict(zip(found, first, strict=True)))), *about]
-    if output is not None:
-        summaries = outputs.together({name: one.summary() for name, one in found.items()}, "ranking")
-        outputs.save(output, document=document, tables=tables, frame=summaries, force=force)
-    if per_query is not None:
-        outputs.save_frame(
-            per_query, outputs.together({name: one.to_frame() for name, one in found.items()}, "ranking"), force=force
-        )
-    if json:
-        screen.document(document)
-    else:
-        for table, title in zip(tables, ("", "Exposure by group", "Disparity"), strict=False):
-            screen.table(table, title=title)
-        outputs.said(output, per_query)
+    requested = _Asked(metrics, conventions, qrels, titles)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
+    first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
+    details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
+    tables = [requested.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
+    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
+    titled = zip(("", "Exposure by group", "Disparity"), tables, strict=False)
+    outputs.show(document, *titled, json=json, wrote=(output, per_query))
 
 
 @reads_data
 def compare(
     *,
-    rankings: Annotated[
-        list[str],
-        typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}"),
-    ],
+    rankings: Annotated[list[str], typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}")],
     metrics: options.Metrics = DEFAULT_METRICS,
     conventions: options.Conventions = None,
     qrels: options.Qrels = None,
@@ -102,28 +80,18 @@ def compare(
     titles: options.Titles = None,
     part: options.Part = None,
     fold: options.Fold = None,
-    baseline: Annotated[str | None, typer.Option(metavar="NAME", help="Test only against this ranking.")] = None,
-    test: Annotated[
-        str, typer.Option(metavar="fisher|t|wilcoxon", help="The paired test that decides what is significant.")
-    ] = "fisher",
-    alpha: Annotated[float, typer.Option(metavar="X", help="The level of significance.")] = 0.05,
-    correction: Annotated[
-        str, typer.Option(metavar="holm|none", help="The correction for testing many pairs at once.")
-    ] = "holm",
-    pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="Show the tests of every pair as well.")] = True,
-    format: Annotated[  # noqa: A002 - the option is called --format
-        str, typer.Option(metavar="text|markdown|latex", help="How the tables are written.")
-    ] = "text",
+    baseline: Annotated[str | None, option("Test only against this ranking.", "NAME")] = None,
+    test: Annotated[str, option("The paired test that decides what is significant.", "fisher|t|wilcoxon")] = "fisher",
+    alpha: Annotated[float, option("The level of significance.", "X")] = 0.05,
+    correction: Annotated[str, option("The correction for testing many pairs at once.", "holm|none")] = "holm",
+    pairs: Annotated[bool, flag("Show the tests of every pair as well.", "--pairs/--no-pairs")] = True,
+    format: Annotated[str, option("How the tables are written.", "text|markdown|latex")] = "text",  # noqa: A002
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the tables: .json, .csv, .md, .tex, .txt."),
+        Path | None, option("Write the tables: .json, .csv, .md, .tex, .txt.", "FILE", "--output", "-o")
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the differences per query: .png, .svg or .pdf.")
-    ] = None,
+    plot: Annotated[Path | None, option("Draw the differences per query: .png, .svg or .pdf.", "FILE")] = None,
     report: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a page for a browser, with an explorer of all rankings: .html."),
+        Path | None, option("Write a page for a browser, with an explorer of all rankings: .html.", "FILE")
     ] = None,
     policy: options.Policy = None,
     samples: options.Samples = None,
@@ -152,27 +120,28 @@ def compare(
     import rankwise as rw
 
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    asked = _Asked(metrics, conventions, qrels, titles)
-    found = _evaluations(rankings, asked, qrels, all_topics, part, fold, reading, how, progress)
-    if len(found) < 2:
-        raise check.error("a comparison needs two rankings", got=", ".join(found), hint="name another: NAME=SCORES")
-    result = rw.compare(found, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
-    first, *others = result.tables(pairs=pairs, titles=asked.titles)
-    tables, document = [asked.noted(first), *others], result.to_dict() | asked.described()
+    requested = _Asked(metrics, conventions, qrels, titles)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    if len(evaluations) < 2:
+        raise check.error(
+            "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
+        )
+    result = rw.compare(evaluations, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
+    first, *rest = result.tables(pairs=pairs, titles=requested.titles)
+    tables, document = [requested.noted(first), *rest], result.to_dict() | requested.described()
     if output is not None:
         outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=force)
     if plot is not None:
         result.plot(plot, force=force)
     if report is not None:
-        about = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
-        about |= {"Conventions": asked.conventions} if asked.conventions else {}
-        result.to_report(report, titles=asked.titles or asked.written(result.metrics), about=about, force=force)
-    if json:
-        screen.document(document)
-    elif write == "text":
-        for table, title in zip(tables, ("", "Every pair"), strict=False):
-            screen.table(table, title=title)
-        outputs.said(output, plot, report)
+        details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
+        details |= {"Conventions": requested.conventions} if requested.conventions else {}
+        result.to_report(
+            report, titles=requested.titles or requested.written(result.metrics), about=details, force=force
+        )
+    if json or write == "text":
+        titled = zip(("", "Every pair"), tables, strict=False)
+        outputs.show(document, *titled, json=json, wrote=(output, plot, report))
     else:
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
 
@@ -196,20 +165,20 @@ class _Asked:
         return {str(one): text for text, one in self.metrics.items() if str(one) in metrics}
 
     def noted(self, table: "Table") -> "Table":
-        """Say below a table whose conventions it follows."""
+        """Add a note with the conventions that a table follows."""
         if self.conventions is None:
             return table
         expressions = ", ".join(dict.fromkeys(map(str, self.metrics.values())))
         return replace(table, notes=(*table.notes, f"Conventions of {self.conventions}: {expressions}."))
 
     def described(self) -> Json:
-        """Say the same in JSON."""
+        """Return the same for JSON."""
         return {"conventions": self.conventions} if self.conventions else {}
 
 
 def _evaluations(
     words: list[str],
-    asked: _Asked,
+    requested: _Asked,
     qrels: Path | None,
     all_topics: bool,
     part: str | None,
@@ -223,12 +192,11 @@ def _evaluations(
     from rankwise.data.compressed import shown
     from rankwise.evaluation.rankings import columns_to_rank, read_ranking
 
-    beside = {
-        "--conventions": asked.conventions, "--qrels": qrels, "--part": part, "--fold": fold, "--policy": how["policy"],
-    }  # fmt: skip
-    if qrels is None and (kept := cross_validation.results(words, asked.words, beside)) is not None:
-        about = {name: how[name] for name in ("confidence", "seed")}
-        return {name: replace(one, **about) for name, one in kept.items()}
+    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": part, "--fold": fold}
+    beside["--policy"] = how["policy"]
+    if qrels is None and (results := _stored(words, requested.words, beside)) is not None:
+        details = {name: how[name] for name in ("confidence", "seed")}
+        return {name: replace(one, **details) for name, one in results.items()}
     rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
@@ -237,8 +205,8 @@ def _evaluations(
     if not qrels:
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
     models = {} if qrels else {path: rw.load(path) for _, path in rankings if path.is_dir()}
-    found, tags = [], []
-    with screen.progress(len(rankings) + (not qrels), progress) as bar:
+    evaluations, tags = [], []
+    with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
             by = rw.read_qrels(qrels)  # once, for all runs
@@ -251,14 +219,49 @@ def _evaluations(
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
             with check.naming(shown(path)):
-                found.append(rw.evaluate(scores, judged, list(asked.metrics.values()), **how))
+                evaluations.append(rw.evaluate(scores, judged, list(requested.metrics.values()), **how))
             tags.append(tag if qrels else "")
     names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, evaluations, strict=True))
+
+
+def _stored(
+    words: "Sequence[str]", metrics: "Sequence[str]", beside: "Mapping[str, object]"
+) -> "dict[str, Evaluation] | None":
+    """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
+    from rankwise.evaluation import stored
+    from rankwise.metrics import metric
+
+    paths = [Path(word.partition("=")[2] or word) for word in words]
+    ready = [stored.is_evaluation(path) for path in paths]
+    if not any(ready):
+        return None
+    if not all(ready):
+        hint = "name results alone, RESULT_A RESULT_B, or DATA and SCORES alone"
+        raise check.error(
+            "results and data or scores do not go together", got=str(paths[ready.index(False)]), hint=hint
+        )
+    for word, value in beside.items():
+        if value:
+            raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
+    evaluations = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    if list(metrics) == DEFAULT_METRICS:
+        return evaluations
+    requested = [str(metric(one)) for one in inputs.items(",".join(metrics))]
+    for name, one in evaluations.items():
+        missing = [expression for expression in requested if expression not in one.metrics]
+        if missing:
+            raise check.error(
+                f"{name} was not evaluated by a metric asked for",
+                got=missing[0],
+                hint=f"choose among {', '.join(one.metrics)}, or write it anew with --metrics",
+            )
+        evaluations[name] = replace(one, values={expression: one[expression] for expression in requested})
+    return evaluations
 
 
 def summary(tables: "Mapping[str, Table]") -> "Table":
-    """Put the tables of all rankings under each other."""
+    """Join the tables of all rankings, one below the other."""
     first = next(iter(tables.values()))
     if len(tables) == 1:
         return first

@@ -6,57 +6,48 @@ from typing import Annotated
 import typer
 
 from rankwise import check
-from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import flag, option
 
 
 @reads_data
 def tune(
     *,
     data: options.Train,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The file of the best parameters: .toml or .json.")
-    ],
+    output: Annotated[Path, option("The file of the best parameters: .toml or .json.", "FILE", "--output", "-o")],
     valid: options.Valid = None,
     objective: options.Objective = None,
     ranker: options.Ranker = None,
     bag: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "Search for a bag of N rankers, judged by queries of TRAIN and --valid that members have not seen.",
+            "N",
             min=2,
-            metavar="N",
-            help="Search for a bag of N rankers, judged by queries of TRAIN and --valid that members have not seen.",
         ),
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, metavar="N", help="How many trials.", show_default="50")] = None,
-    minutes: Annotated[float | None, typer.Option(metavar="X", help="How many minutes of training.")] = None,
-    space: Annotated[
-        str, typer.Option(metavar="default|kang2024|none", help="The ranges that are searched.")
-    ] = "default",
+    trials: Annotated[int | None, option("How many trials.", "N", default="50", min=1)] = None,
+    minutes: Annotated[float | None, option("How many minutes of training.", "X")] = None,
+    space: Annotated[str, option("The ranges that are searched.", "default|kang2024|none")] = "default",
     search: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=RANGE",
-            help="A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'; may be repeated.",
+        option(
+            "A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'; may be repeated.", "NAME=RANGE"
         ),
     ] = None,
     set_: options.Set = None,
     rounds: options.Rounds = None,
     epochs: options.Epochs = None,
     patience: options.Patience = None,
-    metric: Annotated[
-        str, typer.Option(metavar="METRIC", help="What is maximised on the validation data.")
-    ] = "ndcg@10",
+    metric: Annotated[str, option("What is maximised on the validation data.", "METRIC")] = "ndcg@10",
     fold: options.Fold = None,
     study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The file that keeps every trial.", show_default="the output's name, ending in .db"
-        ),
+        Path | None, option("The file that keeps every trial.", "FILE", default="the output's name, ending in .db")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the search in that file, if there is one.")] = False,
-    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="End trials early that fall behind.")] = True,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the search: .png, .svg or .pdf.")] = None,
+    resume: Annotated[bool, flag("Resume the search in that file, if there is one.", "--resume")] = False,
+    prune: Annotated[bool, flag("End trials early that fall behind.", "--prune/--no-prune")] = True,
+    plot: Annotated[Path | None, option("Draw the search: .png, .svg or .pdf.", "FILE")] = None,
     seed: options.Seed = 0,
     threads: options.Threads = None,
     reading: Reading,
@@ -91,7 +82,7 @@ def tune(
         fixed["patience"] = patience or None
     ranges = inputs.pairs(search or [], "NAME=RANGE")
     inputs.readable(objective, [metric])
-    with screen.progress(2, progress) as bar:
+    with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)
     if parts[1] is None and bag is None:
@@ -119,11 +110,7 @@ def tune(
     result.save(output, force=force or resume)
     if plot is not None:
         result.plot(plot, force=force or resume)
-    if json:
-        screen.document(result.to_dict())
-    else:
-        screen.table(result.table())
-        outputs.said(output, result.study, plot)
+    outputs.show(result.to_dict(), ("", result.table()), json=json, wrote=(output, result.study, plot))
     if result.stopped == "interrupted":
-        screen.note("interrupted: these are the best parameters so far; --resume continues the search")
+        console.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import inputs, options, screen
+from rankwise.cli import console, inputs, options
+from rankwise.cli.options import flag, option
 from rankwise.data.columns import COLUMNS, roles
 
 if TYPE_CHECKING:
@@ -22,13 +21,8 @@ _TEXTS = ("separator", *roles())
 """Arguments of reading that are words: names of columns."""
 
 
-def _option(metavar: str, help_text: str, default: str | None = None, name: str | None = None) -> Any:
-    names = () if name is None else (name,)
-    return typer.Option(*names, metavar=metavar, help=help_text, show_default=default or False, rich_help_panel=_PANEL)
-
-
 _COLUMNS: Keywords = {
-    column.role: Annotated[str | None, _option("COLUMN", column.option, column.default)]
+    column.role: Annotated[str | None, option(column.option, "COLUMN", default=column.default or False, panel=_PANEL)]
     for column in COLUMNS
     if column.option
 }
@@ -36,35 +30,44 @@ _OPTIONS: Keywords = {
     **{role: _COLUMNS.pop(role) for role in ("query", "label")},
     "features": Annotated[
         str | None,
-        _option(
-            "LIST",
+        option(
             "The columns of features, between commas; 'f_*' stands for all that fit, and '!price' leaves one out.",
-            "all that are nothing else",
+            "LIST",
+            default="all that are nothing else",
+            panel=_PANEL,
         ),
     ],
     **_COLUMNS,
     "categorical": Annotated[
-        str | None, _option("LIST", "Features that hold categories, as text or as codes, between commas.")
+        str | None,
+        option(
+            "Features that hold categories, as text or as codes, between commas.", "LIST", default=False, panel=_PANEL
+        ),
     ],
     "data_format": Annotated[
         str | None,
-        _option("letor|csv|parquet", "The format of the data.", "by the file's ending", "--data-format"),
+        option(
+            "The format of the data.",
+            "letor|csv|parquet",
+            "--data-format",
+            default="by the file's ending",
+            panel=_PANEL,
+        ),
     ],
     "data_folder": Annotated[
         Path | None,
-        _option("DIR", "The folder of the catalog's sets.", "RANKWISE_DATA", "--data-folder"),
+        option("The folder of the catalog's sets.", "DIR", "--data-folder", default="RANKWISE_DATA", panel=_PANEL),
     ],
-    "download": Annotated[
-        bool,
-        typer.Option("--download", help="Download a set of the catalog that is not there.", rich_help_panel=_PANEL),
-    ],
+    "download": Annotated[bool, flag("Download a set of the catalog that is not there.", "--download", panel=_PANEL)],
     "read": Annotated[
         list[str] | None,
-        _option(
-            "NAME=VALUE",
+        option(
             "Another argument of rw.read_csv, rw.read_parquet or rw.read_letor: sort=true, n_features=46, errors=skip; "
             "may be repeated.",
-            name="--read",
+            "NAME=VALUE",
+            "--read",
+            default=False,
+            panel=_PANEL,
         ),
     ],
 }
@@ -79,20 +82,20 @@ class Reading:
 
     @classmethod
     def of(cls, words: Keywords) -> "Reading":
-        """Take what the options hold."""
-        given = {name: value for name, value in words.items() if value not in (None, False)}
-        further = inputs.settings(given.pop("read", []), _TEXTS)
+        """Read the values of the options."""
+        values = {name: value for name, value in words.items() if value not in (None, False)}
+        further = inputs.settings(values.pop("read", []), _TEXTS)
         for name in ("part", "fold", "progress", "tables"):  # the command's own, and not of reading
             if name in further:
                 raise check.error("unknown argument of reading ranking data", got=repr(name), hint="leave it out")
         for name in ("features", "categorical"):
-            for said in (given, further):
-                if isinstance(text := said.get(name), str):
-                    said[name] = inputs.items(text)
+            for source in (values, further):
+                if isinstance(text := source.get(name), str):
+                    source[name] = inputs.items(text)
         for name in ("data_format", "data_folder"):
-            if name in given:
-                given[name.removeprefix("data_")] = given.pop(name)
-        return cls(further | given)
+            if name in values:
+                values[name.removeprefix("data_")] = values.pop(name)
+        return cls(further | values)
 
     def data(
         self,
@@ -100,7 +103,7 @@ class Reading:
         *,
         part: str | None = None,
         fold: int | None = None,
-        bar: screen.Steps | None = None,
+        bar: console.Steps | None = None,
         tables: Keywords | None = None,
     ) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
@@ -117,12 +120,12 @@ class Reading:
 
 
 def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -> Callable[..., None]:
-    """Give a command the options of reading; it gets what they hold as its argument ``reading``.
+    """Add the options of reading to a command; their values are its argument ``reading``.
 
     A command that calls something else so, as ``explain --query ID`` does, keeps that, and ``--read`` does instead.
     """
     signature = inspect.signature(command)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
+    declared = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
     added = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation
@@ -133,9 +136,9 @@ def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -
 
     @functools.wraps(command)
     def run(**words: Any) -> None:
-        given = {one.name: words.pop(one.name) for one in added}
-        command(**words, reading=Reading.of(given))
+        values = {one.name: words.pop(one.name) for one in added}
+        command(**words, reading=Reading.of(values))
 
-    run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*own, *added)}
+    run.__signature__ = signature.replace(parameters=[*declared, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*declared, *added)}
     return run

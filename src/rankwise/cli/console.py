@@ -1,4 +1,4 @@
-"""What reaches the screen: tables, notes, problems and progress. Results go to standard output, the rest to stderr.
+"""Output to the terminal: tables, notes, problems and progress. Results go to standard output, the rest to stderr.
 
 On a terminal there is colour (unless ``NO_COLOR`` is set); in a pipe there is plain text of any width.
 """
@@ -24,7 +24,7 @@ WIDE = 100_000  # a pipe has no right margin
 _documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
 
 
-def console(*, stderr: bool = False) -> "Console":
+def terminal(*, stderr: bool = False) -> "Console":
     """Make a console for this moment's standard output or error."""
     from rich.console import Console
 
@@ -37,21 +37,21 @@ def table(content: "Table", *, title: str = "", narrow: "Table | None" = None) -
 
     On a terminal ``narrow`` takes its place where that fits, and the whole does not.
     """
-    screen = console()
+    console = terminal()
     if title:
-        screen.print(f"\n[bold]{plain(title)}[/]")
-    for one in (content, narrow) if screen.is_terminal else ():
-        if one is not None and _needed(one, screen) <= screen.width:
-            screen.print(_grid(one))
+        console.print(f"\n[bold]{plain(title)}[/]")
+    for one in (content, narrow) if console.is_terminal else ():
+        if one is not None and _needed(one, console) <= console.width:
+            console.print(_grid(one))
             for line in one.notes:
-                screen.print(plain(line), style="dim")
+                console.print(plain(line), style="dim")
             return
-    screen.print(plain(content.text()), soft_wrap=True)
+    console.print(plain(content.text()), soft_wrap=True)
 
 
-def _needed(content: "Table", screen: "Console") -> int:
+def _needed(content: "Table", console: "Console") -> int:
     """How many columns of the terminal a table with rules needs."""
-    return screen.measure(_grid(content), options=screen.options.update(max_width=WIDE)).maximum
+    return console.measure(_grid(content), options=console.options.update(max_width=WIDE)).maximum
 
 
 def _grid(content: "Table") -> "Grid":
@@ -82,9 +82,9 @@ def document(value: object) -> None:
 
 
 @contextlib.contextmanager
-def documents_alone(asked: bool) -> Iterator[None]:
+def documents_alone(enabled: bool) -> Iterator[None]:
     """With ``--json``, send what libraries print to standard error: standard output is for the document."""
-    if not asked:
+    if not enabled:
         yield
         return
     _documents.append(sys.stdout)
@@ -102,17 +102,17 @@ def as_json(value: object) -> str:
 
 def say(text: str, *, wrap: bool = True) -> None:
     """Print a paragraph that belongs to the result; a line that is to be copied is not wrapped."""
-    console().print(plain(text), soft_wrap=not wrap)
+    terminal().print(plain(text), soft_wrap=not wrap)
 
 
 def note(text: str) -> None:
-    """Say something that is not a result."""
-    console(stderr=True).print(plain(text), soft_wrap=True)
+    """Print a note, which is not a result."""
+    terminal(stderr=True).print(plain(text), soft_wrap=True)
 
 
 @contextlib.contextmanager
 def notes_after() -> Iterator[list[str]]:
-    """Hold back what a training says, for a note after its result; other warnings are shown at once."""
+    """Collect the warnings of a training, for notes after its result; other warnings are shown at once."""
     held_back: list[str] = []
     show = warnings.showwarning
 
@@ -131,8 +131,8 @@ def notes_after() -> Iterator[list[str]]:
 
 
 def problem(text: str) -> None:
-    """Say what went wrong."""
-    console(stderr=True).print(f"[bold red]error[/]: {plain(text)}", soft_wrap=True)
+    """Print an error."""
+    terminal(stderr=True).print(f"[bold red]error[/]: {plain(text)}", soft_wrap=True)
 
 
 def plain(text: str) -> str:
@@ -158,7 +158,7 @@ class Steps:
         self.part(0, 1)
 
     def part(self, done: int, total: int) -> None:
-        """Say how much of the current step is done."""
+        """Show how much of the current step is done."""
         if self.update is not None:
             self.update(self.done + done / max(total, 1), self.text)
 
@@ -166,7 +166,7 @@ class Steps:
 @contextlib.contextmanager
 def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
     """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``wanted``."""
-    shown = wanted is not False and console(stderr=True).is_terminal
+    shown = wanted is not False and terminal(stderr=True).is_terminal
     columns = ("spinner", "text", "bar", "percentage", "elapsed")
     with bar(shown, total, columns=columns, transient=True) as update:
         yield Steps(update, lines=bool(wanted) and not shown)

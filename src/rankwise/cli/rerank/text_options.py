@@ -9,6 +9,7 @@ import typer
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import inputs, options
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -20,37 +21,32 @@ FORMS = (
 Data = Annotated[str, typer.Argument(metavar="DATA", help=FORMS[0].upper() + FORMS[1:])]
 Run = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
-        rich_help_panel=options.READING,
+    option(
+        "Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
+        "FILE",
+        panel=options.READING,
     ),
 ]
 Negatives = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="With --run: draw so many documents of each query that nobody judged, hard negatives, to train on. "
+    option(
+        "With --run: draw so many documents of each query that nobody judged, hard negatives, to train on. "
         "Validation and test data are ranked whole.",
-        show_default="all of the run",
-        rich_help_panel=options.READING,
+        "N",
+        default="all of the run",
+        panel=options.READING,
+        min=1,
     ),
 ]
-Depth = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="With --run: the last rank that is looked at.", rich_help_panel=options.READING
-    ),
-]
+Depth = Annotated[int | None, option("With --run: the last rank that is looked at.", "N", panel=options.READING, min=1)]
 Read = Annotated[
     list[str] | None,
-    typer.Option(
-        "--read",
-        metavar="NAME=VALUE",
-        help="Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR "
+    option(
+        "Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR "
         "folder, of rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.",
-        rich_help_panel=options.READING,
+        "NAME=VALUE",
+        "--read",
+        panel=options.READING,
     ),
 ]
 
@@ -60,13 +56,13 @@ _FOR_TRAINING = ("negatives", "skip")
 
 
 def installed() -> None:
-    """Say which extra to install before any work begins."""
+    """Raise if an extra is missing, before any work begins."""
     for module in ("torch", "sentence_transformers"):
         check.installed(module, "rerank")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class TextReading:
     """How to read lists of texts, as the command line says."""
 
     run: Path | None = None
@@ -83,27 +79,27 @@ class Reading:
         """
         import rankwise as rw
 
-        given: Keywords = inputs.settings(self.read or [])
+        arguments: Keywords = inputs.settings(self.read or [])
         chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
         folder, named = _folder(name)
         if folder is None:
-            for option, value in chosen.items():
+            for word, value in chosen.items():
                 if value is not None:
-                    what = f"--{option} belongs to a BEIR folder"
+                    what = f"--{word} belongs to a BEIR folder"
                     raise check.error(
                         what, got=name, hint="make lists with rw.rerank.read_trec, and rw.rerank.write them"
                     )
-            return rw.rerank.read(name, **given | {"to_score": to_score})
-        given |= {option: value for option, value in chosen.items() if value is not None}
+            return rw.rerank.read(name, **arguments | {"to_score": to_score})
+        arguments |= {word: value for word, value in chosen.items() if value is not None}
         if whole:
-            given = {name: value for name, value in given.items() if name not in _FOR_TRAINING}
+            arguments = {name: value for name, value in arguments.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:
-            given = {"add_judged": False, **given}
-        return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **given})
+            arguments = {"add_judged": False, **arguments}
+        return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **arguments})
 
 
 def _folder(name: str) -> tuple[Path | None, str]:
-    """Give a BEIR folder and the split that is named behind a colon; None for a file."""
+    """Return a BEIR folder and the split that is named behind a colon, or None for a file."""
     for path, split in ((name, ""), name.rpartition(":")[::2]):
         if path and (Path(path) / "qrels").is_dir():
             return Path(path), split

@@ -1,5 +1,6 @@
 """The command ``auto``."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,8 +8,9 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.cli import inputs, options, outputs, screen
-from rankwise.cli.reading import Reading, reads_data
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
@@ -18,68 +20,51 @@ if TYPE_CHECKING:
 def auto(
     *,
     data: options.Train,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that the ranker that is taken goes to.")
-    ],
+    output: Annotated[Path, option("The folder that the ranker that is taken goes to.", "DIR", "--output", "-o")],
     minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="X",
-            help="How long the search may take, over all runs with the same --study; 0: until all recipes are tried.",
+        float,
+        option(
+            "How long the search may take, over all runs with the same --study; inf: until all recipes are tried.", "X"
         ),
     ] = 10.0,
-    metric: Annotated[
-        str, typer.Option(metavar="METRIC", help="What is maximised on queries that members have not seen.")
-    ] = "ndcg@10",
+    metric: Annotated[str, option("What is maximised on queries that members have not seen.", "METRIC")] = "ndcg@10",
     valid: Annotated[
-        str | None,
-        typer.Option(metavar="DATA", help="More queries to learn from and to choose by; of a set, its part."),
+        str | None, option("More queries to learn from and to choose by; of a set, its part.", "DATA")
     ] = None,
     test: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA", help="Data to evaluate the ranker on once it is taken; nothing is chosen by them."
-        ),
+        str | None, option("Data to evaluate the ranker on once it is taken; nothing is chosen by them.", "DATA")
     ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the leaderboard as a page for a browser: .html.")
-    ] = None,
+    report: Annotated[Path | None, option("Write the leaderboard as a page for a browser: .html.", "FILE")] = None,
     max_recipes: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Try the first N recipes only; with --minutes 0 the result repeats."),
+        int | None, option("Try the first N recipes only; with --minutes inf the result repeats.", "N", min=1)
     ] = None,
     monotone: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=SIGN",
-            help="A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets, which "
-            "cannot be told, are left out.",
+        option(
+            "A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets, "
+            "which cannot be told, are left out.",
+            "NAME=SIGN",
         ),
     ] = None,
-    bag: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Members of the bag that each recipe is trained as, and folds.")
-    ] = 5,
+    bag: Annotated[int, option("Members of the bag that each recipe is trained as, and folds.", "N", min=2)] = 5,
     fold: options.Fold = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="A folder that keeps trained recipes; the same command resumes the search in it.",
-            rich_help_panel=options.RUNNING,
+        option(
+            "A folder that keeps trained recipes; the same command resumes the search in it.",
+            "DIR",
+            panel=options.RUNNING,
         ),
     ] = None,
     processes: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="How many processes train members side by side.", rich_help_panel=options.RUNNING
-        ),
+        int, option("How many processes train members side by side.", "N", panel=options.RUNNING, min=1)
     ] = 1,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Train members on the workers of the Dask cluster whose scheduler has this address.",
-            rich_help_panel=options.RUNNING,
+        option(
+            "Train members on the workers of the Dask cluster whose scheduler has this address.",
+            "ADDRESS",
+            panel=options.RUNNING,
         ),
     ] = None,
     seed: options.Seed = 0,
@@ -97,7 +82,7 @@ def auto(
 
     [cyan]rankwise auto train.txt --minutes 10 -o model[/cyan]
     [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
-    [cyan]rankwise auto train.txt --minutes 0 --max-recipes 3 --report page.html -o model[/cyan]
+    [cyan]rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model[/cyan]
     """
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
@@ -113,7 +98,7 @@ def auto(
     from rankwise.rankers import inputs as rankers
 
     model = rw.AutoRanker(
-        minutes or None,
+        None if minutes == math.inf else minutes,
         metric,
         max_recipes=max_recipes,
         monotone_constraints=inputs.settings(monotone) if monotone else None,  # type: ignore[arg-type]
@@ -125,14 +110,14 @@ def auto(
         study=study,
         progress=False if json and progress is None else progress,
     )
-    with screen.progress(2, progress) as bar:
+    with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid, fold)
         held_back = None if test is None else reading.data(test, fold=fold)
     outputs.features_of(parts[0])
     if held_back is not None:
         leakage.compare_parts(parts, rankers.aligned(held_back, parts[0]), "test")
-    with screen.notes_after() as notes:
+    with console.notes_after() as notes:
         model.fit(*parts)
     model.save(output, force=force)
     tested = None if held_back is None else rw.evaluate(model, held_back, [metric])
@@ -141,13 +126,13 @@ def auto(
 
         write_leaderboard(model.leaderboard_, report, tested=tested, force=force)
     if json:
-        screen.document(_described(model.leaderboard_.to_dict(), output, tested))
+        console.document(_described(model.leaderboard_.to_dict(), output, tested))
     else:
-        screen.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
+        console.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
         if tested is not None:
-            screen.table(tested.table(), title=f"On {test}")
+            console.table(tested.table(), title=f"On {test}")
     for one in notes:
-        screen.note(one)
+        console.note(one)
     if not json:
         outputs.said(output, report)
     if model.stopped_ == "interrupted":
@@ -155,5 +140,5 @@ def auto(
 
 
 def _described(leaderboard: Json, output: Path, tested: "Evaluation | None") -> Json:
-    about: Json = {"model": output, **leaderboard}
-    return about if tested is None else about | {"test": tested.to_dict()}
+    document: Json = {"model": output, **leaderboard}
+    return document if tested is None else document | {"test": tested.to_dict()}

@@ -1,0 +1,1 @@
+"""The commands ``evaluate``, ``compare`` and ``explain``."""

@@ -1,0 +1,1 @@
+"""The commands ``demo``, ``reproduce`` and ``report``."""

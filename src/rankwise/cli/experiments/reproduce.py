@@ -1,0 +1,209 @@
+"""The command ``reproduce``: the papers' experiments, and yours."""
+
+import contextlib
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import flag, option
+from rankwise.statistics.tables import duration
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from rankwise.experiments.results import Results
+    from rankwise.experiments.running.run import Progress, Report, Work
+    from rankwise.experiments.spec import Spec
+
+_ROWS = 16  # of means at once
+_EVERY = 20.0  # seconds between lines where there is no terminal
+
+
+@partial(reads_data, leave_out=("download",))
+def reproduce(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="An experiment from --list, or a .toml file that describes one of yours."),
+    ] = None,
+    list_: Annotated[bool, flag("List the experiments: paper, data, cost.", "--list")] = False,
+    data: Annotated[
+        list[str] | None,
+        option(
+            "Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; "
+            "may be repeated.",
+            "DATA",
+        ),
+    ] = None,
+    data_folder: Annotated[
+        Path | None, option("The folder of the catalog's data sets.", "DIR", default="RANKWISE_DATA")
+    ] = None,
+    output: Annotated[
+        Path | None, option("The folder for the results.", "DIR", "--output", "-o", default="results/NAME")
+    ] = None,
+    trials: Annotated[int | None, option("How many trials.", "N", min=1)] = None,
+    quick: Annotated[bool, flag("A small form that takes a minute or two.", "--quick")] = False,
+    jobs: Annotated[int | None, option("How many processes; the threads are divided among them.", "N", min=1)] = None,
+    dask: Annotated[str | None, option("Compute on the workers of this Dask cluster.", "ADDRESS")] = None,
+    set_: Annotated[
+        list[str] | None,
+        option(
+            "Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
+            "KEY=VALUE",
+            "--set",
+        ),
+    ] = None,
+    estimate: Annotated[bool, flag("Only estimate how long it will take.", "--estimate")] = False,
+    reading: Reading,
+    progress: options.Progress = None,
+    json: options.Json = False,
+) -> None:
+    """Run an experiment of a paper, or your own, and compare the outcome with the published figures.
+
+    Every trial is kept as it ends: the same command resumes a run that was interrupted, and more trials keep the old
+    ones. Without --data the papers' experiments run on synthetic data.
+
+    [cyan]rankwise reproduce --list[/cyan]
+    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
+    [cyan]rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20[/cyan]
+    [cyan]rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100[/cyan]
+    """
+    if list_ or name is None:
+        _list(json)
+        return
+    from rankwise.experiments.reproduce import described, results_folder
+    from rankwise.experiments.running import run as engine
+
+    changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
+    spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
+    folder = output or results_folder(spec, quick=quick)
+    command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])
+    if estimate:
+        work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
+        if json:
+            left = work.progress.seconds_left
+            console.document({"total": work.progress.total, "kept": work.progress.kept, "seconds_left": left})
+        else:
+            console.say(_forecast(work))
+        return
+    with _watching(spec, folder, wanted=progress) as report:
+        results = engine.run(
+            spec,
+            folder,
+            jobs=jobs,
+            dask=dask,
+            data_folder=data_folder,
+            progress=report,
+            estimate=not quick,
+            command=command,
+        )
+    _show(results, folder, json)
+
+
+def _list(json: bool) -> None:
+    from rankwise.experiments.spec import find_spec, recipes
+    from rankwise.statistics.tables import Table
+
+    specs = [find_spec(name) for name in recipes()]
+    rows = tuple(
+        (spec.name, spec.paper.partition(":")[0], spec.title, ", ".join(spec.paper_data or spec.data), spec.cost)
+        for spec in specs
+    )
+    notes = (
+        "Cost: the full form on synthetic data, on two cores; --estimate gives it for your data. --quick takes a "
+        "minute or two. --data runs it on other data.",
+    )
+    header = ("name", "paper by", "what", "the paper's data", "cost")
+    table = Table(header=header, rows=rows, align="lllll", notes=notes)
+    outputs.show([spec.plain() for spec in specs], ("", table), json=json)
+
+
+def _forecast(work: "Work") -> str:
+    progress = work.progress
+    left = progress.seconds_left
+    unknown = "the first trainings will tell how long" if work.workers else "nobody knows how long on that cluster"
+    time = unknown if left is None else f"at most {duration(left)} left"
+    return f"{progress.total} trainings, {progress.kept} of them there already: {time}."
+
+
+def _show(results: "Results", folder: Path, json: bool) -> None:
+    from rankwise.experiments.results import PAGE
+    from rankwise.experiments.summary import all_tables, claimed
+
+    if json:
+        console.document(results.to_dict())
+        return
+    if results.spec["claim"]:
+        console.say(f"{claimed(results.spec)}: {results.spec['claim']}")
+    for title, table in all_tables(results):
+        console.table(table, title=title)
+    console.say(f"\nResults: {folder / PAGE}, with every trial beside it.")
+    console.say(f"Next: rankwise report {folder}", wrap=False)
+
+
+@contextlib.contextmanager
+def _watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Report"]:
+    """Return the function that a run calls after every trial; an interruption prints what is kept, and is raised again.
+
+    By default a bar is shown on a terminal and a line now and then elsewhere; ``wanted=False`` shows nothing.
+    """
+    from rich.live import Live
+
+    seen: list[Progress] = []
+    stderr, last = console.terminal(stderr=True), time.monotonic()
+    shown = wanted is not False
+    live = Live(console=stderr, refresh_per_second=4, transient=True) if shown and stderr.is_terminal else None
+
+    def report(progress: "Progress") -> None:
+        nonlocal last
+        if shown and (not seen or (live is None and time.monotonic() - last > _EVERY)):
+            console.note(_sentence(progress))
+            last = time.monotonic()
+        seen[:] = [progress]
+        if live is not None:
+            live.update(_picture(spec, progress))
+
+    try:
+        with live or contextlib.nullcontext():
+            yield report
+    except KeyboardInterrupt:
+        if seen:
+            console.note(f"{seen[0].done} of {seen[0].total} trainings are kept in {folder}: the same command resumes.")
+        raise
+
+
+def _sentence(progress: "Progress") -> str:
+    left = progress.seconds_left
+    more = (
+        "" if left is None else f", at most {duration(left)} left" if progress.done < progress.total else ", all there"
+    )
+    return f"{progress.done} of {progress.total} trainings done{more}"
+
+
+def _picture(spec: "Spec", progress: "Progress") -> "Group":
+    """A bar, and the means so far with their intervals."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from rankwise.statistics import significance, tables
+
+    grid = Grid(box=None, pad_edge=False, header_style="dim")
+    for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):
+        grid.add_column(name, justify="left" if name in ("data", "method") else "right")
+    for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
+        text = tables.number(sum(values) / len(values))
+        if len(values) >= significance.FEWEST:
+            text += " " + tables.interval(*significance.t_test(values).interval(1.0 - spec.alpha))
+        grid.add_row(*map(console.plain, (data, f"{level:g}", method, text, str(len(values)))))
+    bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
+    return Group(bar, Text(_sentence(progress), style="bold"), grid)

@@ -1,0 +1,1 @@
+"""The commands ``rerank train``, ``rerank score`` and ``rerank evaluate``."""

@@ -1,0 +1,1 @@
+"""The commands ``train``, ``predict``, ``tune``, ``auto``, ``export`` and ``objectives``."""

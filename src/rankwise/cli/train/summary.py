@@ -1,0 +1,105 @@
+"""What ``train`` prints about a trained ranker: a table, or JSON."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankwise.arrays import Json
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+    from rankwise.statistics.tables import Table
+
+Parts = tuple["RankingDataset | None", "RankingDataset | None"]
+"""Training data, which are None where workers of a cluster read them, and validation data."""
+_POOLED = ("bagged", "blended")
+"""Rankers that learn from both parts, and are measured out of fold."""
+
+
+def described(model: Any, output: Path) -> Json:
+    """Return what ``--json`` prints."""
+    document = {"model": output, "ranker": model.name, "objective": model._objective_expression()}
+    if model.name == "blended":
+        weights = model.weights_
+        columns = zip(weights.names, weights.values, weights.alone, strict=True)
+        return document | {
+            "metrics": _values(model),
+            "members": [{"member": name, "weight": weight, weights.metric: alone} for name, weight, alone in columns],
+            "parameters": {"folds": model.folds, "repeats": model.repeats, "seed": model.seed},
+        }
+    parameters = model.get_params(deep=False)
+    if "ranker" in parameters:  # of a bag, whose name alone says what it is
+        parameters = parameters["ranker"].get_params() | parameters | {"ranker": parameters["ranker"].name}
+    return document | {
+        "rounds": max(map(len, model.history_.values()), default=model.best_round_),
+        "best_round": model.best_round_,
+        "stopped": model.stopped_,
+        "metrics": _values(model),
+        "history": model.history_,
+        "parameters": {k: v for k, v in parameters.items() if k not in ("objective", "progress", "checkpoint")},
+    }
+
+
+def table(model: Any, parts: Parts) -> "Table":
+    """Return what was trained, on how much, and how good it is."""
+    from rankwise.rankers.at_once import trains_at_once
+    from rankwise.statistics import tables
+
+    history, best, values = model.history_, model.best_round_, _values(model)
+    rows = [("training data", _size(model, parts))]
+    if model.name == "blended":
+        weights = model.weights_
+        for name, weight, alone in zip(weights.names, weights.values, weights.alone, strict=True):
+            rows.append((name, f"weight {weight:.3f} ({weights.metric} alone {tables.number(alone)})"))
+    elif objective := model._objective_expression():
+        rows.insert(0, ("objective", objective))
+    if model.name != "blended" and not trains_at_once(model):
+        trained = max(map(len, history.values()), default=best)
+        rows.append((model.unit, f"{best} kept of {trained} trained ({_why(model)})"))
+    if "loss" in history and model.loss_compares:
+        rows.append(("loss", f"{tables.number(history['loss'][0])} to {tables.number(history['loss'][-1])}"))
+    for name, value in values.items():
+        first = f" ({tables.number(history[name][0])} after the first {model.unit[:-1]})" if best > 1 else ""
+        rows.append((f"{name}, {_measured(model, parts)}", tables.number(value) + first))
+    if not values:
+        rows.append(("validation", "none: nothing was measured; --valid DATA measures, and keeps the best round"))
+    return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
+
+
+def curves(model: Any) -> dict[str, list[float]]:
+    """Return the history of every metric on queries that are not learned from."""
+    return {name: column for name, column in model.history_.items() if name != "loss"}
+
+
+def _values(model: Any) -> dict[str, float]:
+    """Return every metric after the best round; of a bag, after rounds that were chosen without the query."""
+    reported = model.out_of_fold_.mean if model.name == "bagged" else {}
+    best = 0 if model.name == "blended" else model.best_round_ - 1
+    return {name: reported.get(name, column[best]) for name, column in curves(model).items()}
+
+
+def _why(model: Any) -> str:
+    """Return the reason why training ended."""
+    reasons = {
+        model.unit: f"all {model.unit} done",
+        "patience": f"no better {model.unit[:-1]} for {getattr(model, 'patience', None)} {model.unit}",
+        "no split": "no split improves the loss any more",
+        "converged": "the gradient is zero",
+    }
+    return str(reasons.get(model.stopped_, model.stopped_))
+
+
+def _measured(model: Any, parts: Parts) -> str:
+    """Return the queries that metrics are means over, and whether these means are weighted."""
+    from rankwise.statistics.evaluation import varies
+
+    pooled = model.name in _POOLED
+    weighted = any(varies(part.weights) for part in (parts if pooled else parts[1:]) if part is not None)
+    return ("out of fold" if pooled else "validation") + (", weighted" if weighted else "")
+
+
+def _size(model: Any, parts: Parts) -> str:
+    train, valid = parts
+    if train is None:
+        return str(model.partitions_)
+    pooled = [train, valid] if valid is not None and model.name in _POOLED else [train]
+    return f"{sum(one.n_queries for one in pooled):,} queries, {sum(one.n_docs for one in pooled):,} documents"

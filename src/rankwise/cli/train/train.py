@@ -1,0 +1,256 @@
+"""The commands ``train`` and ``predict``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rankwise import check
+from rankwise.arrays import Keywords
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.data_options import Reading, reads_data
+from rankwise.cli.options import option
+from rankwise.cli.train import folds as cross_validation
+from rankwise.cli.train import summary
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+    from rankwise.rankers.trees.ranker import TreeRanker
+
+
+@reads_data
+def train(
+    *,
+    data: options.Train,
+    output: Annotated[
+        Path, option("The folder that the model, or what --folds finds, goes to.", "DIR", "--output", "-o")
+    ],
+    valid: options.Valid = None,
+    objective: options.Objective = None,
+    teacher: options.Teacher = None,
+    teacher_weight: options.TeacherWeight = None,
+    unlabelled: options.Unlabelled = None,
+    ranker: options.Ranker = None,
+    params: Annotated[
+        Path | None, option("Parameters from 'rankwise tune', .toml or .json; options override them.", "FILE")
+    ] = None,
+    rounds: options.Rounds = None,
+    epochs: options.Epochs = None,
+    learning_rate: Annotated[float | None, option("The learning rate.", "X", default="0.05; 0.001 for a net")] = None,
+    leaves: Annotated[
+        int | None, option("Leaves of a tree at most.", "N", default="by the number of documents", min=2)
+    ] = None,
+    min_documents: Annotated[
+        int | None, option("Documents in a leaf at least.", "N", default="as --leaves", min=1)
+    ] = None,
+    set_: options.Set = None,
+    metrics: Annotated[
+        list[str] | None,
+        option(
+            "Metrics between commas, measured after every round; the first decides when to stop.",
+            "LIST",
+            "--metrics",
+            "-m",
+            default="ndcg@10",
+        ),
+    ] = None,
+    patience: options.Patience = None,
+    fold: options.Fold = None,
+    folds: Annotated[
+        int | None,
+        option("Cross-validate: N models, each tested on the part of the queries it has not seen.", "N", min=2),
+    ] = None,
+    bag: Annotated[
+        int | None,
+        option(
+            "Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together "
+            "and averaged; with --dask on the workers of the cluster.",
+            "N",
+            min=2,
+        ),
+    ] = None,
+    blend: Annotated[
+        list[str] | None,
+        option(
+            "Train a blend of this ranker, written as in experiments, 'lightgbm(xendcg, leaves=15)', or of the "
+            "feature column:NAME, or column:N from 1, and others: repeat it. Each is trained as a bag of --bag "
+            "N, and weights are chosen out of fold.",
+            "RANKER",
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        option(
+            "With --bag or --blend: how many processes train side by side.",
+            "N",
+            default="1",
+            panel=options.RUNNING,
+            min=1,
+        ),
+    ] = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: Annotated[
+        int | None, option("Rounds between checkpoints.", "N", default="50; 10 for a net", panel=options.RUNNING, min=1)
+    ] = None,
+    resume: options.Resume = False,
+    plot: Annotated[Path | None, option("Draw the learning curve: .png, .svg or .pdf.", "FILE")] = None,
+    seed: Annotated[
+        int | None, option("The same seed gives the same model.", "N", default="0", panel=options.RUNNING, min=0)
+    ] = None,
+    threads: options.Threads = None,
+    dask: options.Dask = None,
+    reading: Reading,
+    progress: options.Progress = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Train a ranker and write it to a folder.
+
+    The folder holds the model file of the tree library or the weights of the net, and how it was trained. Ctrl-C
+    interrupts the training and keeps the best model so far.
+
+    [cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --objective "stochastic(lambdarank, scale=0.25)" -o model[/cyan]
+    [cyan]rankwise train mq2008 --fold 2 --ranker xgboost --objective xendcg --set max_depth=6 -o model[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --ranker "bagged(neural(listnet), folds=5)" -o model[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --params best.toml -o model[/cyan]
+    [cyan]rankwise train all.txt --folds 5 -o results[/cyan]
+    [cyan]rankwise train train.txt --teacher large --unlabelled log.txt --rounds 50 -o small[/cyan]
+    [cyan]rankwise train train.txt --valid valid.txt --bag 5 --set smoothing=5 -o model[/cyan]
+    [cyan]rankwise train train.txt --ranker "blended(lightgbm(xendcg), neural, column('bm25'))" -o model[/cyan]
+    [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
+    """
+    if folds is not None:
+        beside = {"--valid": valid, "--fold": fold, "--dask": dask, "--plot": plot, "--teacher": teacher}
+        cross_validation.check_options(beside, output, force=force)
+    else:
+        force = outputs.free_model(output, force=force, resume=resume)
+    outputs.free(plot, outputs.PICTURES, force=force)
+    import rankwise as rw
+    from rankwise.cli.train import rankers
+    from rankwise.data.reading import is_set
+    from rankwise.rankers.training.resume import ready
+
+    settings = {
+        "objective": objective,
+        "rounds": rounds,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "leaves": leaves,
+        "min_documents": min_documents,
+        "metrics": None if metrics is None else tuple(inputs.items(",".join(metrics))),
+        "patience": patience,
+        "seed": seed,
+        "threads": threads,
+        "progress": progress,
+        "checkpoint": checkpoint if folds is None else None,
+        "checkpoint_every": checkpoint_every,
+    }
+    around: Keywords = {"blend": blend or [], "bag": bag, "teacher": None if teacher is None else rw.load(teacher)}
+    running = {name: value for name, value in {"processes": processes, "dask": dask}.items() if value is not None}
+    model = rankers.build(ranker, params, settings, inputs.settings(set_ or []), **around, running=running)
+    if checkpoint is not None and folds is None and model.name != "blended":
+        ready(checkpoint, resume=resume)
+    if model.name in ("bagged", "blended"):
+        dask = None
+    if plot is not None and model.name == "blended":
+        raise check.error("a blend has no learning curve", got=f"--plot {plot}", hint="leave --plot out")
+    if plot is not None and valid is None and model.name != "bagged" and not is_set(data):
+        raise check.error("a learning curve needs validation data", hint="add --valid DATA")
+    for word, value in {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}.items():
+        if value is not None and model.name != "distilled":
+            raise check.error(f"{word} needs a teacher", got=f"{word} {value}", hint="add --teacher MODEL")
+    inputs.readable(objective, inputs.items(",".join(metrics or [])))
+    if folds is not None:
+        cross_validation.train_folds(
+            model, data, folds, output, reading=reading, metrics=metrics, seed=seed or 0, progress=progress,
+            checkpoint=checkpoint, resume=resume, force=force, json=json,
+        )  # fmt: skip
+        return
+    with console.progress(2, progress) as bar:
+        bar.step(f"Reading {data}")
+        parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
+    if parts[0] is not None:
+        outputs.features_of(parts[0])
+    if model.name == "distilled":
+        model.weight = model.weight if teacher_weight is None else teacher_weight
+        more = None if unlabelled is None else reading.data(unlabelled, tables={"to_score": True})
+        model.unlabelled = model.unlabelled if more is None else more
+    with console.notes_after() as notes:
+        if dask is None:
+            model.fit(*parts, resume=resume)
+        else:
+            _fit_on_cluster(model, dask, data, parts[1], reading, resume=resume)
+    model = model.ranker_ if model.name == "distilled" else model  # the student is what is kept
+    model.save(output, force=force)
+    if plot is not None:
+        from rankwise.statistics.figures.curves import plot_curves
+
+        metric, column = next(iter(summary.curves(model).items()))
+        plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
+    if json:
+        console.document(summary.described(model, output))
+    else:
+        console.table(summary.table(model, parts))
+    for one in notes:
+        console.note(one)
+    if not json:
+        outputs.said(output, plot)
+    if model.stopped_ == "interrupted":
+        raise typer.Exit(130)
+
+
+@reads_data
+def predict(
+    *,
+    model: options.Model,
+    data: Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)],
+    output: options.ScoresFile = None,
+    tag: options.Tag = "rankwise",
+    part: options.Part = None,
+    fold: options.Fold = None,
+    reading: Reading,
+    progress: options.Progress = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Score documents with a model.
+
+    [cyan]rankwise predict model test.txt > scores.txt[/cyan]
+    [cyan]rankwise predict model test.csv --query session -o scores.csv[/cyan]
+    [cyan]rankwise predict model test.parquet -o scores.parquet[/cyan]
+    [cyan]rankwise predict model mq2008 --fold 2 -o model.run --tag mine[/cyan]
+    """
+    outputs.free(output, force=force)
+    if output is not None:
+        outputs.scores_format(output)
+    import rankwise as rw
+
+    with console.progress(3, progress) as bar:
+        bar.step(f"Loading {model}")
+        ranker = rw.load(model)
+        bar.step(f"Reading {data}")
+        documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
+        bar.step("Scoring")
+        scores = documents.unsorted(ranker.predict(documents.without_rows()))
+    outputs.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
+
+
+def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
+    """Read only the validation data; the training data are read by the workers."""
+    from rankwise.data.reading import is_parquet, is_set, read_valid
+
+    if is_set(data) or not is_parquet(Path(data)):
+        raise check.error("the workers of a cluster read Parquet", got=data, hint="convert it: rankwise data convert")
+    return None, None if valid is None else read_valid(valid, fold, **reading.options)
+
+
+def _fit_on_cluster(
+    model: "TreeRanker", address: str, data: str, valid: "RankingDataset | None", reading: Reading, *, resume: bool
+) -> None:
+    import rankwise as rw
+
+    distributed: Any = check.optional("distributed", "dask")
+    with distributed.Client(address, timeout=30, set_as_default=False) as client:
+        columns = {name: value for name, value in reading.options.items() if name != "format"}
+        rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
