@@ -1,6 +1,6 @@
 """The figure and the table of README.md: what ``rankwise demo`` draws and prints.
 
-python benchmarks/pages/readme.py
+python -m benchmarks.pages.readme
 """
 
 import subprocess

@@ -12,7 +12,7 @@ from rankwise.objectives.prepared import Prepared, require_stream
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
-_SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/noise.py
+_SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/quality/noise.py
 
 
 @dataclass(frozen=True, repr=False)
