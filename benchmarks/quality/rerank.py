@@ -7,7 +7,7 @@ Each method's learning rate is the better of two by the validation queries of an
 queries before the end.
 
     python -m benchmarks.quality.rerank --movielens FOLDER --seeds 6 --out learning.csv
-    python -m benchmarks.quality.rerank --table learning.csv --page docs/rerank.md
+    python -m benchmarks.quality.rerank --table learning.csv --page docs/benchmarks/rerank.md
 """
 
 import argparse

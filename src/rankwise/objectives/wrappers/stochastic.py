@@ -24,7 +24,7 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     order, such as LambdaRank's, is taken anew on each sample.
 
     ``scale`` is that of the noise, in units of the scores. None: half of ``inner.score_scale``, the difference of
-    scores that matters to the inner loss (docs/objectives.md says how that was chosen). The paper has 0.25 for trees
+    scores that matters to the inner loss (chosen in docs/benchmarks/objectives.md). The paper has 0.25 for trees
     with σ = 2, which is the same, and 1 for nets. ``temperature`` divides noisy scores before the inner loss sees them
     (eq. 4; see :func:`rankwise.sample_scores`): derivatives are those by the scores themselves.
 
