@@ -1,4 +1,4 @@
-# Two commands for everyone: make demo, make test. More for developers: make fast, make check, make test-all, make format.
+# Two commands for everyone: make demo, make test. The others, for developers: make help.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -61,11 +61,11 @@ docs: $(VENV)/.dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 results: $(VENV)/.dev
-	@$(BIN)/python benchmarks/results.py
+	@$(BIN)/python -m benchmarks.pages.results
 
 benchmarks: $(VENV)/.dev
 	@for name in compile data metrics objectives plrank trees neural gpu scoring memory scaling; do \
-	  echo "== benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m benchmarks.speed.$$name || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,7 +13,8 @@ def own_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def quick_searches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a search see most of a second pass whenever it looks at the clock."""
+    """README.md: one thread, and a clock on which most of a second passes between two looks at it."""
     if request.node.path == request.config.rootpath / "README.md":
+        monkeypatch.setenv("RANKWISE_THREADS", "1")
         ticks = itertools.count()
         monkeypatch.setattr("rankwise.model_selection.auto.budget.clock", lambda: 0.7 * next(ticks))

@@ -1,6 +1,7 @@
 """The benchmark of default settings: its rules stop where rankers do, and it resumes where it was interrupted."""
 
 import argparse
+import importlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -10,12 +11,11 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.training.stopping import Stopping
-from tests.benchmark_programs import program
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    return program("defaults")
+    return importlib.import_module("benchmarks.quality.defaults")
 
 
 def test_a_rule_keeps_the_round_that_training_under_it_keeps(benchmark: ModuleType):

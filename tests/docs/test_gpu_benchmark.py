@@ -1,5 +1,6 @@
 """The GPU benchmark: its padded peers compute what objectives do, and the program runs in Triton's interpreter."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests.benchmark_programs import BENCHMARKS, program
+from tests.docs.commands import ROOT
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
@@ -17,7 +18,7 @@ pytest.importorskip("triton", reason="device kernels are written in Triton, whic
 
 @pytest.fixture(scope="module")
 def padded():
-    return program("gpu_padded")
+    return importlib.import_module("benchmarks.speed.gpu.padded")
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +62,14 @@ def test_padded_peers_that_draw_agree_in_the_mean(padded, lists, name):
 
 
 def run(*arguments, **environment):
-    command = [sys.executable, BENCHMARKS / "gpu.py", *arguments]
+    command = [sys.executable, "-m", "benchmarks.speed.gpu", *arguments]
     done = subprocess.run(
-        command, env=os.environ | {"OMP_NUM_THREADS": "1"} | environment, capture_output=True, text=True, check=False
+        command,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -84,7 +90,7 @@ def test_every_section_runs_in_the_interpreter(tmp_path):
     assert max(row["difference"] for row in found["rows"] if "difference" in row) < 1e-5
     assert "padded eager over ours" in said
     page = tmp_path / "gpu.md"
-    page.write_text((BENCHMARKS.parent / "docs" / "gpu.md").read_text())
-    command = [sys.executable, BENCHMARKS / "gpu_page.py", tmp_path / "gpu.json", "--page", page]
-    subprocess.run(command, check=True)
+    page.write_text((ROOT / "docs" / "gpu.md").read_text())
+    command = [sys.executable, "-m", "benchmarks.pages.gpu", tmp_path / "gpu.json", "--page", page]
+    subprocess.run(command, check=True, cwd=ROOT)
     assert "| `approx_ndcg` |" in page.read_text()

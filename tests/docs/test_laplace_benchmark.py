@@ -1,16 +1,15 @@
 """The benchmark of the Laplace kernel chooses on validation queries alone, and pairs test queries."""
 
 import csv
+import importlib
 import itertools
 
 import pytest
 
-from tests.benchmark_programs import program
-
 
 @pytest.fixture(scope="module")
 def laplace():
-    return program("laplace")
+    return importlib.import_module("benchmarks.quality.laplace")
 
 
 def test_the_steepness_is_chosen_where_test_queries_are_not_looked_at(laplace, tmp_path):

@@ -1,11 +1,10 @@
 """The benchmark of rerankers runs everywhere, small; and its verdicts follow from its figures."""
 
+import importlib
 import json
 import sys
 
 import pytest
-
-from tests.benchmark_programs import program
 
 
 def contestants(*figures):
@@ -13,7 +12,7 @@ def contestants(*figures):
 
 
 def test_targets_are_judged_for_the_longest_lists():
-    found = program("rerank").targets(
+    found = importlib.import_module("benchmarks.speed.rerank").targets(
         [
             {"contestants": {}, "loss ms": 0.0},
             {"contestants": contestants((1000, 18.0), (1, 1), (1, 1), (900, 0.5), (200, 3.0)), "loss ms": 1.0},
@@ -29,7 +28,7 @@ def test_every_contestant_takes_its_turn(tmp_path, monkeypatch, capsys):
     command = ["rerank.py", "--device", "cpu", "--small", "--json", str(tmp_path / "found.json")]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(sys, "argv", command)
-    program("rerank").main()
+    importlib.import_module("benchmarks.speed.rerank").main()
     said = capsys.readouterr().out
     assert "| 2 × 5 (" in said
     found = json.loads((tmp_path / "found.json").read_text())
@@ -44,7 +43,7 @@ def test_every_contestant_takes_its_turn(tmp_path, monkeypatch, capsys):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- rerank:begin -->\nold\n<!-- rerank:end -->\nbehind\n")
     monkeypatch.setattr(sys, "argv", ["rerank_page.py", str(tmp_path / "found.json"), "--page", str(page)])
-    program("rerank_page").main()
+    importlib.import_module("benchmarks.pages.rerank").main()
     text = page.read_text()
     assert "old" not in text
     assert "| 2 × 5 (" in text

@@ -1,5 +1,6 @@
 """The pages about reproductions: what is filled in is what was measured, and what is written by hand stays."""
 
+import importlib
 import re
 import sys
 from dataclasses import replace
@@ -17,7 +18,6 @@ from rankwise.experiments.spec import recipes
 from rankwise.experiments.verdicts import verdicts
 from rankwise.papers.claims import PAPERS
 from rankwise.statistics import tables
-from tests.benchmark_programs import program
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
@@ -26,7 +26,7 @@ RUNS = ("2019-table1", "2021-table1")
 
 @pytest.fixture(scope="module")
 def filler() -> ModuleType:
-    return program("results")
+    return importlib.import_module("benchmarks.pages.results.__main__")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Rerankers learn: what the same formula learns is the same, and what ours learn reaches what theirs do."""
 
 import functools
+import importlib
 
 import numpy as np
 import pytest
@@ -8,12 +9,11 @@ import pytest
 pytest.importorskip("sentence_transformers")
 
 from tests import shared
-from tests.benchmark_programs import program
 
 
 @pytest.fixture(scope="module")
 def learning():
-    return program("rerank_learning")
+    return importlib.import_module("benchmarks.quality.rerank")
 
 
 def job(learning, **changes):
@@ -73,7 +73,7 @@ def test_a_reranker_learns_to_rank_queries_that_it_has_not_seen(easy):
 def test_our_objectives_learn_as_much_as_their_losses_in_as_many_steps(easy):
     found = {
         method: np.mean([easy.measure(job(easy, method=method, steps=120, seed=seed)) for seed in range(2)])
-        for method in ("LambdaLoss", "ranknet", "xendcg")  # the others, and more seeds: benchmarks/rerank_learning.py
+        for method in ("LambdaLoss", "ranknet", "xendcg")  # the others, and more seeds: benchmarks/quality/rerank.py
     }
     ours = [found["ranknet"], found["xendcg"]]
     assert max(ours) > found["LambdaLoss"] - 0.01

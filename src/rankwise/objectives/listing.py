@@ -1,8 +1,8 @@
-"""Listings of all objectives and wrappers, for the command line, README and docs.
+"""Listings of all objectives and wrappers, for the command line and docs.
 
 Names come from the table of objectives, everything else from the classes: fields are arguments, the docstring's first
-sentence is the description, and flags are attributes of objects. ``python -m rankwise.objectives.listing README.md
-docs/objectives.md`` rewrites the tables between markers in these files.
+sentence is the description, and flags are attributes of objects. ``python -m rankwise.objectives.listing
+docs/objectives.md`` rewrites the tables between markers there.
 """
 
 import dataclasses
@@ -131,7 +131,7 @@ def _first_sentence(cls: Any) -> str:
 
 
 def overview() -> str:
-    """Return the Markdown table of README, one line for each objective and wrapper."""
+    """Return the Markdown table of the guide, one line for each objective and wrapper."""
     rows = [(f"`{e.name}`", e.description, e.paper or "–", e.hessian()) for e in entries()]
     return _markdown(("name", "what it is", "paper", "Hessian"), rows)
 

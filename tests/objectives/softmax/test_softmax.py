@@ -73,7 +73,7 @@ def test_uniform_gamma_lies_between_the_corners_and_differs_by_round():
 
 
 def test_shares_of_two_to_the_label_minus_gamma_are_xendcg():
-    """So any distribution of gamma can be tried with SoftmaxCE, as benchmarks/gamma.py does."""
+    """So any distribution of gamma can be tried with SoftmaxCE, as benchmarks/quality/gamma.py does."""
     rng = np.random.default_rng(4)
     offsets, stream = np.array([0, 4, 5, 12]), rw.Stream(3, 7)
     scores, labels = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)

@@ -1,4 +1,4 @@
-"""Our objectives rank as well as LightGBM's own: the short form of what benchmarks/quality.py measures.
+"""Our objectives rank as well as LightGBM's own: the short form of what benchmarks/quality/objectives.py measures.
 
 Here training ends after 25 rounds without a better NDCG@5 instead of 60, at 150 rounds instead of 600. Folds, seeds,
 learning rate and leaves are the same, and so is what counts in the verdict: paired by query, over all five folds of

@@ -12,7 +12,7 @@ from rankwise.objectives.prepared import Prepared, require_stream
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
-_SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/noise.py
+_SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by benchmarks/quality/noise.py
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -24,7 +24,7 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     order, such as LambdaRank's, is taken anew on each sample.
 
     ``scale`` is that of the noise, in units of the scores. None: half of ``inner.score_scale``, the difference of
-    scores that matters to the inner loss (docs/objectives.md says how that was chosen). The paper has 0.25 for trees
+    scores that matters to the inner loss (chosen in docs/benchmarks/objectives.md). The paper has 0.25 for trees
     with σ = 2, which is the same, and 1 for nets. ``temperature`` divides noisy scores before the inner loss sees them
     (eq. 4; see :func:`rankwise.sample_scores`): derivatives are those by the scores themselves.
 
