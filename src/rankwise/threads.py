@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, read_only_view
 
 Kernel = Callable[..., object]
 """``kernel(first, last, offsets, …)``, compiled."""
@@ -156,8 +156,7 @@ def over_queries(
     ten.
     """
     if offsets.flags.writeable:  # Numba would compile every kernel once more for offsets that can be written
-        offsets = offsets.view()
-        offsets.flags.writeable = False
+        offsets = read_only_view(offsets)
     n_queries, count = offsets.size - 1, thread_count()
     total = 10.0 * float(offsets[-1]) if work is None else float(work.sum())
     if count == 1 or n_queries < 2 or total < _WORTH_THREADS:

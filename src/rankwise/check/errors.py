@@ -71,13 +71,20 @@ def naming(place: object) -> Iterator[None]:
         raise ValueError(f"{name}: {printable(str(wrong))}") from wrong
 
 
-@contextlib.contextmanager
-def placing(place: Callable[[int], str]) -> Iterator[None]:
+def placing(place: Callable[[int], str]) -> contextlib.AbstractContextManager[None]:
     """Replace the number of a row in errors of a ``with`` block by its origin, such as the line of a file."""
+    return _rewriting(lambda text: _ROW.sub(lambda row: f"at {place(int(row[1]))}", text))
+
+
+@contextlib.contextmanager
+def _rewriting(rewrite: Callable[[str], str]) -> Iterator[None]:
     try:
         yield
     except ValueError as wrong:
-        raise ValueError(_ROW.sub(lambda row: f"at {place(int(row[1]))}", str(wrong))) from wrong
+        text = rewrite(str(wrong))
+        if type(wrong) is not ValueError or text == str(wrong):
+            raise
+        raise ValueError(text) from wrong
 
 
 def is_missing(value: object) -> bool:
@@ -176,16 +183,9 @@ def translated(sentence: str, write: Write, verb: str) -> str:
     return before + mark + _ARGUMENT.sub(argument, hint)
 
 
-@contextlib.contextmanager
-def hints(write: Write, verb: str) -> Iterator[None]:
+def hints(write: Write, verb: str) -> contextlib.AbstractContextManager[None]:
     """Rewrite the hints of errors of a ``with`` block by :func:`translated`."""
-    try:
-        yield
-    except ValueError as wrong:
-        text = str(wrong)
-        if type(wrong) is not ValueError or translated(text, write, verb) == text:
-            raise
-        raise ValueError(translated(text, write, verb)) from wrong
+    return _rewriting(lambda text: translated(text, write, verb))
 
 
 def _depths(text: str) -> list[int]:
