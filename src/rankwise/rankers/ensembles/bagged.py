@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, user_code
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric
 from rankwise.rankers import expressions, storage
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.base import Ranker
@@ -170,7 +171,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             lambda stack: executors.start(train, members, others, stack, **where),
         )
 
-    def _validation(self, valid: RankingDataset, learner: Learner[Any]) -> OutOfFold:
+    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric], learner: Learner[Any]) -> OutOfFold:
         validation: OutOfFold = learner.cross_fitted.validation  # type: ignore[attr-defined]  # of a BagLearner
         return validation
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, user_code
 from rankwise.arrays import Column, Json, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.rankers import inputs
@@ -115,9 +116,9 @@ class IterativeRanker(Ranker):
         settled = self._with(settings)
 
         def prepare() -> Session:
-            self._metrics()  # a wrong name is an error without validation data, too
+            metrics = self._metrics()  # a wrong name is an error without validation data, too
             built, measures = learner(settled), measure or {}
-            validation = None if valid is None else settled._validation(valid, built)
+            validation = None if valid is None else settled._validation(valid, metrics, built)
             stopping = settled._stopping(validation)
             measured = [Measured(one, prefix=f"{name} ") for name, one in measures.items()]
             if valid is not None and validation is not None:
@@ -171,9 +172,9 @@ class IterativeRanker(Ranker):
             )
         return super()._objective()
 
-    def _validation(self, valid: RankingDataset, learner: Learner[Any]) -> Validation:
+    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric], learner: Learner[Any]) -> Validation:
         """Return the metrics of validation data as ``learner`` scores them."""
-        return Validation(valid, self._metrics(), debias=bool(self.debias))
+        return Validation(valid, metrics, debias=bool(self.debias))
 
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(
@@ -191,9 +192,11 @@ class IterativeRanker(Ranker):
         read: Callable[[Any], RankingDataset],
     ) -> dict[str, Measure]:
         """Return the measures beside those of the validation data, on data as ``read`` returns them."""
-        checked_names(measure or {})
+        if not measure:
+            return {}
+        checked_names(measure)
         metrics, debias = self._metrics(), bool(self.debias)
-        return {name: measure_of(one, read, metrics, debias=debias) for name, one in (measure or {}).items()}
+        return {name: measure_of(one, read, metrics, debias=debias) for name, one in measure.items()}
 
     def _checkpoint(
         self,
