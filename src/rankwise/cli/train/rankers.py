@@ -12,8 +12,12 @@ from rankwise.rankers import expressions
 from rankwise.rankers.expressions import RankerExpression
 from rankwise.rankers.table import RECOMMENDERS, built, ranker_class
 
-_COMMANDS = {"auto": "auto", "feature": "evaluate", **dict.fromkeys(RECOMMENDERS, "recommend")}
-"""Rankers of other commands."""
+_OTHER_COMMANDS = {
+    "auto": "use 'rankwise auto'",
+    "feature": "write it as a member of a blend: blended(lightgbm, column(0))",
+    **dict.fromkeys(RECOMMENDERS, "use 'rankwise recommend'"),
+}
+"""Rankers that this command does not train -> hint."""
 _ANY = ("metrics", "threads", "progress")
 """Settings of every training, also of a ranker that has no such parameter."""
 _BAG = ("seed", "checkpoint", "checkpoint_every")
@@ -48,8 +52,8 @@ def build(
     if name not in (None, single):
         hint = "leave --ranker out, or tune that ranker"
         raise check.error(f"the parameters are of {name}", got=f"--ranker {text}", where=str(params), hint=hint)
-    if expression.name in _COMMANDS:
-        hint = f"use 'rankwise {_COMMANDS[expression.name]}'"
+    if expression.name in _OTHER_COMMANDS:
+        hint = _OTHER_COMMANDS[expression.name]
         raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=hint)
     if bag is not None and not blend:
         expression = RankerExpression("bagged", settings={"folds": bag}, members=(expression,))
