@@ -12,7 +12,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.dask import learner, network, partitions
-from rankwise.dask.rows import Plan, Runs, find_runs
+from rankwise.dask.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import LostWorkerError, Workers
 from rankwise.rankers.trees import defaults
 from rankwise.rankers.trees.newton import newton
@@ -84,7 +84,7 @@ def runs(*partitions):
 
 
 def test_queries_that_cross_borders_are_counted_once():
-    plan = Plan(runs([("a", 3), ("b", 1)], [("b", 2), ("c", 4)], [("c", 1), ("b", 5), ("d", 2)]), parts=2)
+    plan = RowPlan(runs([("a", 3), ("b", 1)], [("b", 2), ("c", 4)], [("c", 1), ("b", 5), ("d", 2)]), parts=2)
     assert plan.moved == (2, 2 + 5 + 1)  # b from the second and third partition, c from the third
     assert (plan.n_queries, plan.n_docs, plan.parts) == (4, 18, 2)
 
@@ -92,7 +92,7 @@ def test_queries_that_cross_borders_are_counted_once():
 def test_parts_hold_about_the_same_and_never_share_a_query():
     rng = np.random.default_rng(1)
     sizes = rng.integers(1, 30, 200)
-    plan = Plan(runs([(f"q{n}", int(size)) for n, size in enumerate(sizes)]), parts=4)
+    plan = RowPlan(runs([(f"q{n}", int(size)) for n, size in enumerate(sizes)]), parts=4)
     held = [sum(int(rows.last - rows.first) for _, rows in plan.rows(part)) for part in range(4)]
     assert sum(held) == sizes.sum()
     assert max(held) - min(held) <= 2 * sizes.max()
@@ -100,8 +100,8 @@ def test_parts_hold_about_the_same_and_never_share_a_query():
 
 
 def test_fewer_queries_than_workers_leave_workers_out():
-    assert Plan(runs([("a", 3), ("b", 1)]), parts=8).parts == 2
-    assert Plan(runs([("a", 1), ("huge", 1000), ("b", 1)]), parts=3).parts <= 3
+    assert RowPlan(runs([("a", 3), ("b", 1)]), parts=8).parts == 2
+    assert RowPlan(runs([("a", 1), ("huge", 1000), ("b", 1)]), parts=3).parts <= 3
 
 
 def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ def test_a_dask_frame_with_categories(client, named):
     with pytest.raises(
         ValueError, match="must hold categories in all partitions or in none: got plain numbers in .*'kind'"
     ):
-        Plan([find_runs(part, {}) for part in parts], 2)
+        RowPlan([find_runs(part, {}) for part in parts], 2)
 
 
 KINDS = ("y", "x", "z")
@@ -275,9 +275,9 @@ def test_what_cannot_be_spread_says_why(client, named, tmp_path):
     with pytest.raises(ValueError, match="without query ids cannot be told apart"):
         partitions.spread(workers, tmp_path, {})
     with pytest.raises(ValueError, match="all partitions must have the same columns: got 'b' in only some"):
-        Plan([*runs([("a", 1)]), Runs(np.array(["c"]), np.array([1]), ("qid", "b"), {})], 1)
+        RowPlan([*runs([("a", 1)]), Runs(np.array(["c"]), np.array([1]), ("qid", "b"), {})], 1)
     with pytest.raises(ValueError, match="query ids of all partitions must be of one type"):
-        Plan([*runs([("a", 1)]), Runs(np.array([1]), np.array([1]), ("qid",), {})], 1)
+        RowPlan([*runs([("a", 1)]), Runs(np.array([1]), np.array([1]), ("qid",), {})], 1)
     with pytest.raises(ValueError, match="no such column for the query: got 'topic'"):
         partitions.spread(workers, rw.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
 

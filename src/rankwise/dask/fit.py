@@ -14,7 +14,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.dask.learner import ClusterLearner
 from rankwise.dask.network import supported
-from rankwise.dask.partitions import Parts, spread
+from rankwise.dask.partitions import WorkerParts, spread
 from rankwise.dask.workers import Client, Workers
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -138,7 +138,11 @@ def _validation(workers: Workers, valid: Any, columns: Keywords) -> RankingDatas
 
 
 def _learner(
-    ranker: TreeRanker, sample: RankingDataset, valid: RankingDataset | None, older: TreeRanker | None, parts: Parts
+    ranker: TreeRanker,
+    sample: RankingDataset,
+    valid: RankingDataset | None,
+    older: TreeRanker | None,
+    parts: WorkerParts,
 ) -> ClusterLearner:
     """Check every parameter and return the learner of the cluster."""
     settings = ranker._settings(Schema.of(sample), older, stopping=valid is not None)

@@ -25,7 +25,7 @@ from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
-    from rankwise.dask.partitions import Parts
+    from rankwise.dask.partitions import WorkerParts
     from rankwise.rankers.trees.protocol import Forest, ForestByTree
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -150,7 +150,7 @@ class ClusterLearner(Trees):
 
     ranker: "TreeRanker"
     """Makes the learner of each worker's part of the data."""
-    parts: "Parts"
+    parts: "WorkerParts"
     rounds: int
     """The greatest number of rounds."""
     block: int

@@ -15,7 +15,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Ids, Keywords
-from rankwise.dask.rows import Plan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
+from rankwise.dask.rows import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
 from rankwise.dask.workers import Workers
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
@@ -48,7 +48,7 @@ class Partitions:
         return text
 
 
-class Parts(NamedTuple):
+class WorkerParts(NamedTuple):
     """The data on the workers."""
 
     workers: Workers
@@ -63,14 +63,14 @@ class Parts(NamedTuple):
     """Of all queries, sorted."""
 
 
-def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> Parts:
+def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> WorkerParts:
     """Load the data on the workers, queries undivided, and all with one list of categories for each column.
 
     The lists begin with those of the ``older`` model that is continued.
     """
     sources, columns, unnamed = _sources(workers, data, columns)
     runs = _runs(workers, sources, columns)
-    plan = Plan(runs, len(workers.names))
+    plan = RowPlan(runs, len(workers.names))
     columns = {**columns, "categories": common_lists(runs, older)}
     workers = workers.first(plan.parts)
     futures = _load(workers, sources, plan, columns, unnamed)
@@ -89,7 +89,7 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
         )
     digest = sum(fact.digest for fact in facts) % 2**64
     ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
-    return Parts(workers, futures, about, sample, f"{digest:016x}", ids)
+    return WorkerParts(workers, futures, about, sample, f"{digest:016x}", ids)
 
 
 def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
@@ -118,7 +118,9 @@ def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]
     return runs
 
 
-def _load(workers: Workers, sources: list[Any], plan: Plan, columns: Keywords, unnamed: tuple[str, ...]) -> list[Any]:
+def _load(
+    workers: Workers, sources: list[Any], plan: RowPlan, columns: Keywords, unnamed: tuple[str, ...]
+) -> list[Any]:
     pieces: list[list[object]] = []
     for part in range(plan.parts):
         rows = plan.rows(part)

@@ -47,13 +47,13 @@ class Rows(NamedTuple):
         return table if self.chosen is None else table.select(pl.all().gather(self.chosen))
 
 
-class Plan:
+class RowPlan:
     """The rows of partitions that each worker gets.
 
     >>> ids = np.array(["a", "b"])
     >>> first = Runs(ids, np.array([2, 1]), ())
     >>> second = Runs(ids[::-1], np.array([3, 2]), ())
-    >>> plan = Plan([first, second], parts=2)
+    >>> plan = RowPlan([first, second], parts=2)
     >>> plan.moved
     (2, 5)
     >>> plan.rows(0)[0][1].chosen is None, plan.rows(0)[1]

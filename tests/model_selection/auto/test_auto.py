@@ -15,7 +15,7 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise import files
 from rankwise.model_selection.auto import budget, portfolio
-from rankwise.model_selection.auto.choice import MIXED, NETS, TREES, Candidate, choose
+from rankwise.model_selection.auto.choice import MIXED, NETS, TREES, RankerCandidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
 from rankwise.rankers.ensembles.members import BagLearner
 
@@ -264,9 +264,9 @@ def test_time_of_runs_before_counts(data, trainings, tmp_path):
     assert more.leaderboard_.seconds == trainings.now
 
 
-def candidate(name: str, kind: int, values: list[float]) -> Candidate:
+def candidate(name: str, kind: int, values: list[float]) -> RankerCandidate:
     evaluation = rw.Evaluation({"ap": values}, range(len(values)))
-    return Candidate(name=name, ranker=None, kind=kind, evaluation=evaluation, metric="ap")
+    return RankerCandidate(name=name, ranker=None, kind=kind, evaluation=evaluation, metric="ap")
 
 
 def test_simpler_is_taken_within_one_standard_error():
@@ -378,7 +378,7 @@ def test_leaderboard_is_complete(fitted):
 def test_queries_better_equal_and_worse_than_the_leaders_are_counted():
     values = {"leader": [0.5, 0.5, 0.9, math.nan, 0.7], "other": [0.6, 0.5, 0.1, math.nan, 0.2]}
     other, leader = (
-        Candidate(
+        RankerCandidate(
             name=name, ranker=None, kind=TREES, metric="ap", evaluation=rw.Evaluation({"ap": values[name]}, range(5))
         )
         for name in ("other", "leader")

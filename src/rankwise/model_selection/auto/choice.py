@@ -25,7 +25,7 @@ _SHARE = 0.02
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Candidate:
+class RankerCandidate:
     """A trained ranker that could be chosen, and its values on queries that it has not seen."""
 
     name: str
@@ -43,12 +43,12 @@ class Candidate:
         return self.evaluation.mean[self.metric]
 
 
-def behind(one: Candidate, leader: Candidate) -> TTest:
+def behind(one: RankerCandidate, leader: RankerCandidate) -> TTest:
     """Test the mean of a candidate's values less the leader's, paired by query."""
     return t_test(*differences(one, leader))
 
 
-def differences(one: Candidate, leader: Candidate) -> tuple[Array, Array | None]:
+def differences(one: RankerCandidate, leader: RankerCandidate) -> tuple[Array, Array | None]:
     """Return a candidate's values less the leader's, of the queries that the metric scores, and their weights."""
     values = one.evaluation[one.metric] - leader.evaluation[leader.metric]
     scored = ~np.isnan(values)
@@ -56,7 +56,7 @@ def differences(one: Candidate, leader: Candidate) -> tuple[Array, Array | None]
     return values[scored], None if weights is None else weights[scored]
 
 
-def choose(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate]:
+def choose(candidates: Sequence[RankerCandidate]) -> tuple[RankerCandidate, RankerCandidate]:
     """Return the leader, whose mean is the highest, and the one to choose.
 
     That is of the simplest kind whose best is within noise of the leader: behind it by no more than one standard error
@@ -73,16 +73,16 @@ def choose(candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate]:
     return leader, leader
 
 
-def _within_noise(one: Candidate, better: Candidate) -> bool:
+def _within_noise(one: RankerCandidate, better: RankerCandidate) -> bool:
     gap = behind(one, better)
     return one is better or -gap.mean <= gap.error
 
 
 def blends(
-    candidates: Sequence[Candidate], data: RankingDataset, metric: MetricLike, budget: Budget
-) -> tuple[list[Candidate], str]:
+    candidates: Sequence[RankerCandidate], data: RankingDataset, metric: MetricLike, budget: Budget
+) -> tuple[list[RankerCandidate], str]:
     """Return blends of the best bags, and why one is missing; empty where there is nothing to blend."""
-    blend_candidates: list[Candidate] = []
+    blend_candidates: list[RankerCandidate] = []
     for title, members in _groups(sorted(candidates, key=lambda one: -one.mean)):
         seconds = len(members) * _seconds(members[0], data, metric, budget)
         if seconds > max(budget.left, _SHARE * budget.seconds):
@@ -91,7 +91,7 @@ def blends(
         count = sum(weight > 0.0 for weight in blend.weights_.values)
         if count > 1:
             blend_candidates.append(
-                Candidate(
+                RankerCandidate(
                     name=f"{title} of {count} bags",
                     ranker=blend,
                     kind=MIXED if blend.weighted else TREES,
@@ -103,9 +103,9 @@ def blends(
     return blend_candidates, ""
 
 
-def _groups(best: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
+def _groups(best: Sequence[RankerCandidate]) -> Iterator[tuple[str, list[RankerCandidate]]]:
     """Yield groups to blend: the best bags of one library; then the best of each library and the best beside."""
-    libraries: dict[str, list[Candidate]] = {}
+    libraries: dict[str, list[RankerCandidate]] = {}
     for one in best:
         libraries.setdefault(one.ranker.ranker.name, []).append(one)
     for library, bags in libraries.items():
@@ -117,13 +117,15 @@ def _groups(best: Sequence[Candidate]) -> Iterator[tuple[str, list[Candidate]]]:
         yield "mixed blend", [*first, *beside][:MOST]
 
 
-def blend_seconds(candidates: Sequence[Candidate], data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
+def blend_seconds(
+    candidates: Sequence[RankerCandidate], data: RankingDataset, metric: MetricLike, budget: Budget
+) -> float:
     """Return the seconds that all blends may take; one bag will be blended with the next."""
     bags = sum(len(members) for _, members in _groups(sorted(candidates, key=lambda one: -one.mean)))
     return max(bags, 2) * _seconds(candidates[0], data, metric, budget)
 
 
-def _seconds(one: Candidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
+def _seconds(one: RankerCandidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
     """Return the seconds of a blend for each of its bags: to choose weights by a metric, and to end."""
     measure, scores = find_metric(metric), np.asarray(one.ranker.oof_scores_)
     began = clock()

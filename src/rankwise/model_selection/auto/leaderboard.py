@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.model_selection.auto.choice import Candidate, behind, differences
+from rankwise.model_selection.auto.choice import RankerCandidate, behind, differences
 from rankwise.rankers.base import Ranker
 from rankwise.statistics import tables
 from rankwise.statistics.significance import wins_ties_losses
@@ -185,7 +185,7 @@ class Leaderboard:
         return self.table().html()
 
 
-def measured(one: Candidate, leader: Candidate) -> Keywords:
+def measured(one: RankerCandidate, leader: RankerCandidate) -> Keywords:
     """Return the numbers of a candidate beside the leader's."""
     low, high = one.evaluation.interval[one.metric]
     numbers: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}

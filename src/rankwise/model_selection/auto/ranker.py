@@ -14,7 +14,7 @@ from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.model_selection.auto import portfolio, store
 from rankwise.model_selection.auto.budget import Budget
-from rankwise.model_selection.auto.choice import Candidate, blends, choose
+from rankwise.model_selection.auto.choice import RankerCandidate, blends, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import RecipeRun, Search
@@ -211,7 +211,7 @@ class AutoRanker(DelegatingRanker):
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
         budget.release()
-        blend_candidates: list[Candidate] = []
+        blend_candidates: list[RankerCandidate] = []
         why = ""
         if self.stopped_ != "interrupted":
             blend_candidates, why = blends(list(candidates.values()), data, self.metric, budget)

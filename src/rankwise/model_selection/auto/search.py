@@ -9,7 +9,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
-from rankwise.model_selection.auto.choice import NETS, TREES, Candidate, blend_seconds
+from rankwise.model_selection.auto.choice import NETS, TREES, RankerCandidate, blend_seconds
 from rankwise.model_selection.auto.leaderboard import microseconds
 from rankwise.model_selection.auto.live import Moment, Report
 from rankwise.rankers.at_once import trains_at_once
@@ -105,14 +105,14 @@ class RecipeRun:
             _ = self.evaluation.interval  # is computed on first use
             self.microseconds = microseconds(self.bag, data)
 
-    def candidate(self, metric: str) -> Candidate:
+    def candidate(self, metric: str) -> RankerCandidate:
         """Return its bag as a candidate."""
         kind = TREES if isinstance(self.recipe, TreeRanker) else NETS
         bag = self.bag
         if bag is None:
             raise LookupError(self.name)
         evaluation = bag.out_of_fold_ if self.evaluation is None else self.evaluation
-        return Candidate(name=self.name, ranker=bag, kind=kind, evaluation=evaluation, metric=metric)
+        return RankerCandidate(name=self.name, ranker=bag, kind=kind, evaluation=evaluation, metric=metric)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -21,7 +21,7 @@ from rankwise.recommend.model import in_order
 
 
 @dataclass
-class Source:
+class TrainingLists:
     """Training lists; ``items`` and ``train`` may change from epoch to epoch, users do not."""
 
     train: RankingDataset
@@ -85,7 +85,7 @@ class Source:
         return digest.hexdigest()
 
 
-def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: int) -> TrainingLists:
     """Return the training lists of interactions, or of a data set with ids."""
     if isinstance(data, Interactions):
         return _of_interactions(data, negatives, resample, graded, seed)
@@ -101,10 +101,10 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     counts = np.add.reduceat(relevant, ordered.offsets[:-1])
     rows, _ = rows_of(order, train.offsets)
     seen = items[rows][relevant].astype(np.int32)
-    return Source(train, user_ids, item_ids, users, items, offsets_of(counts), seen, drawn=False)
+    return TrainingLists(train, user_ids, item_ids, users, items, offsets_of(counts), seen, drawn=False)
 
 
-def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> Source:
+def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> TrainingLists:
     def draw(epoch: int) -> Any:
         return data.lists(negatives, seed=seed, round=epoch, graded=graded)
 
@@ -122,7 +122,7 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
 
     users, drawn = np.searchsorted(ordered.users, data.users[first.users]), first.items.astype(np.int64)
     again = redraw if resample else None
-    return Source(train, ordered.users, data.catalogue, users, drawn, offsets, items, again)
+    return TrainingLists(train, ordered.users, data.catalogue, users, drawn, offsets, items, again)
 
 
 def _ids(ids: Ids | None) -> Ids:

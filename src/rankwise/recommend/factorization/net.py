@@ -10,7 +10,7 @@ from rankwise.arrays import Floats, rows_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import PreparedLoss, TorchLoss
 from rankwise.rankers.nets.weights import Weights, snapshot
-from rankwise.recommend.factorization.lists import Source
+from rankwise.recommend.factorization.lists import TrainingLists
 
 
 class FactorNet(torch.nn.Module):
@@ -45,7 +45,7 @@ class CatalogueLoss:
     """The loss of users over lists of all items: those that are not on a user's list are not relevant."""
 
     objective: Objective
-    source: Source
+    source: TrainingLists
 
     def take(self, queries: NDArray[np.int64]) -> PreparedLoss:
         """Return the loss of some users."""

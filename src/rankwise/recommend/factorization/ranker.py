@@ -272,7 +272,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
     def _learner_of(
         self,
-        source: sources.Source,
+        source: sources.TrainingLists,
         valid: RankingDataset | None,
         older: "FactorizationRanker | None",
         measured: Sequence[RankingDataset],
@@ -348,7 +348,7 @@ class FactorizationRanker(Recommends, TorchRanker):
                 raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
         return torch.device("cpu")
 
-    def _first(self, source: sources.Source, seed: int) -> tuple[Floats, Floats, Floats]:
+    def _first(self, source: sources.TrainingLists, seed: int) -> tuple[Floats, Floats, Floats]:
         """Return the first vectors, which depend on the seed and on the id of the user or item alone, and biases.
 
         Users without a list to learn from have zeros, which no step changes: they are scored by popularity.
@@ -363,7 +363,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
         return vectors[0], vectors[1], bias
 
-    def _decay(self, source: sources.Source) -> float:
+    def _decay(self, source: sources.TrainingLists) -> float:
         """Return the weight decay of the mean loss."""
         weights = source.train.weights
         users = source.train.n_queries if weights is None else float(weights.sum())
@@ -383,7 +383,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
 
     def _continued(
-        self, arrays: tuple[Floats, Floats, Floats], source: sources.Source, older: Factors
+        self, arrays: tuple[Floats, Floats, Floats], source: sources.TrainingLists, older: Factors
     ) -> tuple[Floats, Floats, Floats]:
         """Return the vectors of an older model where it has the user or item, else the new ones."""
         if older.user_vectors.shape[1] != self.factors or bool(older.item_bias.size) != self.item_bias:
