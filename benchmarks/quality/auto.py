@@ -126,13 +126,7 @@ def show(results: Results, methods: list[str], data: list[str], seeds: int) -> d
     """Print means by data set, and differences of the first method to all others, of all queries and by data set."""
     rows: dict[str, Any] = {"means": [], "differences": []}
     names = [f"{name} {metric.upper()}" for name in data for metric in METRICS]
-    print(
-        "\n| method | "
-        + " | ".join(names)
-        + f" | {METRIC.upper()} by seed | seconds |\n"
-        + "|---" * (len(names) + 3)
-        + "|"
-    )
+    print("\n" + harness.markdown(["method", *names, f"{METRIC.upper()} by seed", "seconds"], []))
     for method in methods:
         means = [
             float(np.nanmean(results.pooled(method, metric, [name], seeds))) for name in data for metric in METRICS
@@ -147,13 +141,7 @@ def show(results: Results, methods: list[str], data: list[str], seeds: int) -> d
     pairs = [(methods[0], other) for other in methods[1:]]
     pairs += [pair for pair in [("default bag", "default")] if set(pair) <= set(methods) and pair not in pairs]
     where = {"all": data} | ({name: [name] for name in data} if len(data) > 1 else {})
-    print(
-        f"\n| {METRIC.upper()} | "
-        + " | ".join(f"{name}, z" for name in where)
-        + " |\n"
-        + "|---" * (1 + len(where))
-        + "|"
-    )
+    print("\n" + harness.markdown([METRIC.upper(), *(f"{name}, z" for name in where)], []))
     for one, other in pairs:
         found = {name: difference(results, one, other, sets, seeds) for name, sets in where.items()}
         cells = [f"{gap['mean']:+.4f} ± {gap['error']:.4f}, {gap['z']:+.1f}" for gap in found.values()]

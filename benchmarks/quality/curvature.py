@@ -63,11 +63,8 @@ def main() -> None:
     found: dict[tuple[str, str, float], list[Found]] = {setting: [] for setting in settings}
     for job, values in rows:
         found[job[4:]].append(values)
-    print(
-        "\n| objective | curvature | rate | validation NDCG@5 | test NDCG@5 | test NDCG@10 | trees |\n"
-        + "|---" * 7
-        + "|"
-    )
+    measures = ("validation NDCG@5", "test NDCG@5", "test NDCG@10", "trees")
+    print("\n" + harness.markdown(["objective", "curvature", "rate", *measures], []))
     differences: list[harness.Result] = []
     for text, how in itertools.product(args.objectives, TREATMENTS):
         rate = max(rates(how), key=lambda rate: np.mean([one[0] for one in found[text, how, rate]]))

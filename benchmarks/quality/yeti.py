@@ -158,11 +158,8 @@ def quality(args: argparse.Namespace) -> None:
     jobs: list[Job] = [(args.folder, data, name, seed, fold, args.rounds) for data, seed, fold, name in runs]
     values = list(harness.measured(jobs, measure, args.processes, args.out))
     for data in args.data:
-        print(
-            f"\n{data}\n\n| trees and objective | NDCG@10 | − YetiRank | ms per round | of it ours |\n"
-            + "|---" * 5
-            + "|"
-        )
+        header = ["trees and objective", "NDCG@10", "− YetiRank", "ms per round", "of it ours"]
+        print(f"\n{data}\n\n{harness.markdown(header, [])}")
         found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
         for (_, where, name, *_), value in zip(jobs, values, strict=True):
             if where == data:

@@ -74,7 +74,7 @@ def _provide(word: str, home: Path) -> None:
         **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
         **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all") for ending in _ENDINGS},
         "more.txt": lambda to: rw.write_letor(rows().with_(query_ids=np.arange(1, 41)), to),
-        "judged.csv": lambda to: to_frame(rows()).drop("document").write_csv(to),
+        "judged.csv": lambda to: to_frame(rows().with_(query_ids=np.arange(40))).drop("document").write_csv(to),
         **dict.fromkeys(("rows.csv", "new.csv"), _table),
         **dict.fromkeys(("products.csv", "test.csv"), _products),
         **dict.fromkeys(("train.jsonl", "valid.jsonl", "test.jsonl"), _texts),
