@@ -19,6 +19,9 @@ for setting in (
 ):
     os.environ.pop(setting, None)
 
+# Threads of OpenMP sleep while they wait: where two workers share two cores, spinning makes small nets ten times slower.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # Device kernels run in Triton's interpreter where there is no GPU. Triton looks for this when it is imported.
 if not Path("/dev/nvidia0").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")
