@@ -19,7 +19,7 @@ for setting in (
 ):
     os.environ.pop(setting, None)
 
-# Threads of OpenMP sleep while they wait: where two workers share two cores, spinning makes small nets ten times slower.
+# Threads of OpenMP sleep while they wait: where workers share cores, spinning makes small nets ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Device kernels run in Triton's interpreter where there is no GPU. Triton looks for this when it is imported.

@@ -73,6 +73,7 @@ def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ra
     processes = cluster.run(os.getpid)
     victim = processes[max(processes)]
     settings = SETTINGS | {"checkpoint": tmp_path / "kept"}
+    first, again = (ranker("xendcg", **settings) for _ in range(2))
     within(rw.dask.fit, ranker("xendcg", **SETTINGS), path, client=cluster)  # everything is imported and compiled
 
     def silence(done, _):
@@ -83,7 +84,7 @@ def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ra
         with pytest.raises(
             rw.LostWorkerError, match=rf"{max(processes)} did not answer for {SILENCE} seconds while .*resume="
         ):
-            within(rw.dask.fit, ranker("xendcg", **settings), path, client=cluster, timeout=SILENCE, watch=silence)
+            within(rw.dask.fit, first, path, client=cluster, timeout=SILENCE, watch=silence)
         with pytest.warns(
             RuntimeWarning, match=f"training without {max(processes)}, silent for more than {SILENCE} seconds"
         ):
