@@ -2,8 +2,12 @@
 
 import os
 
+import pytest
+
 ALL = os.environ.get("RANKWISE_TESTS") == "all"
 """Whether every case runs, as ``make test-all`` asks for."""
+
+only_all = pytest.mark.skipif(not ALL, reason="trainings on real data, for make test-all")
 
 
 def share(cases: int) -> int:

@@ -292,7 +292,8 @@ pickle.dump(found, open(sys.argv[1] + "/found.pickle", "wb"))
 def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path):
     folder, found = reloaded
     scores, text = found[name]
-    model, loaded = trained(name), rw.load(folder / name)
+    model: Any = trained(name)
+    loaded: Any = rw.load(folder / name)
     assert np.array_equal(scores, scores_of(model))
     assert np.ptp(scores) > 0
     assert text == repr(loaded)

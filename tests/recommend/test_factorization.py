@@ -13,7 +13,7 @@ import torch
 import rankwise as rw
 from rankwise.rankers.nets.weights import packed, snapshot
 from rankwise.rankers.training.loop import State
-from tests import shared
+from tests import shared, tiers
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
 SMALL: dict[str, Any] = {"factors": 4, "epochs": 6, "threads": 1, "device": "cpu", "batch_users": 8}
@@ -604,7 +604,7 @@ def test_vectors_give_the_scores(parts, negatives):
     assert np.abs(model.model_.item_bias).max() > 0
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_movielens_on_the_full_catalogue():
     """Level with ALS, near EASE, and far above what is popular; settings as they are, nothing chosen on the test."""
     folder = shared.data("ml-latest-small")

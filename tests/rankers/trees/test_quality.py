@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests import shared
+from tests import shared, tiers
 
 METRICS = ("ndcg@5", "ndcg@10")
 FOLDS, SEEDS = 5, 5
@@ -57,7 +57,7 @@ def values(objective: str) -> rw.Evaluation:
     return rw.Evaluation({name: np.concatenate(parts) for name, parts in columns.items()}, queries)
 
 
-@pytest.mark.slow
+@tiers.only_all
 @pytest.mark.parametrize(("ours", "native"), [("lambdarank", "lambdarank"), ("xendcg", "rank_xendcg")])
 def test_our_objectives_rank_as_well_as_the_native_ones(ours, native):
     both = {"native": values(f"native:{native}"), "ours": values(ours)}
@@ -66,7 +66,7 @@ def test_our_objectives_rank_as_well_as_the_native_ones(ours, native):
         assert pair.low > -0.01, pair
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_the_short_form_can_tell_a_worse_objective():
     """With γ = 1 documents that are not relevant share no mass, which is known to rank worse."""
     both = {"native": values("native:rank_xendcg"), "worse": values("xendcg(gamma=one)")}
