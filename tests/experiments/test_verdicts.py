@@ -362,7 +362,7 @@ def test_tables_say_whose_data_they_are_what_is_not_in_print_and_what_cannot_be_
 
 
 def test_statements_stand_for_what_figures_would_claim(monkeypatch):
-    level = [one for one in claims("bruch2020.table1") if one.about[2] == {"CrossEntropy", "E[CrossEntropy]"}]
+    level = [one for one in claims("bruch2020.table1") if one.subject[2] == {"CrossEntropy", "E[CrossEntropy]"}]
     assert [(one.metric, one.significant) for one in level] == [
         ("ndcg@1", False),
         ("ndcg@5", False),

@@ -116,7 +116,8 @@ class AutoRanker(DelegatingRanker):
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
         """The objective of the chosen ranker."""
         self._check_fitted()
-        return self.ranker_.objective
+        objective: ObjectiveLike = self.ranker_.objective
+        return objective
 
     @property
     def metrics(self) -> MetricLike | Sequence[MetricLike]:  # type: ignore[override]

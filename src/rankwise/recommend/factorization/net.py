@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise.arrays import Floats, rows_of
+from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
-from rankwise.objectives.torch import PreparedLoss, TorchLoss
+from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers.nets.weights import Weights, snapshot
 from rankwise.recommend.factorization.lists import TrainingLists
 
