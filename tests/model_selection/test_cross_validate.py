@@ -173,7 +173,7 @@ def test_an_interrupted_run_resumes_with_the_finished_folds(
         rw.cross_validate(quick(), data, folds=3, checkpoint=tmp_path / "cv")
     with pytest.raises(ValueError, match=r"another cross-validation \(parameters: \w+ differs\)"):
         rw.cross_validate(quick(leaves=5), data, folds=3, checkpoint=tmp_path / "cv", resume=True)
-    with pytest.raises(ValueError, match=r"another cross-validation \(folds\)"):
+    with pytest.raises(ValueError, match=r"another cross-validation \(folds differs\)"):
         rw.cross_validate(quick(), data, folds=3, seed=1, checkpoint=tmp_path / "cv", resume=True)
     again = rw.cross_validate(quick(), data, folds=3, checkpoint=tmp_path / "cv", resume=True)
     assert len(trained) == 4  # the first, the one that was interrupted, and the two that were left
