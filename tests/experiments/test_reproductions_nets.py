@@ -129,12 +129,12 @@ def test_nets_of_2020_have_the_printed_settings():
 
 
 def test_no_recipe_takes_a_default_of_nets(monkeypatch):
-    def settings(spec: Spec) -> list[presets.Settings]:
+    def settings(spec: Spec) -> list[presets.NetSettings]:
         kinds = [(name, data) for name, one in spec.parsed().items() if one.name == "neural" for data in spec.data]
         return [spec.ranker_of(name, data, 0.0).build().settings for name, data in kinds]
 
     found = {name: settings(find_spec(name)) for name in recipes()}
-    monkeypatch.setattr(presets, "DEFAULT", presets.Settings(hidden=(3,), dropout=0.7, batch_queries=5))
+    monkeypatch.setattr(presets, "DEFAULT", presets.NetSettings(hidden=(3,), dropout=0.7, batch_queries=5))
     assert sum(map(len, found.values())) > 20
     assert found == {name: settings(find_spec(name)) for name in found}
 

@@ -8,13 +8,13 @@ torch = pytest.importorskip("torch")
 
 from rankwise.rankers.nets.capture import CapturedNet, padded_rows  # noqa: E402
 from rankwise.rankers.nets.mlp import Perceptron  # noqa: E402
-from rankwise.rankers.nets.presets import Settings  # noqa: E402
+from rankwise.rankers.nets.presets import NetSettings  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 NETS = [
-    Settings(hidden=(8, 4), dropout=0.0),
-    Settings(hidden=(8, 4), dropout=0.0, batch_norm="all", batch_norm_momentum=0.3),
-    Settings(hidden=(8,), dropout=0.0, members=3),
+    NetSettings(hidden=(8, 4), dropout=0.0),
+    NetSettings(hidden=(8, 4), dropout=0.0, batch_norm="all", batch_norm_momentum=0.3),
+    NetSettings(hidden=(8,), dropout=0.0, members=3),
 ]
 
 
@@ -64,7 +64,7 @@ def test_statistics_of_padded_batches_are_in_single_precision_whatever_the_net_i
 
 
 @GPU
-@pytest.mark.parametrize("settings", [*NETS, Settings(hidden=(8, 4), dropout=0.4, batch_norm="all")])
+@pytest.mark.parametrize("settings", [*NETS, NetSettings(hidden=(8, 4), dropout=0.4, batch_norm="all")])
 def test_a_graph_computes_what_its_layers_compute_one_by_one(settings, monkeypatch):
     torch.manual_seed(1)
     net = Perceptron(5, settings).cuda().train()

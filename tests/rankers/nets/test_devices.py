@@ -17,7 +17,7 @@ from rankwise.rankers.nets import inputs
 from rankwise.rankers.nets.inputs import Streaming
 from rankwise.rankers.nets.learner import seed_torch
 from rankwise.rankers.nets.mlp import optimizer
-from rankwise.rankers.nets.presets import OPTIMIZERS, Settings
+from rankwise.rankers.nets.presets import OPTIMIZERS, NetSettings
 from rankwise.rankers.nets.weights import Averages
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
@@ -189,7 +189,9 @@ def test_a_net_that_diverges_on_a_device_says_so(parts, as_device):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_are_fused_on_a_gpu_where_torch_has_that(name):
     parameters = [torch.nn.Parameter(torch.ones(3))]
-    there, here = (optimizer(Settings(optimizer=name), torch.device(device))(parameters) for device in ("cuda", "cpu"))
+    there, here = (
+        optimizer(NetSettings(optimizer=name), torch.device(device))(parameters) for device in ("cuda", "cpu")
+    )
     assert bool(there.defaults.get("fused")) == (name != "adagrad")
     assert not here.defaults.get("fused")
 

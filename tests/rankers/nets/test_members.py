@@ -9,12 +9,12 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.rankers.nets.mlp import Perceptron
-from rankwise.rankers.nets.presets import Settings
+from rankwise.rankers.nets.presets import NetSettings
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
 
 
-def alone(net: Any, member: int, settings: Settings) -> Any:
+def alone(net: Any, member: int, settings: NetSettings) -> Any:
     """A plain net with the effective weights of one member."""
     plain: Any = Perceptron(12, settings)
     plain.transform.load_state_dict(net.transform.state_dict())
@@ -29,11 +29,11 @@ def alone(net: Any, member: int, settings: Settings) -> Any:
 
 @pytest.mark.parametrize("objective", ["softmax_ce", "stochastic(approx_ndcg)"])
 def test_members_are_nets_of_their_own_weights(objective, data):
-    model = ranker(objective, hidden=(16, 8), members=5, epochs=3, transform=Settings().transform).fit(data)
+    model = ranker(objective, hidden=(16, 8), members=5, epochs=3, transform=NetSettings().transform).fit(data)
     features = torch.tensor(data.features)
     with torch.no_grad():
         found = model.model_.members(features)
-        apart = [alone(model.model_, member, Settings(hidden=(16, 8), dropout=0.0))(features) for member in range(5)]
+        apart = [alone(model.model_, member, NetSettings(hidden=(16, 8), dropout=0.0))(features) for member in range(5)]
         assert torch.allclose(found, torch.stack(apart, dim=1), atol=1e-5)
         assert torch.allclose(model.model_(features), torch.stack(apart).mean(0), atol=1e-5)
     assert not torch.allclose(found[:, 0], found[:, 1], atol=1e-2)

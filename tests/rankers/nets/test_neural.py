@@ -21,7 +21,7 @@ from rankwise.cli.app import app
 from rankwise.model_selection import spaces
 from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.batches import Batching
-from rankwise.rankers.nets.presets import DEFAULT, PRESETS, Settings
+from rankwise.rankers.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.rankers.nets.transforms import Transform
 from tests.processes import HANG
 from tests.rankers.test_contract import same
@@ -265,7 +265,7 @@ def test_a_net_without_a_preset_has_the_defaults_that_validation_chose():
 
 
 def test_what_a_preset_does_not_say_and_older_files_are_not_changed_by_the_defaults():
-    before = Settings()
+    before = NetSettings()
     assert (before.hidden, before.dropout, before.averaging) == ((256, 128, 64), 0.1, 0.0)
     assert (before.transform, before.learning_rate, before.batch_queries) == ("log1p+standardize", 1e-3, 32)
     assert PRESETS["2024"].transform == PRESETS["linear"].transform == "log1p+standardize"
@@ -292,7 +292,7 @@ def test_standardising_is_that_of_scikit_learn(numbers, monkeypatch):
         transform(torch.tensor(features)), np.where(np.isnan(logs), np.nanmean(logs, axis=0), logs), atol=1e-5
     )
     assert not Transform(1, "raw").fit(np.array([[2.0], [2.0], [np.nan]], np.float32))
-    moments = transforms.Moments(1)
+    moments = transforms.ColumnMoments(1)
     moments.add(np.full((2, 1), np.nan))
     assert moments.mean == 0.0
     assert not moments.varied

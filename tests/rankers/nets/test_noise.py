@@ -8,13 +8,13 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.rankers.nets.mlp import Perceptron
-from rankwise.rankers.nets.presets import Settings
+from rankwise.rankers.nets.presets import NetSettings
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
 
 
 def test_noise_has_the_deviation_that_was_set_and_is_not_scored_with():
-    net: Any = Perceptron(1, Settings(hidden=(), transform="raw", feature_noise=0.3))
+    net: Any = Perceptron(1, NetSettings(hidden=(), transform="raw", feature_noise=0.3))
     with torch.no_grad():
         net.body[0].weight.fill_(1.0)
         torch.manual_seed(1)

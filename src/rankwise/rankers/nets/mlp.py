@@ -14,7 +14,7 @@ from rankwise import arrays
 from rankwise.arrays import Array, Floats, Offsets, row_blocks
 from rankwise.rankers.nets.batches import blocks
 from rankwise.rankers.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
-from rankwise.rankers.nets.presets import Settings
+from rankwise.rankers.nets.presets import NetSettings
 from rankwise.rankers.nets.transforms import Transform
 from rankwise.sparse import dense
 
@@ -49,14 +49,14 @@ class Body(nn.Sequential):
 class Perceptron(nn.Module):
     """A multilayer perceptron with its transform of features; without hidden layers it is linear.
 
-    >>> net = Perceptron(4, Settings(hidden=(8,), batch_norm="all", dropout=0.2))
+    >>> net = Perceptron(4, NetSettings(hidden=(8,), batch_norm="all", dropout=0.2))
     >>> [type(layer).__name__ for layer in net.body]
     ['BatchNorm1d', 'Linear', 'BatchNorm1d', 'ReLU', 'Dropout', 'Linear']
     >>> net.eval()(torch.zeros(3, 4)).shape
     torch.Size([3])
     """
 
-    def __init__(self, n_features: int, settings: Settings) -> None:
+    def __init__(self, n_features: int, settings: NetSettings) -> None:
         super().__init__()
         momentum, members = settings.batch_norm_momentum, settings.members
         over_hidden, over_input = (settings.batch_norm in (one, "all") for one in ("hidden", "input"))
@@ -172,7 +172,7 @@ def _complete(away: Array, gradient: Array, total: Array) -> tuple[Array, Array]
     return complete, left
 
 
-def optimizer(settings: Settings, device: torch.device) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
+def optimizer(settings: NetSettings, device: torch.device) -> Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer]:
     """Return the constructor of a net's optimizer; on a GPU a step is one kernel, where torch has that."""
     kind: Any = _OPTIMIZERS[settings.optimizer]
     fused = {"fused": True} if device.type == "cuda" and settings.optimizer in _FUSED else {}

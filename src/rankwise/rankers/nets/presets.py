@@ -39,7 +39,7 @@ def _below_one(name: str, value: object, hint: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class NetSettings:
     """The settings of a preset, checked.
 
     The values here are a preset's own defaults, and do not change: papers' presets rest on them. A net without a preset
@@ -98,10 +98,10 @@ class Settings:
             )
 
 
-DEFAULT = Settings(hidden=(128, 64), dropout=0.3, averaging=0.99, transform="quantile")
+DEFAULT = NetSettings(hidden=(128, 64), dropout=0.3, averaging=0.99, transform="quantile")
 """A net without a preset: chosen by validation queries of MQ2008 and MQ2007, as docs/neural.md shows."""
 
-_BRUCH2020 = Settings(
+_BRUCH2020 = NetSettings(
     hidden=(1024, 512, 256, 128, 64, 32, 16),
     batch_norm="all",
     batch_norm_momentum=0.2,  # of Web30K: 0.8 in TensorFlow's convention
@@ -113,7 +113,7 @@ _BRUCH2020 = Settings(
     transform="raw",
 )
 
-PRESETS: dict[str, Settings] = {
+PRESETS: dict[str, NetSettings] = {
     # Bruch et al. 2020, section 6.
     "2020": _BRUCH2020,
     "2020-yahoo": replace(_BRUCH2020, batch_norm_momentum=0.01),  # 0.99 in TensorFlow's convention
@@ -126,14 +126,14 @@ PRESETS: dict[str, Settings] = {
         reduction="mean",
     ),
     # The thesis on bounded metrics: one hidden layer of 46, Adam, batches of 32; it prints no activation or rate.
-    "thesis": Settings(hidden=(46,), dropout=0.0, batch_queries=32, transform="raw"),
+    "thesis": NetSettings(hidden=(46,), dropout=0.0, batch_queries=32, transform="raw"),
     # Kang et al. 2024: the middle of the ranges in their code; rankwise.tune(…, space="kang2024") searches them.
-    "2024": Settings(
+    "2024": NetSettings(
         hidden=(32, 32), activation="sigmoid", dropout=0.0, learning_rate=3e-3, batch_queries=128, reduction="sum"
     ),
     # Gorishniy et al. 2024, TabM: what their code suggests to start from, and the transform of most of their sets; the
     # batch is ours, since theirs hold documents.
-    "tabm": Settings(
+    "tabm": NetSettings(
         hidden=(512, 512, 512),
         members=32,
         dropout=0.1,
@@ -142,12 +142,12 @@ PRESETS: dict[str, Settings] = {
         weight_decay=3e-4,
         transform="quantile",
     ),
-    "linear": Settings(hidden=(), dropout=0.0, learning_rate=0.01),
+    "linear": NetSettings(hidden=(), dropout=0.0, learning_rate=0.01),
 }
-"""Name -> settings. Settings that a paper does not name are those of ``Settings()``."""
+"""Name -> settings. Settings that a paper does not name are those of ``NetSettings()``."""
 
 
-def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Settings:
+def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> NetSettings:
     """Return the settings of a preset, or our defaults, with the given parameters in their place.
 
     >>> settings("2020-tuned", {"dropout": 0.2, "hidden": None}).hidden
@@ -156,5 +156,5 @@ def settings(preset: str | int | None, parameters: Mapping[str, Any]) -> Setting
     (64, 32)
     """
     base = DEFAULT if preset is None else PRESETS[check.choice("preset", str(preset), PRESETS)]
-    names = {field.name for field in fields(Settings)}
+    names = {field.name for field in fields(NetSettings)}
     return replace(base, **{name: value for name, value in parameters.items() if name in names and value is not None})

@@ -189,7 +189,7 @@ class NeuralRanker(TorchRanker):
         self._check_native(unknown)
 
     @property
-    def settings(self) -> presets.Settings:
+    def settings(self) -> presets.NetSettings:
         """What the net is made of and trained with: what was given, else the preset's, else the defaults.
 
         >>> NeuralRanker(preset="2020-tuned", dropout=0.2).settings.hidden
@@ -278,7 +278,7 @@ class NeuralRanker(TorchRanker):
             precision=precision,
         )
 
-    def _net(self, n_features: int, settings: presets.Settings, seed: int) -> "Perceptron":
+    def _net(self, n_features: int, settings: presets.NetSettings, seed: int) -> "Perceptron":
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
@@ -352,7 +352,7 @@ class NeuralRanker(TorchRanker):
 
         from rankwise.rankers.nets import weights
 
-        self._trained_with, tensors = presets.Settings(**description["settings"]), weights.unpacked(files[MODEL])
+        self._trained_with, tensors = presets.NetSettings(**description["settings"]), weights.unpacked(files[MODEL])
         with torch.device("meta"):  # takes no memory, however large the layers
             weights.verify(self._net(self.n_features_in_, self._trained_with, seed=0), tensors)
         self.model_ = self._net(self.n_features_in_, self._trained_with, seed=0)
@@ -361,12 +361,12 @@ class NeuralRanker(TorchRanker):
         self.epochs_ = int(description["epochs"])
 
 
-def _lists_of(settings: presets.Settings) -> str:
+def _lists_of(settings: presets.NetSettings) -> str:
     """What makes a net look at whole lists."""
     return f"attention={settings.attention}, transform={settings.transform!r}"
 
 
-def _made_of(epochs: int, settings: presets.Settings) -> Json:
+def _made_of(epochs: int, settings: presets.NetSettings) -> Json:
     """What a file says about a net: enough to build it again, whatever presets say by then."""
     import torch
 

@@ -52,7 +52,7 @@ class Transform(torch.nn.Module):
 
     def fit(self, features: Floats) -> bool:
         """Compute means and deviations; return whether any feature tells documents apart."""
-        moments = Moments(features.shape[1])
+        moments = ColumnMoments(features.shape[1])
         if self.quantiles is not None:
             self.quantiles.fit(_sample(features, SAMPLE))
         for rows in row_blocks(*features.shape):
@@ -140,7 +140,7 @@ class Quantiles(torch.nn.Module):
         return (start + share * (end - start)).T.contiguous()  # the order of memory is in the last bit of products
 
 
-class Moments:
+class ColumnMoments:
     """Mean and deviation of columns, of what is not missing, in one pass over blocks."""
 
     def __init__(self, n_features: int) -> None:
