@@ -59,7 +59,7 @@ def work() -> None:
     """Run the example and print what it took."""
     start, busy = time.perf_counter(), time.process_time()
     watch = Watch()
-    event.register("numba:compile", watch)  # type: ignore[no-untyped-call]
+    event.register("numba:compile", watch)
     exec(compile(first_lines(), str(README), "exec"), {})
     taken = {"wall": time.perf_counter() - start, "cpu": time.process_time() - busy}
     print(json.dumps({**taken, "modules": watch.taken, "kernels": watch.kernels}))

@@ -87,7 +87,7 @@ def training(batches: Batches, loss: Callable[..., torch.Tensor]) -> Callable[[]
         for features, *columns in batches:
             optimizer.zero_grad()
             value = loss(model(features).squeeze(-1), *columns)
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()
             optimizer.step()
             first = value.item() if np.isnan(first) else first
         return first
@@ -155,7 +155,7 @@ def step(loss: Callable[[], torch.Tensor], scores: torch.Tensor, backwards: bool
         scores.grad = None
         value = loss()
         if backwards:
-            value.backward()  # type: ignore[no-untyped-call]
+            value.backward()
 
     return run
 

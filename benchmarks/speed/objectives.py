@@ -102,10 +102,10 @@ def against_torch(lists: Lists, options: argparse.Namespace, verdicts: Verdicts)
         prepared = rw.objective(text).prepare(*part[1:])
         results: dict[str, Any] = {}
 
-        def ours(prepared=prepared, results=results) -> None:  # type: ignore[no-untyped-def]
+        def ours(prepared=prepared, results=results) -> None:
             results["ours"] = prepared(part[0])
 
-        def theirs(peer=peer, results=results) -> None:  # type: ignore[no-untyped-def]
+        def theirs(peer=peer, results=results) -> None:
             results["peer"] = peer()
 
         ours()

@@ -128,7 +128,7 @@ class Bench:
         self.model.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, torch.bfloat16):
             loss = value()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
 
     def once(self, call: Callable[[], Any]) -> tuple[float, float]:
         """Milliseconds and gigabytes of a call."""

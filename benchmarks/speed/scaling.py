@@ -33,7 +33,7 @@ RANKERS: dict[str, Any] = {"lightgbm": rw.LightGBMRanker, "xgboost": rw.XGBoostR
 
 
 def cluster(workers: int) -> Any:
-    return LocalCluster(  # type: ignore[no-untyped-call]
+    return LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0, silence_logs=50
     )
 

@@ -45,8 +45,8 @@ def main() -> None:
         print(missing)
         return
     # torch and Triton, which are not everywhere
-    import gpu_sections as sections
-    from gpu_bench import Bench
+    from benchmarks.speed.gpu import sections
+    from benchmarks.speed.gpu.bench import Bench
 
     bench = Bench(options)
     print(f"{bench.name}, torch {bench.versions['torch']}, Triton {bench.versions['triton']}")

@@ -86,7 +86,7 @@ class Ours:
     def loss(self) -> None:
         """Forwards and backwards."""
         self.leaf.grad = None
-        self.prepared(self.leaf).backward()  # type: ignore[no-untyped-call]
+        self.prepared(self.leaf).backward()
 
     def fresh(self) -> None:
         """Forwards and backwards, from labels and offsets that are on the device."""
@@ -162,7 +162,7 @@ class Bench:
 
 def captured(call: Call) -> torch.cuda.CUDAGraph:
     """A graph of one call, after three on a stream of their own, as torch wants it."""
-    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):

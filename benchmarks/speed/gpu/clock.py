@@ -31,7 +31,7 @@ def repeated(call: Call, count: int) -> Call:
 
 def sleep(cycles: int) -> None:
     """Keep the device idle for so long, and the host not waiting for it."""
-    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+    torch.cuda._sleep(cycles)
 
 
 class Clock:
@@ -88,7 +88,7 @@ class Clock:
             start = time.perf_counter()
             call()
             return 1e3 * (time.perf_counter() - start)
-        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         if nap:
             sleep(int(nap * self.cycles))
         before.record()
@@ -134,7 +134,7 @@ class Clock:
 
 
 @triton.jit
-def _arithmetic(results, rounds, what: tl.constexpr, tile: tl.constexpr):  # type: ignore[no-untyped-def]
+def _arithmetic(results, rounds, what: tl.constexpr, tile: tl.constexpr):
     """One function again and again, in registers."""
     number = tl.program_id(0) * tile + tl.arange(0, tile)
     if what == _SIGMOID:
@@ -157,7 +157,7 @@ def _arithmetic(results, rounds, what: tl.constexpr, tile: tl.constexpr):  # typ
 
 
 @triton.jit
-def _nothing(results):  # type: ignore[no-untyped-def]
+def _nothing(results):
     tl.store(results, 1.0)
 
 

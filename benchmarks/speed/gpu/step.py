@@ -39,7 +39,7 @@ class Step:
 
     def __call__(self) -> None:
         self.optimizer.zero_grad()
-        self.loss(self.scores()).backward()  # type: ignore[no-untyped-call]
+        self.loss(self.scores()).backward()
         self.optimizer.step()
 
     def loss_alone(self, scores: Tensor) -> Callable[[], None]:
@@ -47,7 +47,7 @@ class Step:
 
         def run() -> None:
             leaf.grad = None
-            self.loss(leaf).backward()  # type: ignore[no-untyped-call]
+            self.loss(leaf).backward()
 
         return run
 
