@@ -1,6 +1,6 @@
 """What trees are grown with where nobody sets it: a rule by library and number of training documents.
 
-``benchmarks/quality/defaults.py`` compared settings by validation on small data sets; its tables are in ``docs/quality.md``.
+``benchmarks/quality/defaults.py`` compared settings by validation on small data sets: see ``docs/quality.md``.
 With fewer documents nothing was gained, and with more the small trees of the rule begin to lose within the usual 500
 rounds. There trees are near those of the libraries themselves.
 """
