@@ -401,6 +401,7 @@ def test_no_recipe_is_without_a_page(filler):
 @pytest.mark.slow
 @pytest.mark.skipif(not (PAGES / "trials").is_dir(), reason="trials are kept in the repository alone")
 def test_the_pages_hold_what_the_kept_trials_give(filler):
+    """Slow: every page is made anew from its trials."""
     folders = filler.Folders(PAGES / "trials", None, PAGES, all_there=True)
     kept = list((PAGES / "trials").glob("*.zip"))
     assert {path.stem for path in kept} <= {run for _, run in folders.subjects()}

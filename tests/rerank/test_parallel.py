@@ -24,6 +24,7 @@ def free_port():
 
 @pytest.mark.slow
 def test_two_processes_compute_the_gradient_of_one(tmp_path):
+    """Slow: two processes import torch and transformers."""
     tiny.save(tmp_path / "model", dropout=0.0)
     cluster = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
     started = [
@@ -82,6 +83,7 @@ if int(dist.get_rank()) == 0:
 
 @pytest.mark.slow
 def test_two_processes_train_the_model_of_one(tmp_path):
+    """Slow: two processes import torch and transformers."""
     base = tiny.save(tmp_path / "base", dropout=0.0)  # each process drops its own
     script = tmp_path / "train.py"
     script.write_text(TRAIN)

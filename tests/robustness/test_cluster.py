@@ -70,6 +70,7 @@ def loss_of_one_machine(ranker, whole):
 
 @pytest.mark.parametrize("ranker", LIBRARIES)
 def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ranker):
+    """Slow: it waits for silence twice."""
     processes = cluster.run(os.getpid)
     victim = processes[max(processes)]
     settings = SETTINGS | {"checkpoint": tmp_path / "kept"}
@@ -98,6 +99,7 @@ def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ra
     [(rw.LightGBMRanker, "scatter"), (rw.LightGBMRanker, "gather"), (rw.XGBoostRanker, "scatter")],
 )
 def test_a_worker_is_killed_while_data_are_sent(cluster, path, whole, tmp_path, monkeypatch, ranker, moment):
+    """Slow: three processes start, and one again."""
     settings, method = SETTINGS | {"checkpoint": tmp_path / "kept"}, getattr(cluster, moment)
     done: list[int] = []
 
@@ -133,6 +135,7 @@ def started(folder, name):
 
 @pytest.mark.parametrize("moment", ["between", "inside"])
 def test_the_scheduler_is_killed(path, whole, tmp_path, moment):
+    """Slow: schedulers and workers are processes that start twice."""
     settings = SETTINGS | {"checkpoint": tmp_path / "kept"}
     processes, file = started(tmp_path, "first")
     more: list[Any] = []

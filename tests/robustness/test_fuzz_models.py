@@ -334,6 +334,7 @@ class Forger:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_forged_models(kind, features, tmp_path):
+    """Slow: a process of its own loads, scores and explains every forged model."""
     try:
         forger = Forger(kind, tmp_path)
     except ImportError as missing:

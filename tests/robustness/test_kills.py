@@ -16,6 +16,7 @@ NEEDS = {"bagged": "lightgbm", "blended": "lightgbm", **{name: name for name in 
 
 @pytest.mark.parametrize("kind", RANKERS)
 def test_a_training_that_was_killed_ends_as_if_it_never_was(kind, tmp_path):
+    """Slow: a process imports the libraries, counts calls, and trains at least four times."""
     pytest.importorskip(NEEDS.get(kind, "torch"))
     command = [sys.executable, "-m", "tests.robustness.killing", kind, str(tmp_path), "6"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment(OMP_NUM_THREADS="1"))

@@ -57,6 +57,7 @@ def whole(path):
 
 @pytest.mark.slow
 def test_three_savers_and_two_loaders_at_once(tmp_path):
+    """Slow: five processes save and load for six seconds, so that they meet."""
     path = tmp_path / "model"
     first(path)
     (path / "model-notes.txt").write_text("mine")
@@ -70,6 +71,7 @@ def test_three_savers_and_two_loaders_at_once(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
 def test_a_saver_killed_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_path):
+    """Slow: every kill takes a process of its own."""
     path = tmp_path / "model"
     first(path)
     seen = {"first"}

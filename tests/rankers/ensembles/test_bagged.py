@@ -106,6 +106,7 @@ def test_bag_scores_as_the_mean_of_its_members(library, parts, tmp_path):
 
 @pytest.mark.parametrize("library", ["lightgbm", "neural"])
 def test_bag_is_the_same_whatever_the_number_of_processes(library, parts):
+    """Slow: processes import the libraries."""
     train, valid = parts
     one, two = (
         rw.bagged(ranker(library, "stochastic(softmax_ce)"), folds=3, processes=count).fit(
@@ -134,6 +135,7 @@ class Killed(Exception):
 
 
 def test_killed_process_is_an_error_from_which_training_resumes(parts, tmp_path):
+    """Slow: processes import the libraries."""
     train, valid = parts
     settings = {"rounds": 6, "patience": None, "checkpoint": tmp_path / "kept", "checkpoint_every": 2}
     before = set(multiprocessing.active_children())

@@ -52,6 +52,7 @@ def parts():
 
 @pytest.mark.slow
 def test_two_processes_learn_what_one_learns(tmp_path):
+    """Slow: two processes import torch."""
     (tmp_path / "work.py").write_text(_WORK)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-backend=c10d"]
     command += ["--rdzv-endpoint=localhost:0", str(tmp_path / "work.py"), str(tmp_path)]
