@@ -91,13 +91,13 @@ from .rankers.base import Ranker as Ranker
 from .rankers.ensembles.bagged import bagged as bagged
 from .rankers.ensembles.blended import blended as blended
 from .rankers.ensembles.distilled import distilled as distilled
-from .rankers.foreign.wrap import wrap as wrap
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
 from .rankers.registration import register as register
 from .rankers.table import load as load
 from .rankers.training.exhausted import NothingLearnedError as NothingLearnedError
 from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.trees.lightgbm import LightGBMRanker as LightGBMRanker
+from .rankers.trees.wrap import wrap as wrap
 from .rankers.trees.xgboost import XGBoostRanker as XGBoostRanker
 from .recommend.als import ALS as ALS
 from .recommend.choice import RecommenderChoice as RecommenderChoice

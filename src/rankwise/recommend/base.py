@@ -16,9 +16,9 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
-from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend import content, vectors
 from rankwise.recommend.known import Known, Liked, best, in_order
+from rankwise.recommend.verify import Kinds
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Column
 from rankwise.rankers import storage
-from rankwise.rankers.verify.factors import Kinds, verify
 from rankwise.recommend.known import Known
+from rankwise.recommend.verify import Kinds, verify
 
 MODEL = "model.npz"
 _BROKEN = (

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.compiling import FUSED, kernel
-from rankwise.rankers.verify.factors import verify
 from rankwise.recommend.content import arrays_of, of_arrays
 from rankwise.recommend.known import Known
 from rankwise.recommend.products import product
+from rankwise.recommend.verify import verify
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:

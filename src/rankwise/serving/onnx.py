@@ -13,7 +13,7 @@ import numpy as np
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import Source, Written
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set

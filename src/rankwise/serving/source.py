@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rankwise import check
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.foreign.wrap import wrapped
-from rankwise.rankers.scoring.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.table import load
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.trees.wrap import wrapped
 
 if TYPE_CHECKING:
     from rankwise.rankers.nets.mlp import Perceptron

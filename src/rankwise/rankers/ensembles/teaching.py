@@ -12,8 +12,8 @@ from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.spread import centred, spread
-from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.table import load
+from rankwise.rankers.trees.wrap import wrapped
 
 
 def fresh(model: Any) -> Any:

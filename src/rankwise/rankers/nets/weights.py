@@ -4,7 +4,7 @@ import torch
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.rankers.verify import ForgedError, refusing
+from rankwise.rankers.storage import InvalidModelError, rejecting
 
 Weights = dict[str, torch.Tensor]
 
@@ -35,13 +35,13 @@ def unpacked(content: bytes) -> Weights:
 def verify(module: torch.nn.Module, tensors: Weights) -> None:
     """Check that tensors are those of a module: their names, shapes and kinds."""
     wanted = module.state_dict()
-    with refusing():
+    with rejecting():
         for name in {**wanted, **tensors}:
             if name not in tensors or name not in wanted:
-                raise ForgedError(f"weights {'without' if name in wanted else 'with'} {name!r}")
+                raise InvalidModelError(f"weights {'without' if name in wanted else 'with'} {name!r}")
             ours, theirs = ((tuple(one.shape), one.dtype) for one in (wanted[name], tensors[name]))
             if ours != theirs:
-                raise ForgedError(f"{theirs[1]} of the shape {theirs[0]} for {name}, which has {ours[0]}")
+                raise InvalidModelError(f"{theirs[1]} of the shape {theirs[0]} for {name}, which has {ours[0]}")
 
 
 def fill(module: torch.nn.Module, tensors: Weights) -> None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.compiling import kernel
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 
 _BITS = 32
 _ALL = (1 << _BITS) - 1

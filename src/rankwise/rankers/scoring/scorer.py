@@ -86,7 +86,8 @@ def _splits(model: "Ranker") -> "Questions | None":
 
     if not isinstance(model, TreeRanker):
         return None
-    from rankwise.rankers.scoring import nodes, quickscorer
+    from rankwise.rankers.scoring import quickscorer
+    from rankwise.rankers.trees.formats import nodes
 
     try:
         found = nodes.nodes_of(model)

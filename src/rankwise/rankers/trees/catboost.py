@@ -31,10 +31,10 @@ from rankwise.rankers.trees.catboost_model import (
     scores_of,
     strip,
 )
+from rankwise.rankers.trees.formats.catboost import CatBoostModel, read
 from rankwise.rankers.trees.native_parameters import Loss, check_options
 from rankwise.rankers.trees.protocol import Derive, Library, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.verify.catboost import verify as verify_catboost
 from rankwise.stream import Stream
 from rankwise.threads import thread_count
 
@@ -127,9 +127,9 @@ class CatBoost:
         """Give CatBoost's version."""
         return str(catboost().__version__)
 
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file that would be the end of CatBoost."""
-        verify_catboost(content, n_features)
+    def read(self, content: bytes, n_features: int) -> CatBoostModel:
+        """Read a model file; an error rejects one that would crash CatBoost."""
+        return read(content, n_features)
 
     def known(self) -> frozenset[str]:
         """All names of parameters, aliases included."""

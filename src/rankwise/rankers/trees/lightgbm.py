@@ -12,13 +12,14 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import monotone, sums
+from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.trees.formats import lightgbm as text_format
+from rankwise.rankers.trees.formats.lightgbm import with_objective
 from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.refusals import without_lines
-from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
 from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import openmp
 
@@ -84,9 +85,9 @@ class LightGBM:
 
         return str(lightgbm.__version__)
 
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file that would be the end of LightGBM."""
-        verify_lightgbm(content, n_features)
+    def read(self, content: bytes, n_features: int) -> text_format.LightGBMModel:
+        """Read a model file; an error rejects one that would crash LightGBM."""
+        return text_format.read(content, n_features)
 
     def known(self) -> frozenset[str]:
         """All names of parameters, aliases included."""
@@ -177,7 +178,7 @@ class LightGBM:
 
     def sum(self, forests: "Sequence[LightGBMForest]", factors: Sequence[float]) -> "LightGBMForest":
         """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
-        joined = self.forest(sums.lightgbm([one.content().decode() for one in forests], factors).encode())
+        joined = self.forest(text_format.joined([one.content() for one in forests], factors))
         return self.forest(with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
     def _canonical(self, settings: Settings) -> Keywords:
@@ -440,14 +441,3 @@ def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:
     """Names that LightGBM's file can hold: it splits them at spaces and refuses what JSON must escape."""
     names = data.feature_names
     return list(names) if names is not None and all(map(re.compile(r"[\w.+/()-]+").fullmatch, names)) else "auto"
-
-
-def with_objective(text: str) -> str:
-    """Name an objective in a model that was trained with ours.
-
-    Other tools refuse a file without one. Scores of ``lambdarank`` are the plain sums of the leaves, as ours are.
-    """
-    head, trees, rest = text.partition("\ntree_sizes=")
-    if "\nobjective=" not in head:
-        head = head.replace("\nfeature_names=", "\nobjective=lambdarank\nfeature_names=", 1)
-    return head + trees + rest

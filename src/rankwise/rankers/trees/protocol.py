@@ -21,6 +21,7 @@ import numpy as np
 
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.rankers.trees.formats.nodes import ModelFile
 from rankwise.rankers.trees.native_parameters import Loss
 
 Derive = Callable[[Array], tuple[Any, Any]]
@@ -118,8 +119,8 @@ class Library(Protocol):
         """Give the library's version."""
         ...
 
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file, of a model of so many features, that would be the end of the library."""
+    def read(self, content: bytes, n_features: int) -> ModelFile:
+        """Read the file of a model of so many features; an error rejects one that would crash the library."""
         ...
 
     def known(self) -> Collection[str]:

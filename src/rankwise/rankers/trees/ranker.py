@@ -323,4 +323,4 @@ class TreeRanker(Trained):
         self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        self.library.verify(files[self.library.file], n_features)
+        self.library.read(files[self.library.file], n_features)

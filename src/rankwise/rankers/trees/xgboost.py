@@ -12,12 +12,12 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import dense_blocks, sums
+from rankwise.rankers.trees import dense_blocks
 from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.trees.formats import xgboost as ubj_format
 from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
 from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.verify.xgboost import verify as verify_xgboost
 from rankwise.sparse import dense
 from rankwise.threads import openmp
 
@@ -74,9 +74,9 @@ class XGBoost:
         """Give XGBoost's version."""
         return str(_xgboost().__version__)
 
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file that would be the end of XGBoost."""
-        verify_xgboost(content, n_features)
+    def read(self, content: bytes, n_features: int) -> ubj_format.XGBoostModel:
+        """Read a model file; an error rejects one that would crash XGBoost."""
+        return ubj_format.read(content, n_features)
 
     def known(self) -> frozenset[str]:
         """All names of parameters, aliases included."""
@@ -145,7 +145,7 @@ class XGBoost:
     def sum(self, forests: "Sequence[XGBoostForest]", factors: Sequence[float]) -> "XGBoostForest":
         """Make one forest that scores as their weighted sum."""
         self.threads()  # trees are written in parallel
-        joined = sums.xgboost([bytes(one.booster.save_raw("json")) for one in forests], factors)
+        joined = ubj_format.joined([one.content() for one in forests], factors)
         return self.forest(bytes(_xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
     def _canonical(self, settings: Settings) -> Keywords:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Json
-from rankwise.rankers.verify import ForgedError
+from rankwise.rankers.storage import InvalidModelError
 
 _KINDS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
 _WORDS = {"T": True, "F": False, "Z": None}
@@ -21,7 +21,7 @@ def decode(content: bytes) -> Any:
     reader = _Reader(content)
     document = reader.value(reader.letter(), 0)
     if reader.at != len(content):
-        raise ForgedError(f"{len(content) - reader.at} bytes after the end of the document")
+        raise InvalidModelError(f"{len(content) - reader.at} bytes after the end of the document")
     return document
 
 
@@ -37,7 +37,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         """Take bytes; there must be as many."""
         if not 0 <= count <= len(self.content) - self.at:
-            raise ForgedError(f"a length of {count:,}", f"byte {self.at:,} of {len(self.content):,}")
+            raise InvalidModelError(f"a length of {count:,}", f"byte {self.at:,} of {len(self.content):,}")
         self.at += count
         return self.content[self.at - count : self.at]
 
@@ -56,7 +56,7 @@ class _Reader:
     def value(self, kind: str, depth: int) -> Any:
         """Take a value of the kind that its letter says."""
         if depth > _DEPTH:
-            raise ForgedError(f"more than {_DEPTH} lists inside each other", f"byte {self.at:,}")
+            raise InvalidModelError(f"more than {_DEPTH} lists inside each other", f"byte {self.at:,}")
         if kind == "{":
             return self._object(depth)
         if kind == "[":
@@ -74,7 +74,7 @@ class _Reader:
         while self.content[self.at : self.at + 1] != b"}":
             name = self.text()
             if name in found:
-                raise ForgedError(f"{name!r} twice", f"byte {self.at:,}")
+                raise InvalidModelError(f"{name!r} twice", f"byte {self.at:,}")
             found[name] = self.value(self.letter(), depth + 1)
         self.at += 1
         return found
@@ -89,7 +89,7 @@ class _Reader:
         if kind:
             return self._numbers(kind, count)
         if not 0 <= count <= len(self.content):
-            raise ForgedError(f"a list of {count:,}", f"byte {self.at:,} of {len(self.content):,}")
+            raise InvalidModelError(f"a list of {count:,}", f"byte {self.at:,} of {len(self.content):,}")
         return [self.value(self.letter(), depth + 1) for _ in range(count)]
 
     def _numbers(self, kind: str, count: int) -> Any:
@@ -98,5 +98,5 @@ class _Reader:
         shape = np.dtype(_KINDS[kind])
         return np.frombuffer(self.take(count * shape.itemsize), shape).astype(shape.newbyteorder("="))
 
-    def strange(self, what: str) -> ForgedError:
-        return ForgedError(f"something else where {what} must be", f"byte {self.at:,}")
+    def strange(self, what: str) -> InvalidModelError:
+        return InvalidModelError(f"something else where {what} must be", f"byte {self.at:,}")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Column, Ids
-from rankwise.rankers.verify import ForgedError, refusing
+from rankwise.rankers.storage import InvalidModelError, rejecting
 
 Kinds = Mapping[str, tuple[str, tuple[tuple[str, ...], ...]]]
 """Name -> (dtype, the shapes that it may have, in letters: n users, m items, any other letter one size of its own)."""
@@ -30,13 +30,13 @@ def verify(arrays: Mapping[str, Column], kinds: Kinds = FACTORS) -> None:
     ``x_offsets`` and ``x_items`` are lists of items; so are numbers of items wherever a name ends in ``items``.
     """
     kinds = {**KNOWN, **kinds}
-    with refusing():
+    with rejecting():
         for name in ("users", "items", *kinds):
             if name not in arrays:
-                raise ForgedError(f"no {name}")
+                raise InvalidModelError(f"no {name}")
         for name, (kind, shapes) in kinds.items():
             if arrays[name].dtype != kind or arrays[name].ndim != len(shapes[0]):
-                raise ForgedError(f"{name} of the shape {arrays[name].shape} and the kind {arrays[name].dtype}")
+                raise InvalidModelError(f"{name} of the shape {arrays[name].shape} and the kind {arrays[name].dtype}")
         n_users, n_items = (_ids(arrays[name], name) for name in ("users", "items"))
         sizes = {"n": n_users, "m": n_items, "n+1": n_users + 1, "m+1": n_items + 1, "0": 0}
         for name, (_, shapes) in kinds.items():
@@ -52,13 +52,13 @@ def _ids(ids: Ids, name: str) -> int:
     """Ids are whole numbers that rise, or rows of letters."""
     words = ids.ndim == 2 and ids.dtype == np.uint32 and ids.shape[1] > 0
     if not ids.size or not (words or (ids.ndim == 1 and ids.dtype.kind in "iu")):
-        raise ForgedError(f"{name} of the shape {ids.shape} and the kind {ids.dtype}")
+        raise InvalidModelError(f"{name} of the shape {ids.shape} and the kind {ids.dtype}")
     if words:
         if ids.max() > _LAST_LETTER or ((ids >= 0xD800) & (ids < 0xE000)).any():
-            raise ForgedError(f"something in {name} that is no letter")
+            raise InvalidModelError(f"something in {name} that is no letter")
         ids = np.ascontiguousarray(ids).view(f"U{ids.shape[1]}")[:, 0]
     if not (ids[:-1] < ids[1:]).all():
-        raise ForgedError(f"{name} that do not rise")
+        raise InvalidModelError(f"{name} that do not rise")
     return len(ids)
 
 
@@ -68,14 +68,14 @@ def _size(name: str, shape: tuple[int, ...], shapes: tuple[tuple[str, ...], ...]
         if all(sizes.get(letter, size) == size for letter, size in zip(possible, shape, strict=True)):
             sizes.update(zip(possible, shape, strict=True))
             return
-    raise ForgedError(f"{name} of the shape {shape} for {sizes['n']} users and {sizes['m']} items")
+    raise InvalidModelError(f"{name} of the shape {shape} for {sizes['n']} users and {sizes['m']} items")
 
 
 def _follow(offsets: NDArray[np.int64], items: NDArray[np.int32]) -> None:
     if offsets[0] != 0 or offsets[-1] != items.size or (np.diff(offsets) < 0).any():
-        raise ForgedError("lists of items that do not follow each other")
+        raise InvalidModelError("lists of items that do not follow each other")
 
 
 def _among(items: NDArray[np.int32], n_items: int) -> None:
     if items.size and not 0 <= items.min() <= items.max() < n_items:
-        raise ForgedError(f"an item that is not among the {n_items}")
+        raise InvalidModelError(f"an item that is not among the {n_items}")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Column
-from rankwise.rankers.verify import ForgedError
+from rankwise.rankers.storage import InvalidModelError
 
 
 class Table:
@@ -24,7 +24,7 @@ class Table:
     def root(cls, buffer: bytes) -> "Table":
         """Give the table that a buffer begins with."""
         if len(buffer) < 8:
-            raise ForgedError("a table that is too short")
+            raise InvalidModelError("a table that is too short")
         return cls(buffer, int(struct.unpack_from("<I", buffer)[0]))
 
     def number(self, field: int, kind: str, default: object = 0) -> Any:
@@ -94,5 +94,5 @@ class Table:
         if at < 0 or at + size > len(self.buffer):
             raise self._strange()
 
-    def _strange(self) -> ForgedError:
-        return ForgedError("a table that leads out of the file", f"byte {self.at:,}")
+    def _strange(self) -> InvalidModelError:
+        return InvalidModelError("a table that leads out of the file", f"byte {self.at:,}")
