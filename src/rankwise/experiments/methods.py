@@ -14,7 +14,7 @@ from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blended import blended
 from rankwise.rankers.table import RANKERS, built, ranker_class
-from rankwise.rankers.trees.defaults import USUAL
+from rankwise.rankers.trees.protocol import USUAL
 
 PROTOCOL: Keywords = {"leaves": USUAL.leaves, "min_documents": USUAL.min_documents, "smoothing": USUAL.smoothing}
 """What rankers of an experiment have unless its settings say otherwise: the same for data of every size, and no part of

@@ -15,6 +15,7 @@ class TorchRanker(Trained):
     """A ranker whose rounds are epochs of torch. A subclass has the parameters ``epochs`` and ``device``."""
 
     unit = "epochs"
+    extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
     device: str
     epochs_: int
     """How many epochs are in the model, those of an older model that it continues included."""

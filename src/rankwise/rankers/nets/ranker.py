@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
@@ -16,6 +16,7 @@ from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.nets.base import MODEL, TorchRanker
 from rankwise.rankers.schema import Documents
+from rankwise.rankers.table import Recipe
 from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.loop import State
 from rankwise.stream import Stream
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.mlp import Perceptron
+
+_RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
 
 
 class NeuralRanker(TorchRanker):
@@ -92,6 +95,19 @@ class NeuralRanker(TorchRanker):
     """
 
     name = "neural"
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(1e-4, 3e-2, start=1e-3)",
+        "hidden": "choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')",
+        "dropout": "uniform(0.0, 0.6, start=0.3)",
+        "batch_norm": "choice('off', 'hidden', 'all', start='off')",
+        "weight_decay": "log(1e-7, 1e-2, start=1e-7)",
+        "batch_queries": "choice(16, 32, 64, 128, start=32)",
+        "optimizer": "adamw",
+    }
+    portfolio = (
+        Recipe("softmax_ce", _RECIPE, small=(7,), middle=(6,), large=(5,)),
+        Recipe("listnet", _RECIPE, small=(19,)),
+    )
     model_: "Perceptron"
     """The net, a ``torch.nn.Module`` from raw features to scores."""
 

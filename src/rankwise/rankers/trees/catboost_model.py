@@ -12,7 +12,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.rankers.trees.formats.catboost import CatBoostModel, read
-from rankwise.rankers.trees.protocol import numbers
+from rankwise.rankers.trees.protocol import Forest, numbers
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count
 
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 _MISSING = -(2**31) - 1  # the code of a category that is missing: float32 has no such number
 
 
-class CatBoostForest:
+class CatBoostForest(Forest):
     """A finished model."""
 
-    def __init__(self, booster: "CatBoost", content: bytes) -> None:
-        self.booster, self._content = booster, content
-        self.n_trees = int(booster.tree_count_)
+    booster: "CatBoost"
 
-    def content(self) -> bytes:
-        """Give the model in CatBoost's binary format."""
-        return self._content
+    def __init__(self, booster: "CatBoost", content: bytes) -> None:
+        super().__init__(booster, content, int(booster.tree_count_))
 
     def cut(self, n_trees: int) -> "CatBoostForest":
         """Give the model of the first ``n_trees`` trees."""

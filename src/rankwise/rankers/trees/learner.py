@@ -15,8 +15,7 @@ from rankwise.rankers.training import exhausted
 from rankwise.rankers.training.exhausted import Exhausted, NothingLearnedError
 from rankwise.rankers.training.interrupts import held
 from rankwise.rankers.training.loop import Alone, State
-from rankwise.rankers.trees.devices import newton_on_device
-from rankwise.rankers.trees.newton import newton
+from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings, numbers
 from rankwise.rankers.trees.refusals import refused
 from rankwise.sparse import same_rows

@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,24 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.table import Recipe
+from rankwise.rankers.trees import blocks, monotone
 from rankwise.rankers.trees.formats import lightgbm as text_format
 from rankwise.rankers.trees.formats.lightgbm import with_objective
-from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
-from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
+from rankwise.rankers.trees.protocol import (
+    LARGE_DATA,
+    SMALL_DATA,
+    WITHOUT_CHECKPOINT,
+    WITHOUT_VALID,
+    Defaults,
+    Derive,
+    ForestByTree,
+    Library,
+    ObjectiveParameter,
+    Refusal,
+    Settings,
+    numbers,
+)
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.refusals import without_lines
 from rankwise.sparse import dense, for_library, is_sparse
@@ -41,18 +53,76 @@ _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into a
 _FATAL = b"[LightGBM] [Fatal]"
 _TRIES = 20  # to draw features, or thresholds, with which there is a split
 _METHOD = "monotone_constraints_method"
+# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
+_DIVERSE = SMALL_DATA | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
 _POSITION_BIAS = "lambdarank_position_bias_regularization"
-_REFUSED_AT_ALL = {
-    "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
+_LAMBDARANK = ("lambdarank",)
+_NO_RANKING = (
+    "alpha",
+    "auc_mu_weights",
+    "boost_from_average",
+    "fair_c",
+    "is_unbalance",
+    "multi_error_top_k",
+    "num_class",
+    "poisson_max_delta_step",
+    "reg_sqrt",
+    "scale_pos_weight",
+    "tweedie_variance_power",
+)
+_OBJECTIVE_PARAMETERS = {
+    "sigmoid": ObjectiveParameter(_LAMBDARANK, "lambdarank(sigma={})"),
+    "lambdarank_truncation_level": ObjectiveParameter(_LAMBDARANK, "lambdarank(truncation={})"),
+    "lambdarank_norm": ObjectiveParameter(_LAMBDARANK, "lambdarank(norm={})"),
+    "label_gain": ObjectiveParameter(_LAMBDARANK, "lambdarank(gain={})"),
+    "lambdarank_position_bias_regularization": ObjectiveParameter(
+        _LAMBDARANK, "debias=True, with propensities in the data"
+    ),
+    "objective_seed": ObjectiveParameter(("rank_xendcg",), "seed={}"),
+    **dict.fromkeys(_NO_RANKING, ObjectiveParameter(())),
 }
-_IRREGULAR = {
-    "dart": "boosting=dart changes earlier trees in later rounds",
-    "goss": "GOSS does not sample in its first rounds, and every block would begin with them",
-}
+_PROGRAM = (
+    "config",
+    "convert_model",
+    "convert_model_language",
+    "data",
+    "header",
+    "ignore_column",
+    "input_model",
+    "is_provide_training_metric",
+    "label_column",
+    "local_listen_port",
+    "machine_list_filename",
+    "machines",
+    "metric_freq",
+    "num_iteration_predict",
+    "num_machines",
+    "output_model",
+    "output_result",
+    "parser_config_file",
+    "pre_partition",
+    "precise_float_parser",
+    "pred_early_stop",
+    "pred_early_stop_freq",
+    "pred_early_stop_margin",
+    "predict_contrib",
+    "predict_disable_shape_check",
+    "predict_leaf_index",
+    "predict_raw_score",
+    "refit_decay_rate",
+    "save_binary",
+    "snapshot_freq",
+    "start_iteration_predict",
+    "task",
+    "time_out",
+    "two_round",
+    "valid",
+)
+"""What the program ``lightgbm`` reads, and what is set when a model is used."""
 
 
-class LightGBM:
-    """LightGBM behind the protocol of ``rankers/trees.py``."""
+class LightGBM(Library):
+    """The adapter of LightGBM."""
 
     name = "lightgbm"
     file = "model.txt"
@@ -74,49 +144,45 @@ class LightGBM:
         "weight_column": "RankingDataset(weights=…)",
         "group_column": "qid",
     }
-    least_code = 0.0
+    losses = _OBJECTIVE_PARAMETERS
+    idle = _PROGRAM
+    small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
     weighs_documents = True
-    losses: Mapping[str, Loss] = LIGHTGBM_LOSSES
-    idle: Collection[str] = LIGHTGBM_PROGRAM
+    format = text_format
 
-    def version(self) -> str:
-        """Give LightGBM's version."""
-        import lightgbm
-
-        return str(lightgbm.__version__)
-
-    def read(self, content: bytes, n_features: int) -> text_format.LightGBMModel:
-        """Read a model file; an error rejects one that would crash LightGBM."""
-        return text_format.read(content, n_features)
-
-    def known(self) -> frozenset[str]:
-        """All names of parameters, aliases included."""
-        return frozenset(_names())
+    def known(self) -> Collection[str]:
+        """Return all names of parameters, aliases included."""
+        return _names()
 
     def canonical(self, name: str) -> str:
-        """The main name of a parameter that may be written as an alias."""
+        """Return the main name of a parameter that may be written as an alias."""
         return _names().get(name, name)
 
-    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
-        """Say why these settings cannot be trained so; empty if they can."""
-        native = self._canonical(settings)
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained; None if they can."""
+        native = settings.native
         modes = {str(native.get("boosting", "gbdt")), str(native.get("data_sample_strategy", "bagging"))}
         if native.get("bagging_by_query") and settings.builtin is None:
-            return "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
-        for mode, why in _REFUSED_AT_ALL.items():
-            if mode in modes:
-                return why
+            reason = "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
+            return Refusal(reason)
+        if "rf" in modes:
+            return Refusal("boosting=rf averages trees that know nothing of each other, and the loop here boosts")
         if monotone.NAME in native and native.get("linear_tree"):
-            return f"linear_tree, whose leaves do not keep {monotone.NAME}"
+            return Refusal(f"linear_tree, whose leaves do not keep {monotone.NAME}")
         if monotone.NAME in native and (method := native.get(_METHOD, "basic")) != "basic":
-            return f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
+            reason = f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
+            return Refusal(reason)
         if "dart" in modes and (stopping or checkpoints):
-            return _IRREGULAR["dart"] + ", so that the best round cannot be kept and a checkpoint cannot be continued"
+            reason = "boosting=dart changes earlier trees in later rounds, so that the best round cannot be kept and a"
+            hint = WITHOUT_VALID if stopping else WITHOUT_CHECKPOINT
+            return Refusal(f"{reason} checkpoint cannot be continued", hint)
         if "goss" in modes and checkpoints:
-            return _IRREGULAR["goss"] + " again after a checkpoint"
+            reason = "GOSS does not sample in its first rounds, and every block would begin with them again after a"
+            return Refusal(f"{reason} checkpoint", WITHOUT_CHECKPOINT)
         if checkpoints and any(name.startswith("cegb_") for name in native):
-            return "the cegb_ penalties remember which features were used, and a checkpoint does not"
-        return ""
+            reason = "the cegb_ penalties remember which features were used, and a checkpoint does not"
+            return Refusal(reason, WITHOUT_CHECKPOINT)
+        return None
 
     def threads(self) -> int:
         """How many threads it may use."""
@@ -128,20 +194,16 @@ class LightGBM:
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of LightGBM's own."""
-        native = self._canonical(settings)
         return settings.builtin == "rank_xendcg" or any(
-            native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
+            settings.native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
         )
-
-    def device(self, settings: Settings) -> None:
-        """Nowhere but on the CPU."""
 
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)
         _check_parameters(parameters)
-        if external.on_disk(train) is not None:
-            parameters.setdefault("bin_construct_sample_cnt", external.lightgbm_sample(train.n_docs))
+        if blocks.on_disk(train) is not None:
+            parameters.setdefault("bin_construct_sample_cnt", blocks.lightgbm_sample(train.n_docs))
         own = _dataset(
             train,
             _labels(settings, train),
@@ -172,7 +234,8 @@ class LightGBM:
             if not text.startswith("tree\n") or "\nend of trees\n" not in text:
                 raise ValueError("a file that does not begin as a model and end as one")
             with without_lines(_FATAL):
-                return LightGBMForest(lightgbm.Booster(model_str=text), text)
+                booster = lightgbm.Booster(model_str=text)
+            return LightGBMForest(booster, content, int(booster.num_trees()))
         except (UnicodeDecodeError, ValueError, lightgbm.basic.LightGBMError) as broken:
             raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
 
@@ -181,11 +244,8 @@ class LightGBM:
         joined = self.forest(text_format.joined([one.content() for one in forests], factors))
         return self.forest(with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
-    def _canonical(self, settings: Settings) -> Keywords:
-        return {self.canonical(name): value for name, value in settings.native.items()}
-
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
-        parameters = {"verbosity": -1, **self._canonical(settings)}
+        parameters = {"verbosity": -1, **settings.native}
         if not {"force_col_wise", "force_row_wise"} & parameters.keys():
             # Otherwise LightGBM times both and takes the faster, and the last bits depend on the clock.
             parameters["force_col_wise"] = True
@@ -279,16 +339,10 @@ class Growing:
         return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
 
 
-class LightGBMForest:
+class LightGBMForest(ForestByTree):
     """A finished booster."""
 
-    def __init__(self, booster: "Booster", text: str) -> None:
-        self.booster, self._text = booster, text
-        self.n_trees = int(booster.num_trees())
-
-    def content(self) -> bytes:
-        """Give the model as LightGBM's text."""
-        return self._text.encode()
+    booster: "Booster"
 
     def cut(self, n_trees: int) -> "LightGBMForest":
         """Give the model of the first ``n_trees`` trees."""
@@ -308,7 +362,7 @@ class LightGBMForest:
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
-        if "\nis_linear=1\n" in self._text:  # of a model that was read from a file LightGBM explains them wrongly
+        if b"\nis_linear=1\n" in self._content:  # of a model that was read from a file LightGBM explains them wrongly
             raise check.error(
                 "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
             )
@@ -340,7 +394,43 @@ class LightGBMRanker(TreeRanker):
     True
     """
 
-    library: Library = LightGBM()
+    library = LightGBM()
+    packages = ("lightgbm",)
+    magic = (b"tree\n",)
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(0.02, 0.2)",
+        "leaves": "whole_log(7, 127)",
+        "min_documents": "whole_log(5, 200)",
+        "feature_fraction": "uniform(0.3, 1.0, start=1.0)",
+        "lambda_l2": "log(1e-3, 100.0, start=1e-3)",
+        "min_sum_hessian_in_leaf": "log(1e-5, 0.1, start=1e-3)",
+        "extra_trees": "choice(False, True, start=False)",
+    }
+    native_search_space: ClassVar[dict[str, Keywords]] = {
+        "native:lambdarank": {
+            "sigmoid": "log(0.25, 4.0, start=1.0)",
+            "lambdarank_truncation_level": "whole_log(5, 100, start=30)",
+            "lambdarank_norm": "choice(True, False, start=True)",
+        },
+    }
+    portfolio = (
+        Recipe("xendcg", _DIVERSE, small=(1, 11)),
+        Recipe("lambdarank", SMALL_DATA | {"leaves": 7, "extra_trees": True}, small=(2, 12)),  # as LightGBMRanker()
+        Recipe("ranknet", _DIVERSE | {"leaves": 7}, small=(3, 13)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(5, 15)),
+        Recipe("yeti", _DIVERSE, small=(6, 16)),
+        Recipe("stochastic(lambdarank, scale=0.25)", _DIVERSE, small=(8,)),
+        Recipe("listnet", _DIVERSE, small=(17,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(1,), large=(1,)),
+        Recipe("xendcg", LARGE_DATA, middle=(2,), large=(2,)),
+        Recipe("ranknet", _DIVERSE | {"leaves": 31}, middle=(3,)),
+        Recipe("yeti", _DIVERSE | {"leaves": 31}, middle=(5,)),
+        Recipe("stochastic(lambdarank, scale=0.25)", LARGE_DATA, middle=(9,)),
+        Recipe("listnet", _DIVERSE | {"leaves": 31}, middle=(10,)),
+        Recipe("lambdarank", LARGE_DATA | {"leaves": 255}, large=(3,)),
+        Recipe("xendcg", LARGE_DATA | {"leaves": 255, "learning_rate": 0.05}, large=(7,)),
+        Recipe("ranknet", LARGE_DATA, large=(8,)),
+    )
 
 
 def _check_parameters(parameters: Keywords) -> None:
@@ -380,11 +470,11 @@ def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
     """LightGBM's own data, from memory or from disk."""
     import lightgbm
 
-    file = external.on_disk(data)
+    file = blocks.on_disk(data)
     own: Dataset = (
         lightgbm.Dataset(for_library(data.features), label, **about)
         if file is None
-        else external.lightgbm_dataset(file, label, **about)
+        else blocks.lightgbm_dataset(file, label, **about)
     )
     return own
 

@@ -20,9 +20,7 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.ranker import Trained
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
-from rankwise.rankers.trees.defaults import defaults, small
 from rankwise.rankers.trees.learner import TreeLearner
-from rankwise.rankers.trees.native_parameters import check_parameters
 
 if TYPE_CHECKING:
     from rankwise.dask.partitions import Partitions
@@ -119,7 +117,7 @@ class TreeRanker(Trained):
         return self.library.least_code
 
     def settings_for(self, documents: int) -> Keywords:
-        """Say what training on so many documents uses for parameters that the data decide.
+        """Return what training on so many documents uses for parameters that the data decide.
 
         These are ``leaves``, ``min_documents`` and ``smoothing``, each where it is not set, and what the library draws
         while it grows trees, such as LightGBM's ``extra_trees``: unless set, that goes with the leaves and is used only
@@ -131,15 +129,18 @@ class TreeRanker(Trained):
         >>> rw.LightGBMRanker(leaves=63).settings_for(20_000)
         {'leaves': 63, 'min_documents': 50, 'smoothing': 10}
         """
-        rule = defaults(self.library.name, documents)
-        own: Keywords = {"leaves": self.leaves, "min_documents": self.min_documents, "smoothing": self.smoothing}
-        found = {name: getattr(rule, name) if value is None else value for name, value in own.items()}
-        by_rule = small(self.library.name).native
-        drawn = {name: value for name, value in self.native.items() if self.library.canonical(name) in by_rule}
+        rule, canonical = self.library.defaults(documents), self.library.canonical
+        settings = {
+            name: getattr(rule, name) if getattr(self, name) is None else getattr(self, name)
+            for name in ("leaves", "min_documents", "smoothing")
+        }
+        drawn = {
+            name: value for name, value in self.native.items() if canonical(name) in self.library.small_data.native
+        }
         if self.leaves is None and self.min_documents is None:
-            known = {self.library.canonical(name) for name in drawn}
-            found |= {name: value for name, value in rule.native.items() if name not in known}
-        return found | drawn
+            names = {canonical(name) for name in drawn}
+            settings |= {name: value for name, value in rule.native.items() if name not in names}
+        return settings | drawn
 
     @property
     def feature_importances_(self) -> Array:
@@ -149,12 +150,12 @@ class TreeRanker(Trained):
         return gains / gains.sum() if gains.any() else gains
 
     def importances(self, kind: str = "gain") -> Array:
-        """Give one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
+        """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
         self._check_fitted()
         return self.model_.importances(check.choice("kind of importance", kind, ("gain", "split")))
 
     def contributions(self, data: Documents) -> Contributions:
-        """Give the SHAP values of every document, as the library computes them: exact, and nothing is left over."""
+        """Return the SHAP values of every document, as the library computes them: exact, without a remainder."""
         features = self._features(data)
         check.explainable(features)
         with self._own_threads():
@@ -168,8 +169,10 @@ class TreeRanker(Trained):
             schema=self._schema,
         )
 
-    def _settings(self, schema: Schema, older: "TreeRanker | None", *, stopping: bool) -> trees.Settings:
-        """Check what the library is told, for data of these columns."""
+    def _settings(
+        self, schema: Schema, older: "TreeRanker | None", *, stopping: bool
+    ) -> tuple[trees.Settings, Objective | None]:
+        """Return checked settings for data of these columns, and the objective; None if it is the library's own."""
         self._check_losses()  # the objective may be another one by now
         builtin, objective = self._chosen()
         settings = trees.Settings(
@@ -183,26 +186,21 @@ class TreeRanker(Trained):
             native=self._native_for(schema, older),
         )
         if monotone.NAME in settings.native and self.library.draws(settings):
-            settings = replace(
-                settings, keep_constants=True
-            )  # features that may not be split may be all that was drawn
-        for hint, asked in (
-            ("leave that parameter out", {"stopping": False, "checkpoints": False}),
-            ("train without valid", {"stopping": stopping, "checkpoints": False}),
-            ("train without a checkpoint", {"stopping": stopping, "checkpoints": self.checkpoint is not None}),
-        ):
-            if why := self.library.refusal(settings, **asked):
-                raise check.error(f"{type(self).__name__} cannot be trained so", got=why, hint=hint)
-        return settings
+            # Features that may not be split may be all that was drawn.
+            settings = replace(settings, keep_constants=True)
+        refusal = self.library.refusal(settings, stopping=stopping, checkpoints=self.checkpoint is not None)
+        if refusal is not None:
+            raise check.error(f"{type(self).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
+        return settings, objective
 
     def _library_threads(self) -> int:
         with self._own_threads():
             return self.library.threads()
 
     def _native_for(self, schema: Schema, older: "TreeRanker | None") -> Keywords:
-        """The library's own parameters; monotone constraints by column, where there are any."""
-        native = {name: value for name, value in self.native.items() if self.library.canonical(name) != monotone.NAME}
-        constraints = monotone.by_column(self.monotone_constraints, schema)
+        """The library's own parameters by their main names; monotone constraints by column, where there are any."""
+        native = {self.library.canonical(name): value for name, value in self.native.items()}
+        constraints = monotone.by_column(native.pop(monotone.NAME, None), schema)
         if any(constraints):
             if older is not None:
                 monotone.check_continued(constraints, older.monotone_constraints, schema)
@@ -223,8 +221,7 @@ class TreeRanker(Trained):
         older: "TreeRanker | None",
         others: Sequence[RankingDataset] = (),
     ) -> TreeLearner:
-        settings = self._settings(Schema.of(train), older, stopping=valid is not None)
-        objective = self._chosen()[1]
+        settings, objective = self._settings(Schema.of(train), older, stopping=valid is not None)
         held_out = (*others,) if valid is None else (valid, *others)
         for data in (train, *held_out):
             Schema.of(data).check_codes(data.features, self._least_code)
@@ -299,9 +296,20 @@ class TreeRanker(Trained):
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _check_losses(self) -> None:
-        library, expression = self.library, self._objective_expression()
-        canonical = {name: library.canonical(name) for name in self.native}
-        check_parameters(library.name, library.losses, self.native, canonical, expression, native(self.objective))
+        """Reject parameters that the objective does not have."""
+        builtin = native(self.objective) if self.native else None
+        for name, value in self.native.items():
+            loss = self.library.losses.get(self.library.canonical(name))
+            if loss is None or any(f"{builtin}:".startswith(f"{one}:") for one in loss.builtins):  # options follow it
+                continue
+            ours = loss.instead.format(repr(tuple(value)) if isinstance(value, list) else repr(value))
+            hints = ["leave it out"]
+            if builtin is None and ours:
+                place = "on the ranker" if ours.startswith(("seed", "debias")) else "on the objective"
+                hints.append(f"set it {place}, {ours}")
+            hints += [f"train native:{other}" for other in loss.builtins[:1]]
+            what = f"{name!r} belongs to other objectives of {self.library.name} and would have no effect"
+            raise check.error(what, got=f"the objective {self._objective_expression()}", hint=", or ".join(hints))
 
     def _description(self) -> Json:
         return super()._description() | self._made_of(self._rounds()) | {"settings": self.settings_}

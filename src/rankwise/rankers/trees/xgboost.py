@@ -4,7 +4,7 @@ import functools
 import json
 from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,23 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import dense_blocks
-from rankwise.rankers.trees import on_disk as external
+from rankwise.rankers.table import Recipe
+from rankwise.rankers.trees import blocks
 from rankwise.rankers.trees.formats import xgboost as ubj_format
-from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
-from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
+from rankwise.rankers.trees.protocol import (
+    LARGE_DATA,
+    SMALL_DATA,
+    WITHOUT_CHECKPOINT,
+    WITHOUT_VALID,
+    Defaults,
+    Derive,
+    ForestByTree,
+    Library,
+    ObjectiveParameter,
+    Refusal,
+    Settings,
+    numbers,
+)
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.sparse import dense
 from rankwise.threads import openmp
@@ -45,13 +57,30 @@ _NOTHING_DRAWN = {
 # Of a model rather than of training; set here, or of no use for ranking.
 _NOT_FOR_USERS = {"num_class", "num_feature", "num_target", "num_trees", "boost_from_average", "size_leaf_vector"}
 
+_BUILTINS = ("rank:ndcg", "rank:map", "rank:pairwise")
+_OBJECTIVE_PARAMETERS = {
+    "lambdarank_pair_method": ObjectiveParameter(
+        _BUILTINS, "lambdarank(truncation=…), or truncation=None for all pairs"
+    ),
+    "lambdarank_num_pair_per_sample": ObjectiveParameter(_BUILTINS, "lambdarank(truncation={})"),
+    "lambdarank_normalization": ObjectiveParameter(_BUILTINS, "lambdarank(norm={})"),
+    "lambdarank_score_normalization": ObjectiveParameter(_BUILTINS, "lambdarank(norm={})"),
+    "lambdarank_unbiased": ObjectiveParameter(_BUILTINS, "debias={}, with propensities in the data"),
+    "lambdarank_bias_norm": ObjectiveParameter(_BUILTINS, "debias=True, with propensities in the data"),
+    "ndcg_exp_gain": ObjectiveParameter(("rank:ndcg",), "lambdarank(gain='exponential') or gain='linear'"),
+    "multi_strategy": ObjectiveParameter(()),
+}
+# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
+_DIVERSE = SMALL_DATA | {"colsample_bynode": 0.5, "subsample": 0.7}
 
-class XGBoost:
-    """XGBoost behind the protocol of ``rankers/trees.py``."""
+
+class XGBoost(Library):
+    """The adapter of XGBoost."""
 
     name = "xgboost"
     file = "model.ubj"
-    builtins: Sequence[str] = ("rank:ndcg", "rank:map", "rank:pairwise")
+    builtins = _BUILTINS
+    aliases = _ALIASES
     ours: Mapping[str, str] = {
         "objective": "objective",
         "num_boost_round": "rounds",
@@ -65,44 +94,31 @@ class XGBoost:
         "feature_types": "RankingDataset(categorical=…)",
         "enable_categorical": "RankingDataset(categorical=…)",
     }
-    least_code = 0.0
-    weighs_documents = False
-    losses: Mapping[str, Loss] = XGBOOST_LOSSES
-    idle: Collection[str] = ("feature_selector", "refresh_leaf", "updater_seq")
+    losses = _OBJECTIVE_PARAMETERS
+    idle = ("feature_selector", "refresh_leaf", "updater_seq")
+    small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"subsample": 0.7, "colsample_bynode": 0.5})
+    format = ubj_format
 
-    def version(self) -> str:
-        """Give XGBoost's version."""
-        return str(_xgboost().__version__)
-
-    def read(self, content: bytes, n_features: int) -> ubj_format.XGBoostModel:
-        """Read a model file; an error rejects one that would crash XGBoost."""
-        return ubj_format.read(content, n_features)
-
-    def known(self) -> frozenset[str]:
-        """All names of parameters, aliases included."""
+    def known(self) -> Collection[str]:
+        """Return all names of parameters, aliases included."""
         return _names()
 
-    def canonical(self, name: str) -> str:
-        """The main name of a parameter that may be written as an alias."""
-        return _ALIASES.get(name, name)
-
-    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
-        """Say why these settings cannot be trained so; empty if they can."""
-        native = self._canonical(settings)
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained; None if they can."""
+        native = settings.native
         if native.get("booster") == "gblinear":
-            return "booster=gblinear grows no trees"
-        if native.get("booster") == "dart" and (stopping or checkpoints):
-            return (
-                "booster=dart changes earlier trees in later rounds, so that the best round cannot be kept and a "
-                "checkpoint cannot be continued"
-            )
+            return Refusal("booster=gblinear grows no trees")
         if native.get("tree_method") == "exact":
-            return "tree_method=exact counts the depth of a tree and not its leaves"
+            return Refusal("tree_method=exact counts the depth of a tree and not its leaves")
         if native.get("process_type", "default") != "default":
-            return "process_type=update grows no trees"
+            return Refusal("process_type=update grows no trees")
         if "base_score" in native:
-            return "base_score moves all scores alike, which changes no ranking"
-        return ""
+            return Refusal("base_score moves all scores alike, which changes no ranking")
+        if native.get("booster") == "dart" and (stopping or checkpoints):
+            reason = "booster=dart changes earlier trees in later rounds, so that the best round cannot be kept and a"
+            hint = WITHOUT_VALID if stopping else WITHOUT_CHECKPOINT
+            return Refusal(f"{reason} checkpoint cannot be continued", hint)
+        return None
 
     def threads(self) -> int:
         """How many threads it may use."""
@@ -110,17 +126,16 @@ class XGBoost:
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
-        own = settings.builtin is not None or "min_child_weight" in self._canonical(settings)
+        own = settings.builtin is not None or "min_child_weight" in settings.native
         return None if own else settings.min_documents
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of XGBoost's own."""
-        native = self._canonical(settings)
-        return any(native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
+        return any(settings.native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
 
     def device(self, settings: Settings) -> str | None:
         """The GPU of ``device="cuda"``, where XGBoost is built for one: it reads derivatives there."""
-        name = str(self._canonical(settings).get("device", "cpu")).replace("gpu", "cuda", 1)
+        name = str(settings.native.get("device", "cpu")).replace("gpu", "cuda", 1)
         return name if name.startswith("cuda") and _xgboost().build_info()["USE_CUDA"] else None
 
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
@@ -138,7 +153,8 @@ class XGBoost:
         try:
             if not content.startswith(b"{"):
                 raise ValueError("a file that does not begin as a model")
-            return XGBoostForest(xgboost.Booster(model_file=bytearray(content)), bytes(content))
+            booster = xgboost.Booster(model_file=bytearray(content))
+            return XGBoostForest(booster, bytes(content), int(booster.num_boosted_rounds()))
         except (ValueError, xgboost.core.XGBoostError) as broken:
             raise check.error("cannot read as an XGBoost model", got=_first_line(broken)) from None
 
@@ -148,14 +164,11 @@ class XGBoost:
         joined = ubj_format.joined([one.content() for one in forests], factors)
         return self.forest(bytes(_xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
-    def _canonical(self, settings: Settings) -> Keywords:
-        return {self.canonical(name): value for name, value in settings.native.items()}
-
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
         return (
             parameters
-            | self._canonical(settings)
+            | settings.native
             | {
                 # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file:
                 # scores of rank:ndcg are the plain sums of the leaves.
@@ -194,7 +207,7 @@ class Growing:
         self.relative = {
             name: share
             for name, share in {"min_child_weight": float(settings.min_documents), "reg_lambda": 1.0}.items()
-            if name not in {_ALIASES.get(given, given) for given in settings.native}
+            if name not in settings.native
         }
 
     def _bins_fit(self) -> bool:
@@ -237,16 +250,10 @@ class Growing:
         return _content(self.booster, self.trees)
 
 
-class XGBoostForest:
+class XGBoostForest(ForestByTree):
     """A finished booster."""
 
-    def __init__(self, booster: "Booster", content: bytes) -> None:
-        self.booster, self._content = booster, content
-        self.n_trees = int(booster.num_boosted_rounds())
-
-    def content(self) -> bytes:
-        """Give the model as XGBoost's binary JSON."""
-        return self._content
+    booster: "Booster"
 
     def cut(self, n_trees: int) -> "XGBoostForest":
         """Give the model of the first ``n_trees`` trees."""
@@ -310,7 +317,23 @@ class XGBoostRanker(TreeRanker):
     True
     """
 
-    library: Library = XGBoost()
+    library = XGBoost()
+    extra, modules, packages = "xgboost", ("xgboost",), ("xgboost-cpu", "xgboost")
+    magic = (b'{"learner"', b"{L")
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(0.02, 0.3)",
+        "leaves": "whole_log(7, 127)",
+        "min_child_weight": "log(1e-3, 10.0)",
+        "colsample_bynode": "uniform(0.3, 1.0, start=1.0)",
+        "reg_lambda": "log(1e-3, 100.0, start=1.0)",
+    }
+    portfolio = (
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(4, 14)),
+        Recipe("lambdarank", _DIVERSE, small=(10,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(4,), large=(4,)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 31}, middle=(7,)),
+        Recipe("xendcg", LARGE_DATA | {"leaves": 255}, large=(9,)),
+    )
 
 
 def _xgboost() -> ModuleType:
@@ -361,11 +384,11 @@ def _columns(settings: Settings, data: RankingDataset) -> Keywords:
 
 
 def _raw(settings: Settings, data: RankingDataset) -> "DMatrix":
-    file, columns = external.on_disk(data), _columns(settings, data)
+    file, columns = blocks.on_disk(data), _columns(settings, data)
     matrix: DMatrix = (
-        _xgboost().DMatrix(dense_blocks.dense_matrix(data.features), **columns)
+        _xgboost().DMatrix(blocks.dense_matrix(data.features), **columns)
         if file is None
-        else external.xgboost_matrix(file, columns, bins=None, binned=False)
+        else blocks.xgboost_matrix(file, columns, bins=None, binned=False)
     )
     return matrix
 
@@ -375,14 +398,14 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
     if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
         return _raw(settings, data)
     bins = settings.native.get("max_bin")
-    file, columns = external.on_disk(data), _columns(settings, data)
+    file, columns = blocks.on_disk(data), _columns(settings, data)
     if data.is_sparse:
-        sparse: DMatrix = dense_blocks.binned(data.features, columns, bins)
+        sparse: DMatrix = blocks.binned_sparse(data.features, columns, bins)
         return sparse
     matrix: DMatrix = (
         _xgboost().QuantileDMatrix(data.features, max_bin=bins, **columns)
         if file is None
-        else external.xgboost_matrix(file, columns, bins=bins, binned=True)
+        else blocks.xgboost_matrix(file, columns, bins=bins, binned=True)
     )
     return matrix
 
