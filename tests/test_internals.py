@@ -31,6 +31,7 @@ NAMES = [
     ("llvmlite.ir", "VectorType", "rankers/scoring/vectors.py"),
     ("lightgbm.basic", "_ConfigAliases._get_all_param_aliases", "rankers/trees/lightgbm.py"),
     ("lightgbm.basic", "LightGBMError", "rankers/trees/lightgbm.py"),
+    ("lightgbm.basic", "_LOGGER", "rankers/trees/lightgbm.py"),
     ("lightgbm", "Dataset._set_init_score_by_predictor", "rankers/trees/blocks.py"),
     ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/wrap.py"),
     ("xgboost.core", "XGBoostError", "rankers/trees/xgboost.py"),

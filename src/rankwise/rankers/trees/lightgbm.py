@@ -2,6 +2,8 @@
 
 import functools
 import re
+import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -226,8 +228,7 @@ class LightGBM(Library):
 
     def forest(self, content: bytes) -> "LightGBMForest":
         """Read a model."""
-        import lightgbm
-
+        lightgbm = _lightgbm()
         self.threads()  # trees are read in parallel
         try:
             text = content.decode()
@@ -281,8 +282,7 @@ class Growing:
         return any(self._grown(derive) for _ in range(self.tries))
 
     def _grown(self, derive: Derive | None) -> bool:
-        import lightgbm
-
+        lightgbm = _lightgbm()
         own: Callable[..., Any] | None = None
         if derive is not None:
 
@@ -435,8 +435,7 @@ class LightGBMRanker(TreeRanker):
 
 def _check_parameters(parameters: Keywords) -> None:
     """Let LightGBM read its parameters without data: of what it refuses later it writes lines of its own."""
-    import lightgbm
-
+    lightgbm = _lightgbm()
     if _MACHINES in parameters:  # it would ask the others
         return
     with without_lines(_FATAL):
@@ -450,26 +449,41 @@ def _has_splits(data: "Dataset") -> bool:
 
 
 @functools.cache
+def _lightgbm() -> Any:
+    """The library; it prints lines to standard output, unless a logger of the user's receives them."""
+    import lightgbm
+
+    if type(lightgbm.basic._LOGGER).__module__ == lightgbm.basic.__name__:
+        lightgbm.register_logger(_StandardError())
+    return lightgbm
+
+
+class _StandardError:
+    """A logger that does what LightGBM's own does, but for the stream."""
+
+    def info(self, message: str) -> None:
+        print(message, file=sys.stderr)
+
+    def warning(self, message: str) -> None:
+        warnings.warn(message, stacklevel=3)
+
+
+@functools.cache
 def _names() -> dict[str, str]:
     """Every name of a parameter -> its main name."""
-    from lightgbm.basic import _ConfigAliases
-
-    return {
-        alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in (main, *aliases)
-    }
+    aliases = _lightgbm().basic._ConfigAliases._get_all_param_aliases()
+    return {alias: main for main, others in aliases.items() for alias in (main, *others)}
 
 
 def _one_thread() -> None:
     """Tell LightGBM to use one thread, which it remembers."""
-    import lightgbm
-
+    lightgbm = _lightgbm()
     lightgbm.Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
 
 
 def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
     """LightGBM's own data, from memory or from disk."""
-    import lightgbm
-
+    lightgbm = _lightgbm()
     file = blocks.on_disk(data)
     own: Dataset = (
         lightgbm.Dataset(for_library(data.features), label, **about)

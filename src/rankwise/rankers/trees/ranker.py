@@ -278,11 +278,13 @@ class TreeRanker(Trained):
         return self.model_.n_trees
 
     def _check_native(self, native: Keywords) -> None:
-        known, own = self.library.known() if native else (), self.own_parameters()
+        if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
+            return
+        known, own = self.library.known(), self.own_parameters()
         for name in native:
             ours, of_fit = self.library.ours.get(self.library.canonical(name)), argument_names.of_fit(name)
             if of_fit and (name not in known or name in argument_names.ARGUMENTS):
-                raise check.error(f"{name!r} is nothing that {type(self).__name__} itself is told", hint=of_fit)
+                raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, hint=f"set {ours}")

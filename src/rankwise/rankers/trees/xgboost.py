@@ -350,19 +350,20 @@ def _names() -> frozenset[str]:
     """Every name of a parameter: XGBoost lists those that it used."""
     xgboost = _xgboost()
     one = xgboost.DMatrix(np.zeros((1, 1), np.float32), nthread=1)
-    found = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
+    names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
 
     def walk(node: Json, inside: str) -> None:
         for name, value in node.items():
             if isinstance(value, dict):
                 walk(value, name)
             elif inside.endswith("_param"):
-                found.add(name)
+                names.add(name)
 
     for booster in ("gbtree", "dart"):
         for objective in XGBoost.builtins:
-            walk(json.loads(xgboost.Booster({"booster": booster, "objective": objective}, [one]).save_config()), "")
-    return frozenset(found - _NOT_FOR_USERS)
+            settings = {"booster": booster, "objective": objective, "verbosity": 0}  # it may warn of dart
+            walk(json.loads(xgboost.Booster(settings, [one]).save_config()), "")
+    return frozenset(names - _NOT_FOR_USERS)
 
 
 def _columns(settings: Settings, data: RankingDataset) -> Keywords:
