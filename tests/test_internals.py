@@ -111,7 +111,9 @@ def test_model_files(name: str):
 def test_fields_of_xgboosts_configuration():
     """Names of parameters are those inside ``…_param`` of ``save_config``."""
     pytest.importorskip("xgboost")
-    missing = {"max_bin", "rate_drop", "colsample_bynode", "lambdarank_pair_method", "nthread"} - XGBoost().known()
+    missing = {"max_bin", "rate_drop", "colsample_bynode", "lambdarank_pair_method", "nthread"}.difference(
+        XGBoost().known()
+    )
     assert not missing, f"XGBoost's configuration has no {missing}, where rankers/trees/xgboost.py finds parameters"
 
 

@@ -86,10 +86,10 @@ def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
 
 def _categories(nodes: Nodes) -> dict[int, list[int]]:
     """Every code that a split asks for, of each feature."""
-    found: dict[int, set[int]] = {}
+    codes_of: dict[int, set[int]] = {}
     for node, codes in nodes.categories.items():
-        found.setdefault(int(nodes.feature[node]), set()).update(codes)
-    return {feature: sorted(found[feature]) for feature in sorted(found)}
+        codes_of.setdefault(int(nodes.feature[node]), set()).update(codes)
+    return {feature: sorted(codes_of[feature]) for feature in sorted(codes_of)}
 
 
 def _written(nodes: Nodes, write: Callable[[int, int, Any], str]) -> list[str]:

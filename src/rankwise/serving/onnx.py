@@ -30,7 +30,7 @@ class Graph(NamedTuple):
 
 
 def write(source: Source) -> Written:
-    """Give the file."""
+    """Return the file."""
     onnx: Any = check.extra("onnx", "export")  # noqa: S610 (not a query of Django)
     helper = onnx.helper
     if source.net is None:
@@ -118,7 +118,7 @@ def _attributes(nodes: Nodes, number: type[np.floating[Any]]) -> Keywords:
 
 
 def _rooted(nodes: Nodes) -> Nodes:
-    """Put a split above every leaf that is a whole tree, both sides of which lead to it: the operator needs one."""
+    """Return nodes with a split above every leaf that is a whole tree, to which both sides lead: ONNX needs one."""
     alone = nodes.feature[nodes.roots] == LEAF
     if not alone.any():
         return nodes

@@ -8,7 +8,7 @@ from rankwise.serving.source import Source, Written
 
 
 def write(source: Source) -> Written:
-    """Give the file, as ``treelite.Model.deserialize`` reads it."""
+    """Return the file, as ``treelite.Model.deserialize`` reads it."""
     trees = source.trees("treelite")
     check.extra("treelite", "export")  # noqa: S610 (not a query of Django)
     load = f'treelite.gtil.predict(treelite.Model.deserialize("{source.path}"), matrix)'

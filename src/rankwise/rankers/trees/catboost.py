@@ -184,11 +184,13 @@ class CatBoost(Library):
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
 
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
+    def matrices(
+        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
+    ) -> "CatBoostMatrices":
         """Build CatBoost's own data once; the bins of the training documents too."""
-        own = settings.builtin is not None
+        builtin = settings.builtin is not None
         labels = train.labels
-        if not own and (not train.categorical or (labels == labels[0]).all()):
+        if not builtin and (not train.categorical or (labels == labels[0]).all()):
             labels = np.zeros(train.n_docs)  # the steps are all in the baseline; CatBoost refuses equal labels
             labels[:1] = 1.0
         pool = make_pool(
@@ -197,8 +199,8 @@ class CatBoost(Library):
             _feature_names(train),
             settings.threads,
             label=labels,
-            group_id=np.repeat(np.arange(train.n_queries), train.sizes) if own else None,
-            group_weight=np.repeat(train.weights, train.sizes) if own and train.weights is not None else None,
+            group_id=np.repeat(np.arange(train.n_queries), train.sizes) if builtin else None,
+            group_weight=np.repeat(train.weights, train.sizes) if builtin and train.weights is not None else None,
         )
         native = settings.native
         try:
@@ -206,14 +208,16 @@ class CatBoost(Library):
         except catboost().CatBoostError as failed:
             if "constant or ignored" not in str(failed):
                 raise _refused(settings, failed) from None
-            return Matrices(train, labels, None, [])
-        about = (train.categorical, _feature_names(train), settings.threads)
-        return Matrices(train, labels, pool, [make_pool(data.features, *about) for data in held_out])
+            return CatBoostMatrices(train, labels, None, [])
+        columns = (train.categorical, _feature_names(train), settings.threads)
+        return CatBoostMatrices(train, labels, pool, [make_pool(data.features, *columns) for data in held_out])
 
-    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+    def grow(
+        self, settings: Settings, matrices: "CatBoostMatrices", seed: int, start: bytes | None
+    ) -> "CatBoostGrowth":
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
-        return Growing(settings, parameters, matrices, seed, None if start is None else self.forest(start))
+        return CatBoostGrowth(settings, parameters, matrices, seed, None if start is None else self.forest(start))
 
     def forest(self, content: bytes) -> CatBoostForest:
         """Read a model."""
@@ -261,7 +265,7 @@ class CatBoost(Library):
         )
 
 
-class Matrices(NamedTuple):
+class CatBoostMatrices(NamedTuple):
     """The data as CatBoost holds them; no pools if no feature can be split."""
 
     data: RankingDataset
@@ -270,14 +274,14 @@ class Matrices(NamedTuple):
     held_out: "list[Pool]"
 
 
-class Growing:
+class CatBoostGrowth:
     """Trees that are grown one by one."""
 
     def __init__(
         self,
         settings: Settings,
         parameters: Keywords,
-        matrices: Matrices,
+        matrices: CatBoostMatrices,
         seed: int,
         start: CatBoostForest | None,
     ) -> None:
@@ -327,13 +331,13 @@ class Growing:
 
     def _drawing(self) -> Keywords:
         """Seed and noise of the next tree: CatBoost lets the noise fade as the model grows, and sees one tree here."""
-        found: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
+        drawing: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
         strength = self.parameters.get("random_strength", 1.0)
         if strength and self.parameters.get("random_score_type") != "Gumbel":
             n = self.so_far.size
             left = n * math.exp(-self.trees * self.settings.learning_rate)
-            found["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
-        return found
+            drawing["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
+        return drawing
 
     def _sum(self) -> None:
         """Add the trees that wait to the model."""
@@ -353,11 +357,11 @@ class Growing:
                 )
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set."""
+        """Return the scores of a held-out data set."""
         return self.held_out[number]
 
     def content(self) -> bytes:
-        """Give all trees so far in CatBoost's binary format."""
+        """Return all trees so far in CatBoost's binary format."""
         if self.fresh:
             self._sum()
         return b"" if self.model is None else content_of(self.model)
@@ -414,7 +418,7 @@ class CatBoostRanker(TreeRanker):
 
 
 def depth(leaves: int) -> int:
-    """Give the least depth at which a tree that splits all its leaves at once has at least so many.
+    """Return the least depth at which a tree that splits all its leaves at once has at least so many.
 
     >>> depth(7), depth(8), depth(31), depth(64)
     (3, 3, 5, 6)
@@ -424,11 +428,11 @@ def depth(leaves: int) -> int:
 
 def _check_options(builtin: str, options: str) -> None:
     """Reject what stands behind the colon of a CatBoost objective and that CatBoost would overlook."""
-    known = _OPTIONS.get(builtin)
+    allowed = _OPTIONS.get(builtin)
     for option in filter(None, options.split(";")):
         name = option.partition("=")[0].strip()
-        if known is not None and name not in (*known, "hints"):
-            hint = check.suggestion(name, known).rstrip("?")
+        if allowed is not None and name not in (*allowed, "hints"):
+            hint = check.suggestion(name, allowed).rstrip("?")
             raise check.error(f"CatBoost's {builtin} has no such parameter", got=repr(name), hint=hint)
 
 

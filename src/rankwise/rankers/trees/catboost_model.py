@@ -31,7 +31,7 @@ class CatBoostForest(Forest):
         super().__init__(booster, content, int(booster.tree_count_))
 
     def cut(self, n_trees: int) -> "CatBoostForest":
-        """Give the model of the first ``n_trees`` trees."""
+        """Return the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
         part: CatBoost = self.booster.copy()
@@ -66,7 +66,7 @@ class CatBoostForest(Forest):
         return parts
 
     def importances(self, kind: str) -> Array:
-        """Give one number per feature: how much scores change with it, out of 100, or how many splits there are."""
+        """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
         return self._read().split_counts().astype(np.float64)
@@ -84,7 +84,7 @@ class CatBoostForest(Forest):
 
 
 def catboost() -> ModuleType:
-    """Give the library, or say which extra brings it."""
+    """Return the library, or say which extra brings it."""
     return check.extra("catboost", "catboost")  # noqa: S610 (not a query of Django)
 
 
@@ -105,27 +105,27 @@ def forest(content: bytes) -> CatBoostForest:
 
 def make_pool(features: Floats, categorical: Sequence[int], names: list[str], threads: int, **columns: Any) -> "Pool":
     """Hand documents to CatBoost; categories must be whole numbers there, not floats."""
-    given: Any = for_library(features).copy() if is_sparse(features) else features  # which may be written
+    rows: Any = for_library(features).copy() if is_sparse(features) else features  # which may be written
     if categorical:
         import polars as pl
 
-        given = pl.DataFrame(
+        rows = pl.DataFrame(
             {name: _codes(features[:, j]) if j in categorical else features[:, j] for j, name in enumerate(names)}
         )
         columns["cat_features"] = list(categorical)
     else:
         columns["feature_names"] = names
-    pool: Pool = catboost().Pool(given, thread_count=threads, **columns)
+    pool: Pool = catboost().Pool(rows, thread_count=threads, **columns)
     return pool
 
 
 def scores_of(model: "CatBoost", pool: "Pool") -> Array:
-    """Give the sums of leaves."""
+    """Return the sums of leaves."""
     return numbers(model.predict(pool, prediction_type="RawFormulaVal", thread_count=thread_count()))
 
 
 def content_of(model: "CatBoost") -> bytes:
-    """Give a model in CatBoost's binary format, which it writes to files alone."""
+    """Return a model in CatBoost's binary format, which it writes to files alone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.cbm")
         model.save_model(str(path))
@@ -133,7 +133,7 @@ def content_of(model: "CatBoost") -> bytes:
 
 
 def strip(model: "CatBoost") -> "CatBoost":
-    """Take off clocks, ids and parameters: a sum of models would hold those of each, many times what its trees take."""
+    """Remove clocks, ids and parameters: a sum of models would hold those of each, many times what its trees take."""
     notes = model.get_metadata()
     for name in list(notes.keys()):
         if name != "loss_function":

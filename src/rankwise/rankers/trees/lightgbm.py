@@ -200,13 +200,15 @@ class LightGBM(Library):
             settings.native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
         )
 
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
+    def matrices(
+        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
+    ) -> "LightGBMMatrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)
         _check_parameters(parameters)
         if blocks.on_disk(train) is not None:
             parameters.setdefault("bin_construct_sample_cnt", blocks.lightgbm_sample(train.n_docs))
-        own = _dataset(
+        dataset = _dataset(
             train,
             _labels(settings, train),
             group=train.sizes,
@@ -217,14 +219,18 @@ class LightGBM(Library):
             params=parameters,
             free_raw_data=False,
         )
-        about: Keywords = {"reference": own, "params": parameters, "free_raw_data": False}
-        return Matrices(own, [_dataset(data, data.labels, group=data.sizes, **about) for data in held_out])
+        options: Keywords = {"reference": dataset, "params": parameters, "free_raw_data": False}
+        return LightGBMMatrices(
+            dataset, [_dataset(data, data.labels, group=data.sizes, **options) for data in held_out]
+        )
 
-    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+    def grow(
+        self, settings: Settings, matrices: "LightGBMMatrices", seed: int, start: bytes | None
+    ) -> "LightGBMGrowth":
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
         older = None if start is None else self.forest(start)
-        return Growing(self._parameters(settings, seed), matrices, older, tries)
+        return LightGBMGrowth(self._parameters(settings, seed), matrices, older, tries)
 
     def forest(self, content: bytes) -> "LightGBMForest":
         """Read a model."""
@@ -261,18 +267,18 @@ class LightGBM(Library):
         }
 
 
-class Matrices(NamedTuple):
+class LightGBMMatrices(NamedTuple):
     """The data as LightGBM holds them."""
 
     train: "Dataset"
     held_out: "list[Dataset]"
 
 
-class Growing:
+class LightGBMGrowth:
     """A booster that grows."""
 
     def __init__(
-        self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None", tries: int = 1
+        self, parameters: Keywords, matrices: LightGBMMatrices, start: "LightGBMForest | None", tries: int = 1
     ) -> None:
         self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
         self.booster: Booster | None = None
@@ -283,21 +289,21 @@ class Growing:
 
     def _grown(self, derive: Derive | None) -> bool:
         lightgbm = _lightgbm()
-        own: Callable[..., Any] | None = None
+        objective: Callable[..., Any] | None = None
         if derive is not None:
 
-            def own(scores: Array, _: "Dataset") -> tuple[Floats, Floats]:
+            def objective(scores: Array, _: "Dataset") -> tuple[Floats, Floats]:
                 return derive(numbers(scores))
 
         if self.booster is not None:
-            return not self.booster.update(fobj=own)
+            return not self.booster.update(fobj=objective)
         alone = _MACHINES not in self.parameters  # what one machine cannot split, another may
         if alone and self.start is None and not _has_splits(self.matrices.train):
             return False
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
         try:
             self.booster = lightgbm.train(
-                self.parameters if own is None else {**self.parameters, "objective": own},
+                self.parameters if objective is None else {**self.parameters, "objective": objective},
                 self.matrices.train,
                 num_boost_round=1,
                 valid_sets=self.matrices.held_out or None,
@@ -321,19 +327,19 @@ class Growing:
         return "num_leaves=1\n" not in last
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set, as LightGBM keeps them up to date."""
-        kept: list[Array] = []
+        """Return the scores of a held-out data set, as LightGBM keeps them up to date."""
+        copies: list[Array] = []
 
-        def keep(scores: Array, _: "Dataset") -> tuple[str, float, bool]:
-            kept.append(numbers(scores))
-            return "kept", 0.0, True
+        def copy(scores: Array, _: "Dataset") -> tuple[str, float, bool]:  # LightGBM has no public accessor
+            copies.append(numbers(scores))
+            return "copied", 0.0, True
 
         booster: Any = self.booster
-        booster.eval(self.matrices.held_out[number], "held out", keep)
-        return kept[0]
+        booster.eval(self.matrices.held_out[number], "held out", copy)
+        return copies[0]
 
     def content(self) -> bytes:
-        """Give all trees so far as LightGBM's text."""
+        """Return all trees so far as LightGBM's text."""
         if self.booster is None:
             return self.start.content() if self.start is not None else b""
         return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
@@ -345,7 +351,7 @@ class LightGBMForest(ForestByTree):
     booster: "Booster"
 
     def cut(self, n_trees: int) -> "LightGBMForest":
-        """Give the model of the first ``n_trees`` trees."""
+        """Return the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
         openmp(_one_thread)  # trees are written in parallel
@@ -357,7 +363,7 @@ class LightGBMForest(ForestByTree):
         return self._predicted(features)
 
     def tree(self, features: Floats, number: int) -> Array:
-        """Give what one tree, counted from 0, adds to the scores."""
+        """Return what one tree, counted from 0, adds to the scores."""
         return self._predicted(features, start_iteration=number, num_iteration=1)
 
     def explain(self, features: Floats) -> Array:
@@ -369,13 +375,13 @@ class LightGBMForest(ForestByTree):
         return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=openmp(_one_thread)))
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
-        about: Keywords = {**trees, "raw_score": True, "num_threads": openmp(_one_thread)}
+        options: Keywords = {**trees, "raw_score": True, "num_threads": openmp(_one_thread)}
         if is_sparse(features):
-            return numbers(self.booster.predict(for_library(features), **about))
-        return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
+            return numbers(self.booster.predict(for_library(features), **options))
+        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
 
     def importances(self, kind: str) -> Array:
-        """Give one number per feature: total gain of its splits, or how many there are."""
+        """Return one number per feature: total gain of its splits, or how many there are."""
         return numbers(self.booster.feature_importance(kind))
 
 
@@ -434,7 +440,7 @@ class LightGBMRanker(TreeRanker):
 
 
 def _check_parameters(parameters: Keywords) -> None:
-    """Let LightGBM read its parameters without data: of what it refuses later it writes lines of its own."""
+    """Raise what LightGBM rejects of its parameters, read without data: later it would also write lines."""
     lightgbm = _lightgbm()
     if _MACHINES in parameters:  # it would ask the others
         return
@@ -472,32 +478,32 @@ class _StandardError:
 def _names() -> dict[str, str]:
     """Every name of a parameter -> its main name."""
     aliases = _lightgbm().basic._ConfigAliases._get_all_param_aliases()
-    return {alias: main for main, others in aliases.items() for alias in (main, *others)}
+    return {alias: main for main, other in aliases.items() for alias in (main, *other)}
 
 
 def _one_thread() -> None:
-    """Tell LightGBM to use one thread, which it remembers."""
+    """Make LightGBM use one thread, which it remembers."""
     lightgbm = _lightgbm()
     lightgbm.Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
 
 
-def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
+def _dataset(data: RankingDataset, label: Array, **options: Any) -> "Dataset":
     """LightGBM's own data, from memory or from disk."""
     lightgbm = _lightgbm()
     file = blocks.on_disk(data)
-    own: Dataset = (
-        lightgbm.Dataset(for_library(data.features), label, **about)
+    dataset: Dataset = (
+        lightgbm.Dataset(for_library(data.features), label, **options)
         if file is None
-        else blocks.lightgbm_dataset(file, label, **about)
+        else blocks.lightgbm_dataset(file, label, **options)
     )
-    return own
+    return dataset
 
 
 def _labels(settings: Settings, data: RankingDataset) -> Array:
     """LightGBM's own objectives take grades."""
-    whole = data.labels == np.floor(data.labels)
-    if settings.builtin is not None and not whole.all():
-        row = int(np.argmin(whole))
+    integral = data.labels == np.floor(data.labels)
+    if settings.builtin is not None and not integral.all():
+        row = int(np.argmin(integral))
         raise check.error(
             f"native:{settings.builtin} needs whole labels",
             got=f"{data.labels[row]:g}",

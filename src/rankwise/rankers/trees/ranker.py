@@ -280,20 +280,20 @@ class TreeRanker(Trained):
     def _check_native(self, native: Keywords) -> None:
         if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
             return
-        known, own = self.library.known(), self.own_parameters()
+        names, parameters = self.library.known(), self.own_parameters()
         for name in native:
             ours, of_fit = self.library.ours.get(self.library.canonical(name)), argument_names.of_fit(name)
-            if of_fit and (name not in known or name in argument_names.ARGUMENTS):
+            if of_fit and (name not in names or name in argument_names.ARGUMENTS):
                 raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, hint=f"set {ours}")
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
-            if name not in known:
-                if ours := argument_names.parameter(name, own):
+            if name not in names:
+                if ours := argument_names.parameter(name, parameters):
                     raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
-                near = check.suggestion(name, [*own, *known]).rstrip("?")
+                near = check.suggestion(name, [*parameters, *names]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 

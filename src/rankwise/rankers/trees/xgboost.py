@@ -126,8 +126,8 @@ class XGBoost(Library):
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
-        own = settings.builtin is not None or "min_child_weight" in settings.native
-        return None if own else settings.min_documents
+        absolute = settings.builtin is not None or "min_child_weight" in settings.native
+        return None if absolute else settings.min_documents
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of XGBoost's own."""
@@ -138,13 +138,15 @@ class XGBoost(Library):
         name = str(settings.native.get("device", "cpu")).replace("gpu", "cuda", 1)
         return name if name.startswith("cuda") and _xgboost().build_info()["USE_CUDA"] else None
 
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
+    def matrices(
+        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
+    ) -> "XGBoostMatrices":
         """Build XGBoost's own data once."""
-        return Matrices(train, _binned(settings, train), [_raw(settings, data) for data in held_out])
+        return XGBoostMatrices(train, _binned(settings, train), [_raw(settings, data) for data in held_out])
 
-    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+    def grow(self, settings: Settings, matrices: "XGBoostMatrices", seed: int, start: bytes | None) -> "XGBoostGrowth":
         """Start growing, from nothing or from the trees of ``start``."""
-        return Growing(settings, self._parameters(settings, seed), matrices, start)
+        return XGBoostGrowth(settings, self._parameters(settings, seed), matrices, start)
 
     def forest(self, content: bytes) -> "XGBoostForest":
         """Read a model."""
@@ -183,7 +185,7 @@ class XGBoost(Library):
         )
 
 
-class Matrices(NamedTuple):
+class XGBoostMatrices(NamedTuple):
     """The data as XGBoost holds them."""
 
     data: RankingDataset
@@ -191,10 +193,12 @@ class Matrices(NamedTuple):
     held_out: "list[DMatrix]"
 
 
-class Growing:
+class XGBoostGrowth:
     """A booster that grows."""
 
-    def __init__(self, settings: Settings, parameters: Keywords, matrices: Matrices, start: bytes | None) -> None:
+    def __init__(
+        self, settings: Settings, parameters: Keywords, matrices: XGBoostMatrices, start: bytes | None
+    ) -> None:
         self.settings, self.matrices, self.train = settings, matrices, matrices.train
         model = None if start is None else bytearray(start)
         if start is not None:  # which has its own: not 0 if it was trained elsewhere
@@ -241,12 +245,12 @@ class Growing:
         return True
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set; XGBoost adds the new tree to those that it has."""
+        """Return the scores of a held-out data set; XGBoost adds the new tree to those that it has."""
         data = self.matrices.held_out[number]
         return numbers(self.booster.predict(data, output_margin=True, validate_features=False))
 
     def content(self) -> bytes:
-        """Give all trees so far as XGBoost's binary JSON."""
+        """Return all trees so far as XGBoost's binary JSON."""
         return _content(self.booster, self.trees)
 
 
@@ -256,7 +260,7 @@ class XGBoostForest(ForestByTree):
     booster: "Booster"
 
     def cut(self, n_trees: int) -> "XGBoostForest":
-        """Give the model of the first ``n_trees`` trees."""
+        """Return the model of the first ``n_trees`` trees."""
         return self if n_trees >= self.n_trees else XGBoost().forest(_content(self.booster, n_trees))
 
     def predict(self, features: Floats) -> Array:
@@ -265,14 +269,14 @@ class XGBoostForest(ForestByTree):
         return numbers(_margins(self.booster, features))
 
     def tree(self, features: Floats, number: int) -> Array:
-        """Give what one tree, counted from 0, adds to the scores."""
+        """Return what one tree, counted from 0, adds to the scores."""
         self.booster.set_param({"nthread": openmp(_one_thread)})
         return numbers(_margins(self.booster, features, (number, number + 1)))
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions, in float32."""
         self.booster.set_param({"nthread": openmp(_one_thread)})
-        own = _xgboost().DMatrix(
+        matrix = _xgboost().DMatrix(
             dense(features),
             feature_names=self.booster.feature_names,
             feature_types=self.booster.feature_types,
@@ -280,15 +284,15 @@ class XGBoostForest(ForestByTree):
             nthread=openmp(_one_thread),
         )
         try:
-            return numbers(self.booster.predict(own, pred_contribs=True))
+            return numbers(self.booster.predict(matrix, pred_contribs=True))
         except _xgboost().core.XGBoostError as failed:
             raise check.error("XGBoost cannot explain these trees", got=_first_line(failed)) from None
 
     def importances(self, kind: str) -> Array:
-        """Give one number per feature: total gain of its splits, or how many there are."""
-        found: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
+        """Return one number per feature: total gain of its splits, or how many there are."""
+        scores: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
         names = self.booster.feature_names or [f"f{j}" for j in range(self.booster.num_features())]
-        return np.array([found.get(name, 0.0) for name in names], np.float64)
+        return np.array([scores.get(name, 0.0) for name in names], np.float64)
 
 
 class XGBoostRanker(TreeRanker):
@@ -341,7 +345,7 @@ def _xgboost() -> ModuleType:
 
 
 def _one_thread() -> None:
-    """Tell XGBoost to use one thread, also where it is told no number."""
+    """Make XGBoost use one thread, also where no number is set."""
     _xgboost().set_config(nthread=1)
 
 
@@ -369,11 +373,11 @@ def _names() -> frozenset[str]:
 def _columns(settings: Settings, data: RankingDataset) -> Keywords:
     """What a matrix is told beside the features. Weights go to XGBoost's own objectives alone."""
     names = data.feature_names
-    own = settings.builtin is not None
+    builtin = settings.builtin is not None
     return {
-        "label": data.labels if own else None,
+        "label": data.labels if builtin else None,
         "group": data.sizes,
-        "weight": data.weights if own else None,
+        "weight": data.weights if builtin else None,
         # XGBoost's text of a tree could not be read with other names.
         "feature_names": None if names is None or any(set(name) & set("[]<\n") for name in names) else list(names),
         "feature_types": ["c" if j in data.categorical else "q" for j in range(data.n_features)]
@@ -412,14 +416,14 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
 
 
 def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
-    about = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
-    return np.concatenate([booster.inplace_predict(block, **about) for block in disk.blocks(features)])
+    options = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
+    return np.concatenate([booster.inplace_predict(block, **options) for block in disk.blocks(features)])
 
 
 def average_hessian(hessian: "Floats | Tensor") -> float:
-    """Give the mean size of Hessians, over the documents of all workers."""
-    own = np.abs(hessian).sum(dtype=np.float64) if isinstance(hessian, np.ndarray) else hessian.abs().double().sum()
-    total, count = _total(float(own), hessian.shape[0])
+    """Return the mean size of Hessians, over the documents of all workers."""
+    size = np.abs(hessian).sum(dtype=np.float64) if isinstance(hessian, np.ndarray) else hessian.abs().double().sum()
+    total, count = _total(float(size), hessian.shape[0])
     return float(total / count)
 
 
@@ -434,8 +438,8 @@ def _total(*values: float) -> Array:
 
 def _content(booster: "Booster", n_trees: int) -> bytes:
     openmp(_one_thread)  # trees are written in parallel
-    kept = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
-    return bytes(kept.save_raw("ubj"))
+    part = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
+    return bytes(part.save_raw("ubj"))
 
 
 def _first_line(failed: Exception) -> str:

@@ -22,7 +22,7 @@ class Table:
 
     @classmethod
     def root(cls, buffer: bytes) -> "Table":
-        """Give the table that a buffer begins with."""
+        """Return the table that a buffer begins with."""
         if len(buffer) < 8:
             raise InvalidModelError("a table that is too short")
         return cls(buffer, int(struct.unpack_from("<I", buffer)[0]))
@@ -61,12 +61,12 @@ class Table:
 
     def texts(self, field: int) -> list[str]:
         """Read a vector of texts."""
-        found = []
+        texts = []
         for place in self._places(field):
             count = self._read("<I", place)
             self._within(place + 4, count)
-            found.append(self.buffer[place + 4 : place + 4 + count].decode("utf-8", "replace"))
-        return found
+            texts.append(self.buffer[place + 4 : place + 4 + count].decode("utf-8", "replace"))
+        return texts
 
     def _places(self, field: int) -> list[int]:
         """Where the entries of a vector of tables or texts are."""

@@ -50,9 +50,9 @@ class LightGBMText:
             raise InvalidModelError("lengths of trees that are no numbers", "the beginning")
         return [int(size) for size in sizes]
 
-    def joined(self, others: "Sequence[LightGBMText]", factors: Sequence[float]) -> bytes:
-        """Return the trees of this model and of others, leaves scaled by the factor of each, as one model."""
-        texts = (self, *others)
+    def joined(self, more: "Sequence[LightGBMText]", factors: Sequence[float]) -> bytes:
+        """Return the trees of this model and of more, leaves scaled by the factor of each, as one model."""
+        texts = (self, *more)
         pairs = ((tree, factor) for text, factor in zip(texts, factors, strict=True) for tree in text.trees)
         trees = [
             b"\n".join((b"Tree=%d" % number, *_lines(_scaled(tree, factor)), b"", b"", b""))
@@ -192,8 +192,8 @@ def read(content: bytes, n_features: int) -> LightGBMModel:
 
 def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     """Return one model that scores as the weighted sum of models, up to the order in which trees are added."""
-    first, *others = map(LightGBMText, contents)
-    return first.joined(others, factors)
+    first, *more = map(LightGBMText, contents)
+    return first.joined(more, factors)
 
 
 def with_objective(text: str) -> str:

@@ -35,14 +35,14 @@ class _Reader:
         return chr(self.take(1)[0])
 
     def take(self, count: int) -> bytes:
-        """Take bytes; there must be as many."""
+        """Read bytes; there must be as many."""
         if not 0 <= count <= len(self.content) - self.at:
             raise InvalidModelError(f"a length of {count:,}", f"byte {self.at:,} of {len(self.content):,}")
         self.at += count
         return self.content[self.at - count : self.at]
 
     def length(self) -> int:
-        """Take the length of a text or a list, of which XGBoost writes one kind."""
+        """Read the length of a text or a list, of which XGBoost writes one kind."""
         if self.letter() != "L":
             raise self.strange("a length")
         return int.from_bytes(self.take(8), "big", signed=True)
@@ -54,7 +54,7 @@ class _Reader:
             raise self.strange("a text") from None
 
     def value(self, kind: str, depth: int) -> Any:
-        """Take a value of the kind that its letter says."""
+        """Read a value of the kind that its letter says."""
         if depth > _DEPTH:
             raise InvalidModelError(f"more than {_DEPTH} lists inside each other", f"byte {self.at:,}")
         if kind == "{":
@@ -70,17 +70,17 @@ class _Reader:
         raise self.strange("a value")
 
     def _object(self, depth: int) -> Json:
-        found: Json = {}
+        fields: Json = {}
         while self.content[self.at : self.at + 1] != b"}":
             name = self.text()
-            if name in found:
+            if name in fields:
                 raise InvalidModelError(f"{name!r} twice", f"byte {self.at:,}")
-            found[name] = self.value(self.letter(), depth + 1)
+            fields[name] = self.value(self.letter(), depth + 1)
         self.at += 1
-        return found
+        return fields
 
     def _list(self, depth: int) -> Any:
-        """Take a list of known length: of numbers, or of anything."""
+        """Read a list of known length: of numbers, or of anything."""
         letter = self.letter()
         kind = self.letter() if letter == "$" else ""
         if (self.letter() if kind else letter) != "#":

@@ -165,13 +165,11 @@ def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
             tree["split_conditions"] = tree["split_conditions"] * np.where(leaves, share, np.float32(1.0))
             tree["base_weights"] = tree["base_weights"] * share
         trees += model["trees"]
-    whole = _model(documents[0])
-    whole |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
-    whole["gbtree_model_param"]["num_trees"] = str(len(trees))
-    text = json.dumps(
-        documents[0], ensure_ascii=False, default=lambda array: array.tolist()
-    )  # XGBoost reads no escapes
-    return text.encode()
+    model = _model(documents[0])
+    model |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
+    model["gbtree_model_param"]["num_trees"] = str(len(trees))
+    # XGBoost reads no escapes.
+    return json.dumps(documents[0], ensure_ascii=False, default=lambda array: array.tolist()).encode()
 
 
 def _model(document: Json) -> Json:
