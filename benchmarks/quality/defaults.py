@@ -9,7 +9,7 @@ FOLDER holds the data: MQ2008 as its archive unpacks, ``mq2007.partial.txt``, sa
 
 A third of the queries of every set is put aside for the test. The others are split once more for each seed: a model
 learns on 60%, the curve of 20% stops it, and it is judged on the last 20%, by the mean of NDCG@5 and NDCG@10 of each
-query. Candidates are compared with the usual settings ("today's": ``USUAL`` of ``rankers/trees/defaults.py``, before
+query. Candidates are compared with the usual settings ("today's": ``USUAL`` of ``rankers/trees/protocol.py``, before
 there was a rule for small data) on the same queries and seeds, each query alike, whatever its set. After each rung
 (``--seeds 2 6 16``: two seeds, then six, then sixteen) the best third goes on. Every model is trained until the last
 of the rules that stop would stop it, so that each rule costs little; a candidate counts with the mean over all rules.

@@ -92,7 +92,6 @@ from .rankers.ensembles.bagged import bagged as bagged
 from .rankers.ensembles.blended import blended as blended
 from .rankers.ensembles.distilled import distilled as distilled
 from .rankers.expressions import ranker as ranker
-from .rankers.foreign.wrap import wrap as wrap
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
 from .rankers.registration import register as register
 from .rankers.table import load as load
@@ -100,6 +99,7 @@ from .rankers.training.stopping import NothingLearnedError as NothingLearnedErro
 from .rankers.training.stopping import StopTraining as StopTraining
 from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker
 from .rankers.trees.lightgbm import LightGBMRanker as LightGBMRanker
+from .rankers.trees.wrap import wrap as wrap
 from .rankers.trees.xgboost import XGBoostRanker as XGBoostRanker
 from .recommend.als import ALS as ALS
 from .recommend.choice import RecommenderChoice as RecommenderChoice

@@ -14,7 +14,8 @@ import rankwise as rw
 from rankwise.dask import learner, network, partitions
 from rankwise.dask.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import LostWorkerError, Workers
-from rankwise.rankers.trees import defaults
+from rankwise.rankers.trees import protocol
+from rankwise.rankers.trees.lightgbm import LightGBM
 from rankwise.rankers.trees.newton import newton
 from tests.processes import HANG
 
@@ -105,8 +106,8 @@ def test_fewer_queries_than_workers_leave_workers_out():
 
 
 def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tmp_path, monkeypatch):
-    monkeypatch.setattr(defaults, "FEW", named.n_docs)
-    monkeypatch.setitem(defaults.SMALL, "lightgbm", defaults.Defaults(leaves=4, min_documents=5, smoothing=2))
+    monkeypatch.setattr(protocol, "FEW", named.n_docs)
+    monkeypatch.setattr(LightGBM, "small_data", protocol.Defaults(leaves=4, min_documents=5, smoothing=2))
     path = scatter(named, tmp_path, [named.n_docs // 2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a query may lie in both files

@@ -14,8 +14,8 @@ import pytest
 import rankwise as rw
 from rankwise import check, threads
 from rankwise.rankers import storage
-from rankwise.rankers.verify import flatbuffer, ubjson
-from rankwise.rankers.verify.factors import verify as verify_factors
+from rankwise.rankers.trees.formats import flatbuffer, ubjson
+from rankwise.recommend.verify import verify as verify_factors
 
 TREES: dict = {"rounds": 3, "leaves": 4, "min_documents": 5, "threads": 1}
 
@@ -73,7 +73,7 @@ LIGHTGBM = [
     ("left_child", put(b"0"), "a left_child that is no node below at tree 1"),
     ("right_child", put(b"7"), "a right_child that is no node below at tree 1"),
     ("left_child", put(b"-9"), "a left_child that is no node below at tree 1"),
-    ("left_child", put(b"-4", 1), "a leaf without one parent|a node with no parent"),
+    ("left_child", put(b"-4", 1), "a node with two parents|a node with no parent"),
     ("split_feature", put(b"4"), "4 in split_feature, which must lie between 0 and 3 at tree 1"),
     ("leaf_value", lambda values: values[:-1], "3 where 4 numbers of leaf_value must be at tree 1"),
     ("leaf_value", put(b"0x1"), "something else where 4 numbers of leaf_value must be at tree 1"),

@@ -22,7 +22,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers import storage
-from rankwise.rankers.verify import ubjson
+from rankwise.rankers.trees.formats import ubjson
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow

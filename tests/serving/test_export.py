@@ -14,8 +14,8 @@ import pytest
 import treelite
 
 import rankwise as rw
-from rankwise.rankers.scoring.nodes import nodes_of
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.trees.formats.nodes import nodes_of
 from rankwise.serving.table import FORMATS
 from tests.cli.running import run
 
@@ -293,7 +293,8 @@ def test_other_shapes_of_trees(models, tmp_path):
     constant = "num_leaves=1\nnum_cat=0\nleaf_value=0.25\nis_linear=0\nshrinkage=1\n\n\n"
     last = rest.index("\nTree=1\n") + 1
     head = re.sub(r"tree_sizes=\d+", f"tree_sizes={len('Tree=0') + 1 + len(constant)}", head)
-    flat.model_ = flat.library.forest((head + first + constant + rest[last:]).encode())
+    by_hand: Any = flat.library.forest((head + first + constant + rest[last:]).encode())
+    flat.model_ = flat.library.forest(by_hand.booster.model_to_string().encode())
     assert flat.model_.n_trees == SMALL["rounds"]
     others = {
         "a constant": flat,

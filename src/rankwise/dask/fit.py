@@ -145,13 +145,13 @@ def _learner(
     parts: WorkerParts,
 ) -> ClusterLearner:
     """Check every parameter and return the learner of the cluster."""
-    settings = ranker._settings(Schema.of(sample), older, stopping=valid is not None)
+    settings, objective = ranker._settings(Schema.of(sample), older, stopping=valid is not None)
     for data in (sample, valid):
         if data is not None:
             Schema.of(data).check_codes(data.features, ranker._least_code)
-    if why := ranker.library.refusal(settings, stopping=True, checkpoints=True):
-        raise check.error(f"{type(ranker).__name__} cannot be trained so on a cluster", got=why)
-    ranker._documents(sample, ranker._chosen()[1])
+    if refusal := ranker.library.refusal(settings, stopping=True, checkpoints=True):
+        raise check.error(f"{type(ranker).__name__} cannot be trained so on a cluster", got=refusal.reason)
+    ranker._documents(sample, objective)
     return ClusterLearner(
         library=ranker.library,
         settings=settings,

@@ -16,9 +16,9 @@ from rankwise.data.compressed import read_bytes, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.table import load
+from rankwise.rankers.table import RANKERS, load, ranker_class
 
-_MODELS = (b"\x80", b"tree\n", b'{"learner"', b"{L", b"CBM1")  # pickles; LightGBM, XGBoost and CatBoost themselves
+_PICKLE = b"\x80"
 
 
 class Ranking(NamedTuple):
@@ -51,7 +51,7 @@ def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
         bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
         got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {shown(path)}"
         hint = "write one number per document, in the order of the data, or a TREC run"
-        if content.startswith(_MODELS):
+        if content.startswith((_PICKLE, *(magic for name in RANKERS for magic in ranker_class(name).magic))):
             hint = "a model of another library becomes one that is read here in Python: rw.wrap(model).save('folder')"
         raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
 

@@ -14,8 +14,8 @@ from rankwise.arrays import Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.trec import Run, is_qrels, is_run, judge, scores_of_run
 from rankwise.rankers import inputs
-from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Schema, is_frame
+from rankwise.rankers.trees.wrap import wrapped
 
 
 @runtime_checkable

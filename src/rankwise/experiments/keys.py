@@ -34,7 +34,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "protocol": lambda value: check.choice("protocol", value, PROTOCOLS),
     "treatment": lambda value: check.choice("treatment", value, TREATMENTS),
     "test": lambda value: check.choice("test of significance", value, _TESTS),
-    "tune_space": lambda value: check.choice("space", value, (*spaces.RANKERS, "none")),
+    "tune_space": lambda value: check.choice("space", value, spaces.SPACES),
     "curves": lambda value: tuple(check.choice("curve", one, CURVES) for one in value),
     "trials": lambda value: check.integer("trials", value, least=1),
     "seed": lambda value: check.integer("seed", value, least=0),

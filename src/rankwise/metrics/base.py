@@ -235,11 +235,11 @@ def weighted_mean(values: Array, weights: Array | None = None) -> float:
     return math.fsum(weights[scored] * values[scored]) / math.fsum(weights[scored])
 
 
-def require_scored(name: str, values: Array, weights: Array | None = None) -> None:
+def require_scored(metric: object, values: Array, weights: Array | None = None) -> None:
     """Raise where a metric skips every query: there is no mean."""
     if np.isnan(values if weights is None else values[weights > 0]).all():
         raise check.error(
-            f"{name} scores no query",
+            f"{metric} scores no query",
             got=f"{values.size:,} queries without a relevant document (or of weight 0)",
             hint="check the labels; or give such queries a value, as in ndcg(empty=0)@10",
         )

@@ -162,48 +162,8 @@ def dimension(value: DimensionLike) -> Dimension:
     return parsed
 
 
-# The space of each ranker; a plain value is fixed.
-RANKERS: dict[str, dict[str, Keywords]] = {
-    "default": {
-        "lightgbm": {
-            "learning_rate": log(0.02, 0.2),
-            "leaves": whole_log(7, 127),
-            "min_documents": whole_log(5, 200),
-            "feature_fraction": uniform(0.3, 1.0, start=1.0),
-            "lambda_l2": log(1e-3, 100.0, start=1e-3),
-            "min_sum_hessian_in_leaf": log(1e-5, 0.1, start=1e-3),
-            "extra_trees": Choice(False, True, start=False),
-        },
-        "xgboost": {
-            "learning_rate": log(0.02, 0.3),
-            "leaves": whole_log(7, 127),
-            "min_child_weight": log(1e-3, 10.0),
-            "colsample_bynode": uniform(0.3, 1.0, start=1.0),
-            "reg_lambda": log(1e-3, 100.0, start=1.0),
-        },
-        "catboost": {
-            "learning_rate": log(0.02, 0.3),
-            "leaves": whole_log(7, 63),
-            "l2_leaf_reg": log(0.1, 30.0, start=3.0),
-            "random_strength": uniform(0.0, 2.0, start=1.0),
-        },
-        "neural": {
-            "learning_rate": log(1e-4, 3e-2, start=1e-3),
-            "hidden": Choice("64", "128-64", "256-128-64", "512-256-128", "1024-512-256", start="128-64"),
-            "dropout": uniform(0.0, 0.6, start=0.3),
-            "batch_norm": Choice("off", "hidden", "all", start="off"),
-            "weight_decay": log(1e-7, 1e-2, start=1e-7),
-            "batch_queries": Choice(16, 32, 64, 128, start=32),
-            "optimizer": "adamw",
-        },
-        "factorization": {
-            "learning_rate": log(1e-3, 1e-1, start=1e-2),
-            "factors": Choice(16, 32, 64, 128, start=32),
-            "weight_decay": log(1e-7, 1e-2, start=1e-7),
-            "item_bias": Choice(False, True, start=False),
-            "batch_users": Choice(16, 32, 64, 128, start=32),
-        },
-    },
+# Spaces of papers, by ranker; that of a ranker itself, ``default``, is its ``search_space``. A plain value is fixed.
+PAPERS: dict[str, dict[str, Keywords]] = {
     # Kang et al. 2024, as in the code that they published: XGBoost's parameters, their likes in LightGBM, and nets of
     # one to four layers.
     "kang2024": {
@@ -255,13 +215,7 @@ OBJECTIVES: dict[str, dict[str, Dimension]] = {
     "stochastic": {"scale": log(0.02, 2.0), "samples": Choice(2, 4, 8)},
     "weighted": {"power": uniform(-1.0, 1.0)},
 }
-NATIVE: dict[tuple[str, str], dict[str, Dimension]] = {
-    ("lightgbm", "native:lambdarank"): {
-        "sigmoid": log(0.25, 4.0, start=1.0),
-        "lambdarank_truncation_level": whole_log(5, 100, start=30),
-        "lambdarank_norm": Choice(True, False, start=True),
-    },
-}
+SPACES = ("default", *PAPERS, "none")
 
 
 def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[dict[str, Dimension], Keywords]:
@@ -270,24 +224,30 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
     The papers' spaces leave the objective as it is. The default one searches those of its parameters that have their
     default values.
     """
-    if space == "none":
+    if check.choice("space", space, SPACES) == "none":
         return {}, {}
-    rankers = RANKERS[check.choice("space", space, (*RANKERS, "none"))]
-    if space == "default" and ranker not in rankers:  # a user's own, which declares its space
-        declared = ranker_class(ranker).search_space
-        rankers = rankers | {ranker: {name: dimension(one) for name, one in declared.items()}}
-    entries = rankers[check.choice(f"ranker of the space {space}", ranker, rankers)]
-    search = {name: one for name, one in entries.items() if isinstance(one, Range | Choice)}
-    fixed = {name: one for name, one in entries.items() if name not in search}
     if space == "default":
-        if isinstance(objective, str):
-            search |= NATIVE.get((ranker, objective), {})
+        cls = ranker_class(ranker)
+        declared = {
+            **cls.search_space,
+            **(cls.native_search_space.get(objective, {}) if isinstance(objective, str) else {}),
+        }
+    else:
+        declared = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
+    fixed = {name: value for name, value in declared.items() if _is_fixed(value)}
+    search = {name: dimension(value) for name, value in declared.items() if name not in fixed}
+    if space == "default":
         for part, node in parts(objective):
             for item in dataclasses.fields(node):
                 default_range = OBJECTIVES.get(part, {}).get(item.name)
                 if default_range is not None and getattr(node, item.name) == item.default:
                     search[f"{part}.{item.name}"] = default_range
     return search, fixed
+
+
+def _is_fixed(value: object) -> bool:
+    """Whether an entry of a space is a value: a number, or a word that is no expression of a range."""
+    return isinstance(value, int | float) or (isinstance(value, str) and "(" not in value)
 
 
 def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:

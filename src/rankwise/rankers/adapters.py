@@ -14,8 +14,7 @@ from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
-from rankwise.rankers.trees.devices import newton_on_device
-from rankwise.rankers.trees.newton import newton
+from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.xgboost import average_hessian
 from rankwise.stream import Stream
 
@@ -44,7 +43,7 @@ class Rounds:
     def __call__(
         self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], weights: Array | None
     ) -> tuple[Any, Any]:
-        """Give numerator and Hessian, weighted by query: arrays, or tensors of a device that has a kernel for them."""
+        """Return numerator and Hessian, weighted by query: arrays, or tensors of a device with a kernel for them."""
         prepared, stream = self._prepare(np.asarray(labels), offsets), self.stream.at(self.round)
         there = self._on_device(prepared, weights)
         found = (
@@ -78,7 +77,7 @@ def lightgbm_objective(
     start_round: int = 0,
     **documents: ArrayLike,
 ) -> "LightGBMObjective":
-    """Give an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
+    """Return an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
     ``DaskLGBMRanker`` takes it too. The data set needs its ``group``. Weights of documents are honoured if they are the
     same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
@@ -114,13 +113,13 @@ class LightGBMObjective:
     def __call__(
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Give numerator and Hessian."""
+        """Return numerator and Hessian."""
         lists = _lightgbm_lists(first, second, weight, group)
         return self.rounds(lists.scores, lists.labels, lists.offsets, lists.weights)
 
 
 def lightgbm_metric(metric: MetricLike) -> "LightGBMMetric":
-    """Give a metric for ``lgb.train(feval=…)`` and ``lgb.LGBMRanker.fit(eval_metric=…)``.
+    """Return a metric for ``lgb.train(feval=…)`` and ``lgb.LGBMRanker.fit(eval_metric=…)``.
 
     It is the mean over the queries that the metric scores. ``metric`` is an expression, a metric, or a function of
     one's own (see :class:`Metric`).
@@ -140,7 +139,7 @@ class LightGBMMetric:
     def __call__(
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[str, float, bool]:
-        """Give the name, the mean, and that higher is better."""
+        """Return the name, the mean, and that higher is better."""
         lists = _lightgbm_lists(first, second, weight, group)
         return self.__name__, mean(self.metric, lists.scores, lists.labels, lists.offsets, lists.weights), True
 
@@ -155,7 +154,7 @@ def xgboost_objective(
     device: str | None = None,
     **documents: ArrayLike,
 ) -> "XGBoostObjective":
-    """Give an objective for ``xgb.train(obj=…)`` and ``xgboost.dask.train(obj=…)``.
+    """Return an objective for ``xgb.train(obj=…)`` and ``xgboost.dask.train(obj=…)``.
 
     The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set
     ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
@@ -191,7 +190,7 @@ class XGBoostObjective:
         self.rounds, self.relative = rounds, relative
 
     def __call__(self, scores: Floats, data: Any) -> tuple[Any, Any]:
-        """Give numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""
+        """Return numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""
         if not hasattr(data, "get_uint_info"):
             raise check.error(
                 "XGBoost's estimators tell an objective nothing about queries",
@@ -206,7 +205,7 @@ class XGBoostObjective:
 
 
 def xgboost_metric(metric: MetricLike) -> "XGBoostMetric":
-    """Give a metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
+    """Return a metric for ``xgb.train(custom_metric=…)``: its mean over the queries that it scores.
 
     ``metric`` is an expression, a metric, or a function of one's own (see :class:`Metric`).
 
@@ -223,7 +222,7 @@ class XGBoostMetric:
         self.metric, self.__name__ = metric, str(metric)
 
     def __call__(self, scores: Floats, data: Any) -> tuple[str, float]:
-        """Give the name and the mean."""
+        """Return the name and the mean."""
         if not hasattr(data, "get_uint_info"):
             raise check.error(
                 "XGBoost's estimators hand a metric one list at a time, weigh lists by their length and count those of "

@@ -20,6 +20,7 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     from rankwise.metrics import Metric, MetricLike
     from rankwise.rankers.schema import Schema
+    from rankwise.rankers.table import Recipe
     from rankwise.rankers.training.loop import Learner
 
 
@@ -53,7 +54,19 @@ class TrainedAtOnce:
     unit: ClassVar[str] = "rounds"
     """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
     search_space: ClassVar[Mapping[str, Any]] = {}
-    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``."""
+    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``; or a value, which is fixed."""
+    native_search_space: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Objective of a library itself -> further parameters of it to search, as in ``search_space``."""
+    portfolio: ClassVar[Sequence["Recipe"]] = ()
+    """Recipes of :class:`rankwise.AutoRanker`."""
+    extra: ClassVar[str] = ""
+    """The extra of rankwise that installs its libraries; the core installs those of some."""
+    modules: ClassVar[Sequence[str]] = ()
+    """The modules of that extra that it imports."""
+    packages: ClassVar[Sequence[str]] = ()
+    """Names under which its library may be installed; the version of the first that is stands in results."""
+    magic: ClassVar[tuple[bytes, ...]] = ()
+    """Beginnings of the model files of its library."""
     if TYPE_CHECKING:  # what rankers have
         name: str
         native: Keywords

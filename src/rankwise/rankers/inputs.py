@@ -159,7 +159,7 @@ def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None,
 def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: Array | None) -> float:
     """Return the mean of a metric over the queries that it scores, by their weights."""
     values = metric(scores, labels, offsets)
-    require_scored(str(metric), values, weights)
+    require_scored(metric, values, weights)
     return weighted_mean(values, weights)
 
 

@@ -100,6 +100,37 @@ def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
     return buffer.getvalue()
 
 
+class InvalidModelError(Exception):
+    """Content that no saved model has: what, and where."""
+
+    def __init__(self, got: str, where: str = "") -> None:
+        super().__init__(got, where)
+        self.got, self.where = got, where
+
+
+@contextlib.contextmanager
+def rejecting() -> Iterator[None]:
+    """Raise an :class:`InvalidModelError` within the context as the error that users see."""
+    try:
+        yield
+    except InvalidModelError as invalid:
+        raise check.error(
+            "the model file is damaged or forged",
+            got=invalid.got,
+            where=invalid.where,
+            hint="obtain the model from a trusted source, or train anew",
+        ) from None
+
+
+@contextlib.contextmanager
+def inside(where: str) -> Iterator[None]:
+    """Name the part of a file that an :class:`InvalidModelError` within the context is about."""
+    try:
+        yield
+    except InvalidModelError as invalid:
+        raise InvalidModelError(invalid.got, where) from None
+
+
 def arrays(content: bytes) -> dict[str, Column]:
     """Read what :func:`npz` returned; a compressed file is rejected, since a small one could fill the memory."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

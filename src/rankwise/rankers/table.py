@@ -4,7 +4,7 @@ import importlib
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check, registry
 from rankwise.arrays import Keywords
@@ -12,6 +12,18 @@ from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.iterative import IterativeRanker
+
+
+class Recipe(NamedTuple):
+    """An objective and settings of a ranker in the portfolio of :class:`rankwise.AutoRanker`."""
+
+    objective: str
+    settings: Keywords
+    small: tuple[int, ...] = ()
+    """Places in the order in which recipes are tried on small data; a second place is tried with another seed."""
+    middle: tuple[int, ...] = ()
+    large: tuple[int, ...] = ()
+
 
 RANKERS: dict[str, tuple[str, str]] = {
     "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
@@ -21,15 +33,6 @@ RANKERS: dict[str, tuple[str, str]] = {
     "factorization": ("rankwise.recommend.factorization.ranker", "FactorizationRanker"),
 }
 """Name -> (module, class): a library is imported only when its ranker is asked for."""
-_EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
-    "xgboost": (("xgboost",), "xgboost"),
-    "catboost": (("catboost",), "catboost"),
-    "neural": (("torch", "safetensors"), "torch"),
-    "factorization": (("torch", "safetensors"), "torch"),
-}
-"""Name -> (modules, extra): the optional libraries that a ranker is trained with."""
-
-
 ENSEMBLES: dict[str, tuple[str, str]] = {
     "bagged": ("rankwise.rankers.ensembles.bagged", "bagged"),
     "blended": ("rankwise.rankers.ensembles.blended", "blended"),
@@ -44,15 +47,10 @@ SAVED_AS_OTHERS: dict[str, tuple[str, str]] = {
 
 
 def installed(name: str) -> None:
-    """Raise an error that names the extra to install if the libraries of a ranker are missing."""
-    modules, extra = _EXTRAS.get(name, ((), ""))
-    for module in modules:
-        check.installed(module, extra)
-
-
-def extra(name: str) -> str:
-    """Return the extra with the libraries of a ranker; empty for those of the core."""
-    return _EXTRAS.get(name, ((), ""))[1]
+    """Raise an error that names the extra to install if the libraries of a ranker are missing, before work begins."""
+    cls = ranker_class(name)
+    for module in cls.modules:
+        check.installed(module, cls.extra)
 
 
 RECOMMENDERS: dict[str, tuple[str, str]] = {

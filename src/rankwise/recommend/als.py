@@ -8,10 +8,10 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Ids, read_only
 from rankwise.compiling import FUSED, kernel
 from rankwise.data.interactions.lists import Interactions
-from rankwise.rankers.verify.factors import FACTORS
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.factors import Factors
 from rankwise.recommend.model import Liked, shared_arrays
+from rankwise.recommend.verify import FACTORS
 from rankwise.sparse import Matrix
 from rankwise.stream import Stream
 from rankwise.threads import over_queries

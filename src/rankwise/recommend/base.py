@@ -16,9 +16,9 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
-from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend.factors import write_vectors
 from rankwise.recommend.model import MODEL, Liked, RecommenderModel, best, in_order
+from rankwise.recommend.verify import Kinds
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:

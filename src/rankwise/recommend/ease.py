@@ -10,10 +10,10 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Ids, Json
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.rankers.verify import ForgedError, refusing
-from rankwise.rankers.verify.factors import Kinds
+from rankwise.rankers.storage import InvalidModelError, rejecting
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.model import HistoryModel, Liked, shared_arrays
+from rankwise.recommend.verify import Kinds
 from rankwise.sparse import Matrix
 
 _LARGEST = 30_000
@@ -109,9 +109,9 @@ class EASE(Recommender):
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         super()._restore(description, files)
         model = self.model_
-        with refusing():
+        with rejecting():
             if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
-                raise ForgedError(f"weights of the shape {model.weights.shape} that do not go with scale")
+                raise InvalidModelError(f"weights of the shape {model.weights.shape} that do not go with scale")
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         return {"liked_offsets": liked.offsets, "liked_items": liked.items}

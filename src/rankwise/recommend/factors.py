@@ -14,8 +14,8 @@ from rankwise import check, files
 from rankwise.arrays import Array, Column, Floats, Ids
 from rankwise.compiling import FUSED, kernel
 from rankwise.objectives.base import Objective
-from rankwise.rankers.verify.factors import FACTORS
 from rankwise.recommend.model import Liked, RecommenderModel
+from rankwise.recommend.verify import FACTORS
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 

@@ -10,9 +10,9 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Ids, offsets_of, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.rankers.verify.factors import Kinds
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.model import HistoryModel, Liked, best, shared_arrays
+from rankwise.recommend.verify import Kinds
 from rankwise.sparse import Matrix
 
 _SIMILARITIES = ("cosine", "adjusted")

@@ -19,7 +19,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.rankers import storage
-from rankwise.rankers.verify.factors import Kinds, verify
+from rankwise.recommend.verify import Kinds, verify
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries
 

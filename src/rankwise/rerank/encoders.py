@@ -19,7 +19,7 @@ import torch
 from rankwise import check
 from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
 from rankwise.rankers.nets.processes import seed_of
-from rankwise.rankers.verify import refusing
+from rankwise.rankers.storage import rejecting
 from rankwise.rerank.batches import Features
 from rankwise.rerank.sizes import SizeLimits
 from rankwise.stream import Stream
@@ -172,7 +172,7 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
         check.library("a model", folder, also=True),
         quiet(),
         own_randomness(torch.device("cpu")),
-        refusing(),
+        rejecting(),
         limits.building(),
     ):
         seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from torch.nn.modules import module as modules
 
 from rankwise import check
-from rankwise.rankers.verify import ForgedError, refusing
+from rankwise.rankers.storage import InvalidModelError, rejecting
 
 # Names of numbers in a configuration that count layers, heads, experts or labels.
 _COUNTS = re.compile(r"layer|block|expert|stage|depth|group|head|label")
@@ -56,7 +56,7 @@ class SizeLimits(NamedTuple):
         for path in sorted(folder.rglob("*config*.json")):
             with check.library("a file of the model", path):
                 content = json.loads(path.read_text(encoding="utf-8"))
-            with refusing():
+            with rejecting():
                 self._check(content, path)
 
     def _check(self, content: dict[str, object] | list[object], path: Path) -> None:
@@ -65,7 +65,7 @@ class SizeLimits(NamedTuple):
                 self._check(value, path)
             is_count = _COUNTS.search(str(key)) and not _NO_COUNT.search(str(key))
             if is_count and isinstance(value, int) and value > self.tensors + _MANY:
-                raise ForgedError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
+                raise InvalidModelError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
@@ -83,11 +83,13 @@ class SizeLimits(NamedTuple):
                 count, numel = count + 1, numel + tensor.numel()
                 if count > tensors or numel > elements:
                     got = f"settings of a model of more than {count - 1:,} tensors and {numel:,} numbers"
-                    raise ForgedError(f"{got}, where the weights have {self.tensors:,} and {self.elements:,}", name)
+                    raise InvalidModelError(
+                        f"{got}, where the weights have {self.tensors:,} and {self.elements:,}", name
+                    )
 
         def buffer(_: object, name: str, tensor: torch.Tensor | None) -> None:
             if tensor is not None and threading.get_ident() == owner and tensor.numel() > elements + _BUFFER:
-                raise ForgedError(f"settings that make a table of {tensor.numel():,} numbers", name)
+                raise InvalidModelError(f"settings that make a table of {tensor.numel():,} numbers", name)
 
         hooks = [
             modules.register_module_parameter_registration_hook(parameter),

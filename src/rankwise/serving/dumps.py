@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 
 _BEYOND = 1e39  # greater than every float32, and a number of JSON
 
@@ -86,10 +86,10 @@ def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
 
 def _categories(nodes: Nodes) -> dict[int, list[int]]:
     """Every code that a split asks for, of each feature."""
-    categories: dict[int, set[int]] = {}
+    codes_of: dict[int, set[int]] = {}
     for node, codes in nodes.categories.items():
-        categories.setdefault(int(nodes.feature[node]), set()).update(codes)
-    return {feature: sorted(categories[feature]) for feature in sorted(categories)}
+        codes_of.setdefault(int(nodes.feature[node]), set()).update(codes)
+    return {feature: sorted(codes_of[feature]) for feature in sorted(codes_of)}
 
 
 def _written(nodes: Nodes, write: Callable[[int, int, Any], str]) -> list[str]:

@@ -22,7 +22,7 @@ _SYSTEM = "Elasticsearch's plugin"
 
 
 def write(source: Source) -> Written:
-    """Give the body of the request."""
+    """Return the body of the request."""
     names = source.known_names(_SYSTEM)
     if source.net is None:
         kind, definition = "model/xgboost+json", xgboost_trees(source.trees(_SYSTEM, categories=False), names)

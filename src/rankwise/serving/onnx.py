@@ -13,7 +13,7 @@ import numpy as np
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import Source, Written
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
@@ -30,7 +30,7 @@ class Graph(NamedTuple):
 
 
 def write(source: Source) -> Written:
-    """Give the file."""
+    """Return the file."""
     onnx: Any = check.optional("onnx", "export")
     helper = onnx.helper
     if source.net is None:
@@ -118,7 +118,7 @@ def _attributes(nodes: Nodes, number: type[np.floating[Any]]) -> Keywords:
 
 
 def _rooted(nodes: Nodes) -> Nodes:
-    """Put a split above every leaf that is a whole tree, both sides of which lead to it: the operator needs one."""
+    """Return nodes with a split above every leaf that is a whole tree, to which both sides lead: ONNX needs one."""
     alone = nodes.feature[nodes.roots] == LEAF
     if not alone.any():
         return nodes

@@ -8,12 +8,12 @@ import warnings
 
 import numpy as np
 
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import Source, Written
 
 
 def write(source: Source) -> Written:
-    """Give the text, laid out as RankLib does."""
+    """Return the text, laid out as RankLib does."""
     nodes = source.trees("RankLib", categories=False)
     splits = nodes.feature != LEAF
     if (nodes.missing_left != (nodes.threshold >= 0))[splits].any():

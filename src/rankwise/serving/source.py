@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rankwise import check
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.foreign.wrap import wrapped
-from rankwise.rankers.scoring.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.table import load
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.trees.wrap import wrapped
 
 if TYPE_CHECKING:
     from rankwise.rankers.nets.mlp import Perceptron
@@ -36,7 +36,7 @@ class Source:
 
     @classmethod
     def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "Source":
-        """Take a ranker, a model of another library, or the folder of a ranker."""
+        """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
             ranker = ranker.ranker_
@@ -60,8 +60,8 @@ class Source:
                 got=repr(ranker),
                 hint="train with attention=0 and a transform without query, or serve model.scorer()",
             )
-        checked_names = check.feature_names(names, ranker.n_features_in_)
-        return cls(ranker, checked_names or ranker._schema.names, path)
+        checked = check.feature_names(names, ranker.n_features_in_)
+        return cls(ranker, checked or ranker._schema.names, path)
 
     @property
     def title(self) -> str:
@@ -79,7 +79,7 @@ class Source:
         return None if isinstance(self.model, TreeRanker) else self.model.model_  # type: ignore[attr-defined]
 
     def trees(self, system: str, *, categories: bool = True) -> Nodes:
-        """Give the trees, a constant of the model as one more; an error if there are none, or none for the system."""
+        """Return the trees, a constant of the model as one more; an error if there are none, or none for the system."""
         if self.net is not None:
             raise check.error(
                 f"{system} takes trees, and no nets",
@@ -100,7 +100,7 @@ class Source:
         return replace(nodes, base=0.0)
 
     def known_names(self, system: str) -> tuple[str, ...]:
-        """Give the names of features, without which the system could not find them."""
+        """Return the names of features, without which the system could not find them."""
         if self.names is None:
             raise check.error(
                 f"{system} finds features by their names, and the model was trained without",

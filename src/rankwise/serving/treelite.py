@@ -3,12 +3,12 @@
 from typing import Any
 
 from rankwise import check
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import Source, Written
 
 
 def write(source: Source) -> Written:
-    """Give the file, as ``treelite.Model.deserialize`` reads it."""
+    """Return the file, as ``treelite.Model.deserialize`` reads it."""
     trees = source.trees("treelite")
     check.optional("treelite", "export")
     load = f'treelite.gtil.predict(treelite.Model.deserialize("{source.path}"), matrix)'

@@ -14,7 +14,7 @@ _RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
 
 
 def write(source: Source) -> Written:
-    """Give the file."""
+    """Return the file."""
     names = source.known_names("Vespa")
     for name in names:
         if not _RANK_FEATURE.fullmatch(name):

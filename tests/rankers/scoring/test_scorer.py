@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.scoring.nodes import LEAF, Nodes, below, nodes_of
 from rankwise.rankers.scoring.quickscorer import questions, score
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes, below, nodes_of
 
 SMALL: dict[str, Any] = {"rounds": 10, "leaves": 12, "min_documents": 2, "learning_rate": 0.2, "threads": 1}
 LIBRARIES = ("lightgbm", "xgboost", "catboost")

@@ -13,11 +13,14 @@ from rankwise.experiments.running.trials import Cell
 from rankwise.experiments.spec import find_spec, recipes
 from rankwise.model_selection.search import checked_search
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.trees import defaults as rule
-from rankwise.rankers.trees.defaults import FEW, MANY, USUAL, defaults
+from rankwise.rankers.trees import protocol as rule
+from rankwise.rankers.trees.lightgbm import LightGBM
+from rankwise.rankers.trees.protocol import FEW, MANY, USUAL
+from rankwise.rankers.trees.xgboost import XGBoost
 
 SOURCE = Source("mq2008")
 LIBRARIES = ("lightgbm", "xgboost", "catboost")
+SMALL = {"lightgbm": LightGBM.small_data, "xgboost": XGBoost.small_data}
 SHORT: dict[str, Any] = {"rounds": 3, "threads": 1, "progress": False}
 
 
@@ -27,7 +30,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rule, "FEW", 60)
     monkeypatch.setattr(rule, "MANY", 100)
     small = rule.Defaults(leaves=5, min_documents=4, smoothing=2, native={"extra_trees": True})
-    monkeypatch.setitem(rule.SMALL, "lightgbm", small)
+    monkeypatch.setattr(LightGBM, "small_data", small)
 
 
 def data_of(documents: int, seed: int = 1) -> rw.RankingDataset:
@@ -39,11 +42,11 @@ def data_of(documents: int, seed: int = 1) -> rw.RankingDataset:
     return rw.RankingDataset.from_qids(features, labels, qids)
 
 
-@pytest.mark.parametrize("library", tuple(rule.SMALL))
+@pytest.mark.parametrize("library", tuple(SMALL))
 def test_the_rule_holds_from_its_first_document_to_its_last(library: str):
-    small = rule.SMALL[library]
+    small = SMALL[library]
     assert small != USUAL
-    assert [defaults(library, count) for count in (0, FEW - 1, FEW, MANY - 1, MANY)] == [
+    assert [ranker_class(library).library.defaults(count) for count in (0, FEW - 1, FEW, MANY - 1, MANY)] == [
         USUAL, USUAL, small, small, USUAL
     ]  # fmt: skip
     made: Any = ranker_class(library)
@@ -52,12 +55,12 @@ def test_the_rule_holds_from_its_first_document_to_its_last(library: str):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("library", tuple(rule.SMALL))
+@pytest.mark.parametrize("library", tuple(SMALL))
 def test_libraries_know_what_the_rule_draws(library: str):
     kind: Any = ranker_class(library)
     made = kind()
-    assert made._with(made.settings_for(FEW)).native == rule.SMALL[library].native  # set_params checks names
-    assert all(made.library.canonical(name) == name for name in rule.SMALL[library].native)
+    assert made._with(made.settings_for(FEW)).native == SMALL[library].native  # set_params checks names
+    assert all(made.library.canonical(name) == name for name in SMALL[library].native)
 
 
 def test_catboost_has_no_rule():
@@ -66,7 +69,7 @@ def test_catboost_has_no_rule():
 
 
 def test_what_is_set_is_used_whatever_the_rule_says():
-    small = rule.SMALL["lightgbm"]
+    small = SMALL["lightgbm"]
     only_smoothing = rw.LightGBMRanker(smoothing=3).settings_for(FEW)
     assert only_smoothing == {
         "leaves": small.leaves, "min_documents": small.min_documents, "smoothing": 3, **small.native
@@ -126,7 +129,7 @@ def test_a_checkpoint_has_what_was_used_and_is_resumed_only_so(tmp_path: Path, m
     assert loaded.settings_ == {"leaves": 5, "min_documents": 4, "smoothing": 2, "extra_trees": True}
     resumed = rw.LightGBMRanker("xendcg", rounds=3, **about).fit(data, resume=True)
     assert resumed.model_.n_trees == 3
-    monkeypatch.setitem(rule.SMALL, "lightgbm", rule.Defaults(leaves=6, min_documents=4, smoothing=2))
+    monkeypatch.setattr(LightGBM, "small_data", rule.Defaults(leaves=6, min_documents=4, smoothing=2))
     with pytest.raises(ValueError, match="leaves"):
         rw.LightGBMRanker("xendcg", rounds=4, **about).fit(data, resume=True)
 
@@ -169,7 +172,11 @@ def test_experiments_train_as_they_did_whatever_the_number_of_documents():
             settings = spec.settings_of(title, SOURCE.name, cell.level)
             made = spec.ranker_of(title, SOURCE.name, cell.level).build(cell.defaults)
             own = {key: settings[key] for key in ("leaves", "min_documents", "smoothing") if key in settings}
-            drawn = {key: value for key, value in settings.items() if key in rule.small(chosen.name).native}
+            drawn = {
+                key: value
+                for key, value in settings.items()
+                if key in ranker_class(chosen.name).library.small_data.native
+            }
             used = {"leaves": 31, "min_documents": 20, "smoothing": 1} | own | drawn
             assert made.settings_for(FEW) == made.settings_for(MANY) == used, (name, title)
     spec = find_spec("2021-table1")
@@ -178,7 +185,7 @@ def test_experiments_train_as_they_did_whatever_the_number_of_documents():
 
 def test_a_search_starts_from_what_would_be_used_untuned():
     data = data_of(FEW)
-    small = rule.SMALL["lightgbm"]
+    small = SMALL["lightgbm"]
 
     def start(part: rw.RankingDataset, ranges: dict[str, Any], **fixed: object) -> Any:
         return checked_search(part, part, "xendcg", "lightgbm", "ndcg@5", "default", ranges, fixed, 0, 1).start()

@@ -10,14 +10,13 @@ import xgboost as xgb
 import rankwise as rw
 from rankwise.objectives import prepared
 from rankwise.objectives.lists import Derivatives
-from rankwise.rankers.trees.newton import newton
+from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Settings
 from rankwise.rankers.trees.xgboost import XGBoost
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 
 from rankwise.rankers.trees.device_newton import DeviceNewton
-from rankwise.rankers.trees.devices import newton_on_device
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
 LABELS, OFFSETS = np.array([2.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 3.0, 0.0]), np.array([0, 4, 6, 9])

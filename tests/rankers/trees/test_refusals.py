@@ -146,3 +146,12 @@ def test_an_empty_table_is_an_empty_data_set():
 
     data = rw.RankingDataset.from_frame(pl.DataFrame({"qid": [], "label": [], "x": []}))
     assert (data.n_docs, data.n_queries, data.n_features) == (0, 0, 1)
+
+
+def test_lines_of_libraries_never_reach_standard_output(capfd):
+    data = rw.synthetic(n_queries=20, n_docs=12, n_features=3, seed=2)
+    rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=5, threads=1, verbosity=1).fit(data)
+    rw.XGBoostRanker("xendcg", rounds=2, leaves=4, min_documents=5, threads=1, gamma=0.0, verbosity=2).fit(data)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "[LightGBM] [Info]" in captured.err

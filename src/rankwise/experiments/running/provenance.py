@@ -8,9 +8,7 @@ from importlib import metadata
 import numpy as np
 
 from rankwise._version import __version__
-from rankwise.rankers.table import RANKERS
-
-_PACKAGES = {"xgboost": ("xgboost-cpu", "xgboost"), "neural": ("torch",), "factorization": ("torch",)}
+from rankwise.rankers.table import RANKERS, ranker_class
 
 
 def date() -> str:
@@ -27,7 +25,7 @@ def versions(*rankers: str) -> dict[str, str]:
     """Return the versions of rankwise, Python, NumPy and the libraries of rankers."""
     installed = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
     for ranker in (name for name in rankers if name in RANKERS):  # others are the user's, and no packages
-        for name in _PACKAGES.get(ranker, (ranker,)):
+        for name in ranker_class(ranker).packages:
             try:
                 installed[name.removesuffix("-cpu")] = metadata.version(name)
                 break

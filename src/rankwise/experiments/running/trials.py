@@ -37,7 +37,7 @@ from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.rankers.training.stopping import NothingLearnedError
 from rankwise.rankers.training.validation import Measure, Validation
-from rankwise.rankers.trees.defaults import USUAL
+from rankwise.rankers.trees.protocol import USUAL
 from rankwise.threads import use_threads
 
 PROTOCOL: Keywords = {"leaves": USUAL.leaves, "min_documents": USUAL.min_documents, "smoothing": USUAL.smoothing}

@@ -1,11 +1,14 @@
-"""The portfolio: recipes in the order of trial, good and cheap ones first, and soon one of another kind."""
+"""The portfolio: recipes in the order of trial, good and cheap ones first, and soon one of another kind.
+
+Every ranker states its recipes and their places in the order: ``Ranker.portfolio``.
+"""
 
 from collections.abc import Sequence
 
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.table import extra, installed, ranker_class
+from rankwise.rankers.table import RANKERS, installed, ranker_class
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.statistics.verdict import listed
@@ -15,71 +18,26 @@ MIDDLE = 60_000
 LARGE = 300_000
 """Documents from which these are tried alone."""
 
-Recipe = tuple[str, str, Keywords]
-
-_SMALL: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 10}
-# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
-_LIGHTGBM = _SMALL | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
-_XGBOOST = _SMALL | {"colsample_bynode": 0.5, "subsample": 0.7}
-_BIG: Keywords = {"rounds": 1000, "learning_rate": 0.1, "leaves": 63, "min_documents": 50, "smoothing": 5}
-_NET: Keywords = {"epochs": 100, "smoothing": 3}
-
-_FIRST: tuple[Recipe, ...] = (
-    ("lightgbm", "xendcg", _LIGHTGBM),
-    ("lightgbm", "lambdarank", _SMALL | {"leaves": 7, "extra_trees": True}),  # what LightGBMRanker() is there
-    ("lightgbm", "ranknet", _LIGHTGBM | {"leaves": 7}),
-    ("xgboost", "xendcg", _XGBOOST | {"leaves": 7}),
-    ("lightgbm", "xendcg", _LIGHTGBM | {"leaves": 7}),
-    ("lightgbm", "yeti", _LIGHTGBM),
-)
-_FOR_SMALL: tuple[Recipe, ...] = (
-    *_FIRST,
-    ("neural", "softmax_ce", _NET),
-    ("lightgbm", "stochastic(lambdarank, scale=0.25)", _LIGHTGBM),
-    ("catboost", "yeti", _SMALL),
-    ("xgboost", "lambdarank", _XGBOOST),
-    *_FIRST,  # with other seeds: more of the same is steadier
-    ("lightgbm", "listnet", _LIGHTGBM),
-    ("catboost", "xendcg", _SMALL | {"leaves": 31}),
-    ("neural", "listnet", _NET),
-)
-_FOR_MIDDLE: tuple[Recipe, ...] = (
-    ("lightgbm", "lambdarank", _BIG),
-    ("lightgbm", "xendcg", _BIG),
-    ("lightgbm", "ranknet", _LIGHTGBM | {"leaves": 31}),
-    ("xgboost", "lambdarank", _BIG),
-    ("lightgbm", "yeti", _LIGHTGBM | {"leaves": 31}),
-    ("neural", "softmax_ce", _NET),
-    ("xgboost", "xendcg", _XGBOOST | {"leaves": 31}),
-    ("catboost", "yeti", _BIG),
-    ("lightgbm", "stochastic(lambdarank, scale=0.25)", _BIG),
-    ("lightgbm", "listnet", _LIGHTGBM | {"leaves": 31}),
-)
-_FOR_LARGE: tuple[Recipe, ...] = (
-    ("lightgbm", "lambdarank", _BIG),
-    ("lightgbm", "xendcg", _BIG),
-    ("lightgbm", "lambdarank", _BIG | {"leaves": 255}),
-    ("xgboost", "lambdarank", _BIG),
-    ("neural", "softmax_ce", _NET),
-    ("catboost", "yeti", _BIG),
-    ("lightgbm", "xendcg", _BIG | {"leaves": 255, "learning_rate": 0.05}),
-    ("lightgbm", "ranknet", _BIG),
-    ("xgboost", "xendcg", _BIG | {"leaves": 255}),
-)
-
 
 def portfolio(n_docs: int) -> tuple[list[Ranker], list[str]]:
-    """Return the recipes for so many documents, and a note of those whose library is not installed.
+    """Return the recipes for so many documents, in order, and a note of those whose library is not installed.
 
     >>> recipes, _ = portfolio(1000)
     >>> recipes[0].name, recipes[0].objective, recipes[0].leaves
     ('lightgbm', 'xendcg', 15)
     """
-    return installed_ones(_FOR_LARGE if n_docs >= LARGE else _FOR_MIDDLE if n_docs >= MIDDLE else _FOR_SMALL)
+    size = "large" if n_docs >= LARGE else "middle" if n_docs >= MIDDLE else "small"
+    places = {
+        place: (name, recipe.objective, recipe.settings)
+        for name in RANKERS
+        for recipe in ranker_class(name).portfolio
+        for place in getattr(recipe, size)
+    }
+    return installed_ones([places[place] for place in sorted(places)])
 
 
-def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Ranker], list[str]]:
-    """Return the rankers whose libraries are installed, and a note of the others."""
+def installed_ones(recipes: Sequence[tuple[str, str, Keywords]]) -> tuple[list[Ranker], list[str]]:
+    """Return the rankers, from name, objective and settings, whose libraries are installed, and a note of the rest."""
     rankers: list[Ranker] = []
     missing: list[str] = []
     for library, objective, settings in recipes:
@@ -91,7 +49,7 @@ def installed_ones(recipes: Sequence[Recipe]) -> tuple[list[Ranker], list[str]]:
             missing.append(library)
         else:
             rankers.append(ranker_class(library)(objective, **settings))
-    extras = ",".join(sorted(map(extra, missing)))
+    extras = ",".join(sorted(ranker_class(name).extra for name in missing))
     left_out = f"Left out: recipes of {listed(missing)}, not installed; pip install 'rankwise[{extras}]' adds them."
     return rankers, [left_out] if missing else []
 

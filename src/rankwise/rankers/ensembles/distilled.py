@@ -22,10 +22,10 @@ from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
 from rankwise.rankers.ensembles.weights import centred, spread
-from rankwise.rankers.foreign.wrap import wrapped
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import load
 from rankwise.rankers.training.iterative import IterativeRanker
+from rankwise.rankers.trees.wrap import wrapped
 
 _LOSSES = ("distil", "margin_mse")
 

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.schema import Documents
+from rankwise.rankers.table import Recipe
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import State
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.mlp import Perceptron
 
+_RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
+
 
 MODEL = "model.safetensors"
 
@@ -35,6 +38,7 @@ class TorchRanker(IterativeRanker):
     """A ranker whose rounds are epochs of torch; a subclass has the parameters ``epochs`` and ``device``."""
 
     unit = "epochs"
+    extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
     device: str
     epochs_: int
     """The number of epochs in the model, those of ``init_model`` included."""
@@ -115,6 +119,19 @@ class NeuralRanker(TorchRanker):
     """
 
     name = "neural"
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(1e-4, 3e-2, start=1e-3)",
+        "hidden": "choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')",
+        "dropout": "uniform(0.0, 0.6, start=0.3)",
+        "batch_norm": "choice('off', 'hidden', 'all', start='off')",
+        "weight_decay": "log(1e-7, 1e-2, start=1e-7)",
+        "batch_queries": "choice(16, 32, 64, 128, start=32)",
+        "optimizer": "adamw",
+    }
+    portfolio = (
+        Recipe("softmax_ce", _RECIPE, small=(7,), middle=(6,), large=(5,)),
+        Recipe("listnet", _RECIPE, small=(19,)),
+    )
     model_: "Perceptron"
     """The net, a ``torch.nn.Module`` from raw features to scores."""
 

@@ -7,7 +7,7 @@ import torch
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.rankers.verify import ForgedError, refusing
+from rankwise.rankers.storage import InvalidModelError, rejecting
 
 Weights = dict[str, torch.Tensor]
 _STEPS = "steps"
@@ -39,13 +39,13 @@ def unpacked(content: bytes) -> Weights:
 def verify(module: torch.nn.Module, tensors: Weights) -> None:
     """Raise if tensors are not those of a module: names, shapes and dtypes."""
     expected = module.state_dict()
-    with refusing():
+    with rejecting():
         for name in {**expected, **tensors}:
             if name not in tensors or name not in expected:
-                raise ForgedError(f"weights {'without' if name in expected else 'with'} {name!r}")
+                raise InvalidModelError(f"weights {'without' if name in expected else 'with'} {name!r}")
             ours, theirs = ((tuple(one.shape), one.dtype) for one in (expected[name], tensors[name]))
             if ours != theirs:
-                raise ForgedError(f"{theirs[1]} of the shape {theirs[0]} for {name}, which has {ours[0]}")
+                raise InvalidModelError(f"{theirs[1]} of the shape {theirs[0]} for {name}, which has {ours[0]}")
 
 
 def fill(module: torch.nn.Module, tensors: Weights) -> None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.compiling import kernel
-from rankwise.rankers.scoring.nodes import LEAF, Nodes
 from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
+from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 
 _BITS = 32
 _ALL = (1 << _BITS) - 1
@@ -111,11 +111,11 @@ def _masks(first: int, last: int) -> list[tuple[int, int]]:
     >>> [(word, f"{mask:032b}") for word, mask in _masks(30, 33)]
     [(0, '00111111111111111111111111111111'), (1, '11111111111111111111111111111110')]
     """
-    found = []
+    masks = []
     for word in range(first // _BITS, (last - 1) // _BITS + 1):
         low, high = max(first - word * _BITS, 0), min(last - word * _BITS, _BITS)
-        found.append((word, _ALL ^ ((1 << high) - (1 << low))))
-    return found
+        masks.append((word, _ALL ^ ((1 << high) - (1 << low))))
+    return masks
 
 
 def _bitset(codes: tuple[int, ...]) -> list[int]:

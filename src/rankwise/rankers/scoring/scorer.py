@@ -44,7 +44,7 @@ class Scorer:
         self(np.zeros((1, self._count), np.float32))  # what is compiled or read on first use
 
     def __call__(self, documents: Documents) -> Array:
-        """Give one score per document, the higher the better."""
+        """Return one score per document, the higher the better."""
         if isinstance(documents, RankingDataset):
             documents.warn_of_order()
             if documents.n_queries > 1 and self._model.needs_lists:
@@ -86,11 +86,12 @@ def _splits(model: "Ranker") -> "Questions | None":
 
     if not isinstance(model, TreeRanker):
         return None
-    from rankwise.rankers.scoring import nodes, quickscorer
+    from rankwise.rankers.scoring import quickscorer
+    from rankwise.rankers.trees.formats import nodes
 
     try:
-        found = nodes.nodes_of(model)
-        return None if found.scaled else quickscorer.questions(found)
+        trees = nodes.nodes_of(model)
+        return None if trees.scaled else quickscorer.questions(trees)
     except nodes.CannotSplitError:
         return None
 

@@ -129,7 +129,7 @@ class Validation:
         means = {}
         for name, metric in zip(self.names, self.metrics, strict=True):
             weights = self.weights_of(metric)
-            require_scored(name, values[name], weights)
+            require_scored(metric, values[name], weights)
             means[name] = weighted_mean(values[name], weights)
         return means
 

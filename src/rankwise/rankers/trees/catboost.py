@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
+from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost_model import (
     CatBoostForest,
@@ -31,10 +32,17 @@ from rankwise.rankers.trees.catboost_model import (
     scores_of,
     strip,
 )
-from rankwise.rankers.trees.native_parameters import Loss, check_options
-from rankwise.rankers.trees.protocol import Derive, Library, Settings
+from rankwise.rankers.trees.formats import catboost as cbm_format
+from rankwise.rankers.trees.protocol import (
+    LARGE_DATA,
+    SMALL_DATA,
+    Derive,
+    Library,
+    ObjectiveParameter,
+    Refusal,
+    Settings,
+)
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.verify.catboost import verify as verify_catboost
 from rankwise.stream import Stream
 from rankwise.threads import thread_count
 
@@ -80,17 +88,26 @@ _ELSEWHERE = (
     "input_borders",
     "output_borders",
 )
+_YETI = ("mode", "permutations", "decay", "top", "dcg_type", "dcg_denominator", "noise", "noise_power", "num_neighbors")
+_METRIC = ("metric", "top", "type", "denominator", "sigma", "decay")
+_OPTIONS = {
+    "YetiRank": _YETI,
+    "YetiRankPairwise": _YETI,
+    "StochasticRank": (*_METRIC, "mu", "nu", "lambda", "num_estimations"),
+    "LambdaMart": (*_METRIC, "norm"),
+}
+"""What stands behind the colon of an objective of CatBoost's; of the others CatBoost refuses what it does not know."""
 _BY_PAIRS = ("YetiRank", "PairLogit")
 _DEEPEST = 16  # CatBoost grows no deeper trees
 _SUMMED = 64  # one-tree models that wait to be added to the model: each holds the borders of every feature
 
 
-class CatBoost:
-    """CatBoost behind the protocol of ``rankers/trees.py``."""
+class CatBoost(Library):
+    """The adapter of CatBoost."""
 
     name = "catboost"
     file = "model.cbm"
-    builtins: Sequence[str] = (
+    builtins = (
         "YetiRank",
         "YetiRankPairwise",
         "PairLogit",
@@ -118,48 +135,41 @@ class CatBoost:
         "verbose": "progress",
         "silent": "progress",
     }
+    aliases = _ALIASES
+    losses: Mapping[str, ObjectiveParameter] = {
+        "target_border": ObjectiveParameter(builtins, "labels made by rw.binarize")
+    }
+    idle = ("metric_period",)
     least_code = -np.inf
-    weighs_documents = False
-    losses: Mapping[str, Loss] = {"target_border": Loss(tuple(builtins), "labels made by rw.binarize")}
-    idle: Collection[str] = ("metric_period",)
+    format = cbm_format
 
-    def version(self) -> str:
-        """Give CatBoost's version."""
-        return str(catboost().__version__)
-
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file that would be the end of CatBoost."""
-        verify_catboost(content, n_features)
-
-    def known(self) -> frozenset[str]:
-        """All names of parameters, aliases included."""
+    def known(self) -> Collection[str]:
+        """Return all names of parameters, aliases included."""
         return _names()
 
-    def canonical(self, name: str) -> str:
-        """The main name of a parameter that may be written as an alias."""
-        return _ALIASES.get(name, name)
-
-    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
-        """Say why these settings cannot be trained so; empty if they can."""
-        native = self._canonical(settings)
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained; None if they can."""
+        native, reason = settings.native, ""
+        across = next((name for name in _ACROSS_ROUNDS if name in native), None)
+        elsewhere = next((name for name in _ELSEWHERE if name in native), None)
+        policy = native.get("grow_policy", "SymmetricTree")
         if not settings.floor_hessian:
-            return "floor_hessian=False, where Hessians are weights of documents, which CatBoost wants to be positive"
-        if native.get("boosting_type", "Plain") != "Plain":
-            return "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
-        if native.get("task_type", "CPU") != "CPU":
-            return "task_type=GPU would copy the data to the device for every tree"
-        if monotone.NAME in native:
-            if native.get("grow_policy", "SymmetricTree") != "SymmetricTree":
-                return f"grow_policy={native['grow_policy']}, whose trees cannot keep {monotone.NAME} in CatBoost"
-            if str(settings.builtin).startswith(_BY_PAIRS):
-                return f"native:{settings.builtin}, whose scores do not always keep {monotone.NAME} in CatBoost"
-        for name in _ACROSS_ROUNDS:
-            if name in native:
-                return f"{name} acts across rounds, and here every round is one call"
-        for name in _ELSEWHERE:
-            if name in native:
-                return f"{name} is what rankwise takes care of itself"
-        return ""
+            reason = "floor_hessian=False, where Hessians are weights of documents, which CatBoost wants to be positive"
+        elif native.get("boosting_type", "Plain") != "Plain":
+            reason = (
+                "boosting_type=Ordered keeps a model for each of its permutations, and here every round is one call"
+            )
+        elif native.get("task_type", "CPU") != "CPU":
+            reason = "task_type=GPU would copy the data to the device for every tree"
+        elif monotone.NAME in native and policy != "SymmetricTree":
+            reason = f"grow_policy={policy}, whose trees cannot keep {monotone.NAME} in CatBoost"
+        elif monotone.NAME in native and str(settings.builtin).startswith(_BY_PAIRS):
+            reason = f"native:{settings.builtin}, whose scores do not always keep {monotone.NAME} in CatBoost"
+        elif across is not None:
+            reason = f"{across} acts across rounds, and here every round is one call"
+        elif elsewhere is not None:
+            reason = f"{elsewhere} is what rankwise takes care of itself"
+        return Refusal(reason) if reason else None
 
     def threads(self) -> int:
         """How many threads it may use; its own begin anew in a forked process."""
@@ -167,21 +177,20 @@ class CatBoost:
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf must hold to be split; symmetric trees split all leaves alike and count none."""
-        policy = self._canonical(settings).get("grow_policy", "SymmetricTree")
+        policy = settings.native.get("grow_policy", "SymmetricTree")
         return None if policy == "SymmetricTree" else settings.min_documents
 
     def draws(self, settings: Settings) -> bool:
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
 
-    def device(self, settings: Settings) -> None:
-        """Nowhere but on the CPU."""
-
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
+    def matrices(
+        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
+    ) -> "CatBoostMatrices":
         """Build CatBoost's own data once; the bins of the training documents too."""
-        own = settings.builtin is not None
+        builtin = settings.builtin is not None
         labels = train.labels
-        if not own and (not train.categorical or (labels == labels[0]).all()):
+        if not builtin and (not train.categorical or (labels == labels[0]).all()):
             labels = np.zeros(train.n_docs)  # the steps are all in the baseline; CatBoost refuses equal labels
             labels[:1] = 1.0
         pool = make_pool(
@@ -190,23 +199,25 @@ class CatBoost:
             _feature_names(train),
             settings.threads,
             label=labels,
-            group_id=np.repeat(np.arange(train.n_queries), train.sizes) if own else None,
-            group_weight=np.repeat(train.weights, train.sizes) if own and train.weights is not None else None,
+            group_id=np.repeat(np.arange(train.n_queries), train.sizes) if builtin else None,
+            group_weight=np.repeat(train.weights, train.sizes) if builtin and train.weights is not None else None,
         )
-        native = self._canonical(settings)
+        native = settings.native
         try:
             pool.quantize(**{name: native[name] for name in _BINNING if name in native})
         except catboost().CatBoostError as failed:
             if "constant or ignored" not in str(failed):
                 raise _refused(settings, failed) from None
-            return Matrices(train, labels, None, [])
-        about = (train.categorical, _feature_names(train), settings.threads)
-        return Matrices(train, labels, pool, [make_pool(data.features, *about) for data in held_out])
+            return CatBoostMatrices(train, labels, None, [])
+        columns = (train.categorical, _feature_names(train), settings.threads)
+        return CatBoostMatrices(train, labels, pool, [make_pool(data.features, *columns) for data in held_out])
 
-    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+    def grow(
+        self, settings: Settings, matrices: "CatBoostMatrices", seed: int, start: bytes | None
+    ) -> "CatBoostGrowth":
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
-        return Growing(settings, parameters, matrices, seed, None if start is None else self.forest(start))
+        return CatBoostGrowth(settings, parameters, matrices, seed, None if start is None else self.forest(start))
 
     def forest(self, content: bytes) -> CatBoostForest:
         """Read a model."""
@@ -222,11 +233,8 @@ class CatBoost:
         models = [one.booster for one in forests]
         return forest(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
 
-    def _canonical(self, settings: Settings) -> Keywords:
-        return {self.canonical(name): value for name, value in settings.native.items()}
-
     def _parameters(self, settings: Settings, categories: bool) -> Keywords:
-        native = {name: value for name, value in self._canonical(settings).items() if name not in _BINNING}
+        native = {name: value for name, value in settings.native.items() if name not in _BINNING}
         parameters: Keywords = {"logging_level": "Silent", "allow_writing_files": False}
         parameters["has_time"] = not categories  # only statistics of categories gain from documents being shuffled
         if settings.builtin is None:
@@ -257,7 +265,7 @@ class CatBoost:
         )
 
 
-class Matrices(NamedTuple):
+class CatBoostMatrices(NamedTuple):
     """The data as CatBoost holds them; no pools if no feature can be split."""
 
     data: RankingDataset
@@ -266,14 +274,14 @@ class Matrices(NamedTuple):
     held_out: "list[Pool]"
 
 
-class Growing:
+class CatBoostGrowth:
     """Trees that are grown one by one."""
 
     def __init__(
         self,
         settings: Settings,
         parameters: Keywords,
-        matrices: Matrices,
+        matrices: CatBoostMatrices,
         seed: int,
         start: CatBoostForest | None,
     ) -> None:
@@ -323,13 +331,13 @@ class Growing:
 
     def _drawing(self) -> Keywords:
         """Seed and noise of the next tree: CatBoost lets the noise fade as the model grows, and sees one tree here."""
-        found: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
+        drawing: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
         strength = self.parameters.get("random_strength", 1.0)
         if strength and self.parameters.get("random_score_type") != "Gumbel":
             n = self.so_far.size
             left = n * math.exp(-self.trees * self.settings.learning_rate)
-            found["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
-        return found
+            drawing["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
+        return drawing
 
     def _sum(self) -> None:
         """Add the trees that wait to the model."""
@@ -349,11 +357,11 @@ class Growing:
                 )
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set."""
+        """Return the scores of a held-out data set."""
         return self.held_out[number]
 
     def content(self) -> bytes:
-        """Give all trees so far in CatBoost's binary format."""
+        """Return all trees so far in CatBoost's binary format."""
         if self.fresh:
             self._sum()
         return b"" if self.model is None else content_of(self.model)
@@ -383,7 +391,20 @@ class CatBoostRanker(TreeRanker):
     True
     """
 
-    library: Library = CatBoost()
+    library = CatBoost()
+    extra, modules, packages = "catboost", ("catboost",), ("catboost",)
+    magic = (b"CBM1",)
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(0.02, 0.3)",
+        "leaves": "whole_log(7, 63)",
+        "l2_leaf_reg": "log(0.1, 30.0, start=3.0)",
+        "random_strength": "uniform(0.0, 2.0, start=1.0)",
+    }
+    portfolio = (
+        Recipe("yeti", SMALL_DATA, small=(9,)),
+        Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(18,)),
+        Recipe("yeti", LARGE_DATA, middle=(8,), large=(6,)),
+    )
 
     def _chosen(self) -> tuple[str | None, Objective | None]:
         """The library's own objective with its parameters, or ours."""
@@ -392,17 +413,27 @@ class CatBoostRanker(TreeRanker):
             return super()._chosen()
         builtin, colon, parameters = expression.partition(":")
         check.choice("objective of catboost itself", builtin, self.library.builtins)
-        check_options(builtin, parameters)
+        _check_options(builtin, parameters)
         return builtin + colon + parameters, None
 
 
 def depth(leaves: int) -> int:
-    """Give the least depth at which a tree that splits all its leaves at once has at least so many.
+    """Return the least depth at which a tree that splits all its leaves at once has at least so many.
 
     >>> depth(7), depth(8), depth(31), depth(64)
     (3, 3, 5, 6)
     """
     return (leaves - 1).bit_length()
+
+
+def _check_options(builtin: str, options: str) -> None:
+    """Reject what stands behind the colon of a CatBoost objective and that CatBoost would overlook."""
+    allowed = _OPTIONS.get(builtin)
+    for option in filter(None, options.split(";")):
+        name = option.partition("=")[0].strip()
+        if allowed is not None and name not in (*allowed, "hints"):
+            hint = check.suggestion(name, allowed).rstrip("?")
+            raise check.error(f"CatBoost's {builtin} has no such parameter", got=repr(name), hint=hint)
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json
-from rankwise.rankers.trees.protocol import numbers
+from rankwise.arrays import Array, Floats
+from rankwise.rankers.trees.formats.catboost import CatBoostModel, read
+from rankwise.rankers.trees.protocol import Forest, numbers
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count
 
@@ -21,29 +22,27 @@ if TYPE_CHECKING:
 _MISSING = -(2**31) - 1  # the code of a category that is missing: float32 has no such number
 
 
-class CatBoostForest:
+class CatBoostForest(Forest):
     """A finished model."""
 
-    def __init__(self, booster: "CatBoost", content: bytes) -> None:
-        self.booster, self._content = booster, content
-        self.n_trees = int(booster.tree_count_)
+    booster: "CatBoost"
 
-    def content(self) -> bytes:
-        """Give the model in CatBoost's binary format."""
-        return self._content
+    def __init__(self, booster: "CatBoost", content: bytes) -> None:
+        super().__init__(booster, content, int(booster.tree_count_))
 
     def cut(self, n_trees: int) -> "CatBoostForest":
-        """Give the model of the first ``n_trees`` trees."""
+        """Return the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
         part: CatBoost = self.booster.copy()
         try:
             part.shrink(n_trees)
         except catboost().CatBoostError:  # it cuts symmetric trees alone; in its JSON the others can be cut too
-            text = self._text()
-            text["trees"] = text["trees"][:n_trees]
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder, "model.json")
+                self.booster.save_model(str(path), format="json")
+                text = json.loads(path.read_bytes())
+                text["trees"] = text["trees"][:n_trees]
                 path.write_text(json.dumps(text), encoding="utf-8")
                 part = catboost().CatBoost()
                 part.load_model(str(path), format="json")
@@ -67,34 +66,25 @@ class CatBoostForest:
         return parts
 
     def importances(self, kind: str) -> Array:
-        """Give one number per feature: how much scores change with it, out of 100, or how many splits there are."""
+        """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
-        text = self._text()
-        owners = _owners(text["features_info"])
-        counts = np.zeros(len(self.booster.feature_names_))
-        for split in _splits(text.get("oblivious_trees") or text["trees"]):
-            counts[owners[split]] += 1
-        return counts
+        return self._read().split_counts().astype(np.float64)
 
     def has_statistics(self) -> bool:
         """Whether splits ask for statistics of categories, which the training data gave."""
-        return bool(self.booster.get_cat_feature_indices()) and bool(self._text()["features_info"].get("ctrs"))
+        return bool(self._read().statistics)
+
+    def _read(self) -> CatBoostModel:
+        return read(self._content, len(self.booster.feature_names_))
 
     def _pool(self, features: Floats) -> "Pool":
         model = self.booster
         return make_pool(features, model.get_cat_feature_indices(), list(model.feature_names_), thread_count())
 
-    def _text(self) -> Json:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.json")
-            self.booster.save_model(str(path), format="json")
-            found: Json = json.loads(path.read_bytes())
-        return found
-
 
 def catboost() -> ModuleType:
-    """Give the library, or say which extra brings it."""
+    """Return the library, or raise an error that names its extra."""
     return check.optional("catboost", "catboost")
 
 
@@ -115,27 +105,27 @@ def forest(content: bytes) -> CatBoostForest:
 
 def make_pool(features: Floats, categorical: Sequence[int], names: list[str], threads: int, **columns: Any) -> "Pool":
     """Hand documents to CatBoost; categories must be whole numbers there, not floats."""
-    given: Any = for_library(features).copy() if is_sparse(features) else features  # which may be written
+    rows: Any = for_library(features).copy() if is_sparse(features) else features  # which may be written
     if categorical:
         import polars as pl
 
-        given = pl.DataFrame(
+        rows = pl.DataFrame(
             {name: _codes(features[:, j]) if j in categorical else features[:, j] for j, name in enumerate(names)}
         )
         columns["cat_features"] = list(categorical)
     else:
         columns["feature_names"] = names
-    pool: Pool = catboost().Pool(given, thread_count=threads, **columns)
+    pool: Pool = catboost().Pool(rows, thread_count=threads, **columns)
     return pool
 
 
 def scores_of(model: "CatBoost", pool: "Pool") -> Array:
-    """Give the sums of leaves."""
+    """Return the sums of leaves."""
     return numbers(model.predict(pool, prediction_type="RawFormulaVal", thread_count=thread_count()))
 
 
 def content_of(model: "CatBoost") -> bytes:
-    """Give a model in CatBoost's binary format, which it writes to files alone."""
+    """Return a model in CatBoost's binary format, which it writes to files alone."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.cbm")
         model.save_model(str(path))
@@ -143,7 +133,7 @@ def content_of(model: "CatBoost") -> bytes:
 
 
 def strip(model: "CatBoost") -> "CatBoost":
-    """Take off clocks, ids and parameters: a sum of models would hold those of each, many times what its trees take."""
+    """Remove clocks, ids and parameters: a sum of models would hold those of each, many times what its trees take."""
     notes = model.get_metadata()
     for name in list(notes.keys()):
         if name != "loss_function":
@@ -158,24 +148,3 @@ def first_line(failed: Exception) -> str:
 
 def _codes(column: Floats) -> Any:
     return np.where(np.isnan(column), _MISSING, column).astype(np.int64)
-
-
-def _owners(features: Json) -> list[list[int]]:
-    """The columns behind each split: CatBoost numbers borders of numbers, then categories, then their statistics."""
-    categories = [one["flat_feature_index"] for one in features.get("categorical_features", [])]
-    owners = [[one["flat_feature_index"]] for one in features.get("float_features", []) for _ in one["borders"] or ()]
-    owners += [
-        [one["flat_feature_index"]] for one in features.get("categorical_features", []) for _ in one.get("values") or ()
-    ]
-    for statistic in features.get("ctrs") or ():
-        columns = [categories[one["cat_feature_index"]] for one in statistic["elements"] if "cat_feature_index" in one]
-        owners += [columns] * len(statistic["borders"])
-    return owners
-
-
-def _splits(node: object) -> Iterator[int]:
-    """The number of every split in a tree, however deep."""
-    for inside in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _splits(inside)
-    if isinstance(node, dict) and "split_index" in node:
-        yield node["split_index"]

@@ -59,7 +59,7 @@ def _newton(  # type: ignore[no-untyped-def]
         tl.store(divisor + rows, below, mask=inside)
 
 
-class Step(NamedTuple):
+class DeviceStep(NamedTuple):
     """The loss of each query, on the host, and what a tree is grown from, on the device."""
 
     value: Array
@@ -93,7 +93,7 @@ class DeviceNewton:
             return None
         return cls(moved, query_ids, weights, floor_hessian=floor_hessian)
 
-    def __call__(self, scores: Array, stream: Stream) -> Step:
+    def __call__(self, scores: Array, stream: Stream) -> DeviceStep:
         """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
         lists: Any = self.prepared.lists
         if scores.shape != (lists.n_docs,):
@@ -110,7 +110,7 @@ class DeviceNewton:
         if not finite:
             parts = Derivatives(*(column.double().cpu().numpy() for column in out))
             newton(parts, lists.host, self.query_ids, self.weights, floor_hessian=self.floor)  # names the row
-        return Step(value, numerator, hessian)
+        return DeviceStep(value, numerator, hessian)
 
     def _newton(self, out: Derivatives) -> tuple[Tensor, Tensor]:
         """Apply the rules to derivatives."""

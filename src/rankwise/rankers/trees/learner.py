@@ -15,8 +15,7 @@ from rankwise.rankers.training import stopping
 from rankwise.rankers.training.interrupts import held
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
-from rankwise.rankers.trees.devices import newton_on_device
-from rankwise.rankers.trees.newton import newton
+from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings, numbers
 from rankwise.rankers.trees.refusals import refused
 from rankwise.sparse import same_rows
@@ -47,28 +46,28 @@ class Trees:
 
     @abstractmethod
     def content(self) -> bytes:
-        """Give all trees so far in the library's own file format; there may be more than were counted."""
+        """Return all trees so far in the library's own file format; there may be more than were counted."""
 
     @abstractmethod
     def nothing_learned(self) -> NothingLearnedError:
-        """Say why no tree has a split."""
+        """Return the error that no tree has a split, with its reason."""
 
     def snapshot(self) -> int:
         """Count the trees."""
         return self.before + self.done
 
-    def restore(self, kept: int) -> None:
+    def restore(self, n_trees: int) -> None:
         """Cut the model to its first trees."""
-        self._forest = self.library.forest(self.content()).cut(kept)
+        self._forest = self.library.forest(self.content()).cut(n_trees)
         if self.settings.keep_constants and not self._forest.importances("split").any():
             raise self.nothing_learned()
 
     def model(self) -> Forest:
-        """Give the trees that are kept."""
+        """Return the trees that are kept."""
         return cast("Forest", self._forest)
 
     def files(self, best: int) -> dict[str, bytes]:
-        """Give all trees; how many are the best model, the description of the checkpoint says."""
+        """Return all trees; how many are the best model, the description of the checkpoint says."""
         return {self.library.file: self.content()}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> int:
@@ -121,12 +120,12 @@ class TreeLearner(Trees):
         return None if self.objective is None or np.isnan(step.loss) else step.loss  # a function may not tell it
 
     def scores(self, number: int) -> Array:
-        """Give the scores that the library keeps up to date."""
+        """Return the scores that the library keeps up to date."""
         with held():
             return cast("Growth", self._growth).scores(number)
 
     def content(self) -> bytes:
-        """Give all trees so far; they are written once, whoever asks for them."""
+        """Return all trees so far; they are written once, whoever asks for them."""
         if self._growth is None:
             return self.start or b""
         if self._content is None or self._content[0] != self.done:
@@ -144,7 +143,7 @@ class TreeLearner(Trees):
             return self.library.grow(self.settings, self._matrices, seed, start)
 
     def nothing_learned(self) -> NothingLearnedError:
-        """Say why no tree has a split."""
+        """Return the error that no tree has a split, with its reason."""
         data = self.train
         if same_rows(data.features):
             return stopping.no_feature(data)
@@ -165,19 +164,19 @@ class Step:
     def __init__(self, learner: TreeLearner) -> None:
         self.data, self.floor = learner.train, learner.settings.floor_hessian
         self.loss, self.flat = np.nan, False
-        self.there: DeviceNewton | None = None
+        self.on_device: DeviceNewton | None = None
         if learner.objective is not None:
             self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
             self.out = self.prepared.empty()
-            device, about = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
-            self.there = newton_on_device(self.prepared, device, *about, floor_hessian=self.floor)
+            device, queries = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
+            self.on_device = newton_on_device(self.prepared, device, *queries, floor_hessian=self.floor)
 
     def __call__(self, scores: Array) -> tuple[Any, Any]:
-        """Give numerator and Hessian for the scores of all trees so far: arrays, or tensors of the library's device."""
+        """Return numerator and Hessian for the scores of all trees so far: arrays, or tensors on the device."""
         numerator: Any
         hessian: Any
-        if self.there is not None:
-            value, numerator, hessian = self.there(scores, self.stream)
+        if self.on_device is not None:
+            value, numerator, hessian = self.on_device(scores, self.stream)
         else:
             derivatives, data = self.prepared(numbers(scores), self.stream, out=self.out), self.data
             value, floor = derivatives.value, self.floor
@@ -195,7 +194,7 @@ def block_seed(seed: int, number: int) -> int:
 
 
 def no_split(n_queries: int, n_docs: int, least: int | None) -> NothingLearnedError:
-    """Say why there was no split, and what to do; ``least`` is how many documents a leaf was asked for."""
+    """Return the error that there was no split; ``least`` is how many documents a leaf must hold."""
     if least is None:
         got, hint = "improves", "look at the features, and at the library's own limits on what a leaf holds"
     else:

@@ -2,8 +2,10 @@
 
 import functools
 import re
+import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +14,26 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import monotone, sums
-from rankwise.rankers.trees import on_disk as external
-from rankwise.rankers.trees.native_parameters import LIGHTGBM_LOSSES, LIGHTGBM_PROGRAM, Loss
-from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
+from rankwise.rankers.table import Recipe
+from rankwise.rankers.trees import blocks, monotone
+from rankwise.rankers.trees.formats import lightgbm as text_format
+from rankwise.rankers.trees.formats.lightgbm import with_objective
+from rankwise.rankers.trees.protocol import (
+    LARGE_DATA,
+    SMALL_DATA,
+    WITHOUT_CHECKPOINT,
+    WITHOUT_VALID,
+    Defaults,
+    Derive,
+    ForestByTree,
+    Library,
+    ObjectiveParameter,
+    Refusal,
+    Settings,
+    numbers,
+)
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.refusals import without_lines
-from rankwise.rankers.verify.lightgbm import verify as verify_lightgbm
 from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import openmp
 
@@ -40,18 +55,76 @@ _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into a
 _FATAL = b"[LightGBM] [Fatal]"
 _TRIES = 20  # to draw features, or thresholds, with which there is a split
 _METHOD = "monotone_constraints_method"
+# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
+_DIVERSE = SMALL_DATA | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
 _POSITION_BIAS = "lambdarank_position_bias_regularization"
-_REFUSED_AT_ALL = {
-    "rf": "boosting=rf averages trees that know nothing of each other, and the loop here boosts",
+_LAMBDARANK = ("lambdarank",)
+_NO_RANKING = (
+    "alpha",
+    "auc_mu_weights",
+    "boost_from_average",
+    "fair_c",
+    "is_unbalance",
+    "multi_error_top_k",
+    "num_class",
+    "poisson_max_delta_step",
+    "reg_sqrt",
+    "scale_pos_weight",
+    "tweedie_variance_power",
+)
+_OBJECTIVE_PARAMETERS = {
+    "sigmoid": ObjectiveParameter(_LAMBDARANK, "lambdarank(sigma={})"),
+    "lambdarank_truncation_level": ObjectiveParameter(_LAMBDARANK, "lambdarank(truncation={})"),
+    "lambdarank_norm": ObjectiveParameter(_LAMBDARANK, "lambdarank(norm={})"),
+    "label_gain": ObjectiveParameter(_LAMBDARANK, "lambdarank(gain={})"),
+    "lambdarank_position_bias_regularization": ObjectiveParameter(
+        _LAMBDARANK, "debias=True, with propensities in the data"
+    ),
+    "objective_seed": ObjectiveParameter(("rank_xendcg",), "seed={}"),
+    **dict.fromkeys(_NO_RANKING, ObjectiveParameter(())),
 }
-_IRREGULAR = {
-    "dart": "boosting=dart changes earlier trees in later rounds",
-    "goss": "GOSS does not sample in its first rounds, and every block would begin with them",
-}
+_PROGRAM = (
+    "config",
+    "convert_model",
+    "convert_model_language",
+    "data",
+    "header",
+    "ignore_column",
+    "input_model",
+    "is_provide_training_metric",
+    "label_column",
+    "local_listen_port",
+    "machine_list_filename",
+    "machines",
+    "metric_freq",
+    "num_iteration_predict",
+    "num_machines",
+    "output_model",
+    "output_result",
+    "parser_config_file",
+    "pre_partition",
+    "precise_float_parser",
+    "pred_early_stop",
+    "pred_early_stop_freq",
+    "pred_early_stop_margin",
+    "predict_contrib",
+    "predict_disable_shape_check",
+    "predict_leaf_index",
+    "predict_raw_score",
+    "refit_decay_rate",
+    "save_binary",
+    "snapshot_freq",
+    "start_iteration_predict",
+    "task",
+    "time_out",
+    "two_round",
+    "valid",
+)
+"""What the program ``lightgbm`` reads, and what is set when a model is used."""
 
 
-class LightGBM:
-    """LightGBM behind the protocol of ``rankers/trees.py``."""
+class LightGBM(Library):
+    """The adapter of LightGBM."""
 
     name = "lightgbm"
     file = "model.txt"
@@ -73,49 +146,45 @@ class LightGBM:
         "weight_column": "RankingDataset(weights=…)",
         "group_column": "qid",
     }
-    least_code = 0.0
+    losses = _OBJECTIVE_PARAMETERS
+    idle = _PROGRAM
+    small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
     weighs_documents = True
-    losses: Mapping[str, Loss] = LIGHTGBM_LOSSES
-    idle: Collection[str] = LIGHTGBM_PROGRAM
+    format = text_format
 
-    def version(self) -> str:
-        """Give LightGBM's version."""
-        import lightgbm
-
-        return str(lightgbm.__version__)
-
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file that would be the end of LightGBM."""
-        verify_lightgbm(content, n_features)
-
-    def known(self) -> frozenset[str]:
-        """All names of parameters, aliases included."""
-        return frozenset(_names())
+    def known(self) -> Collection[str]:
+        """Return all names of parameters, aliases included."""
+        return _names()
 
     def canonical(self, name: str) -> str:
-        """The main name of a parameter that may be written as an alias."""
+        """Return the main name of a parameter that may be written as an alias."""
         return _names().get(name, name)
 
-    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
-        """Say why these settings cannot be trained so; empty if they can."""
-        native = self._canonical(settings)
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained; None if they can."""
+        native = settings.native
         modes = {str(native.get("boosting", "gbdt")), str(native.get("data_sample_strategy", "bagging"))}
         if native.get("bagging_by_query") and settings.builtin is None:
-            return "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
-        for mode, why in _REFUSED_AT_ALL.items():
-            if mode in modes:
-                return why
+            reason = "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
+            return Refusal(reason)
+        if "rf" in modes:
+            return Refusal("boosting=rf averages trees that know nothing of each other, and the loop here boosts")
         if monotone.NAME in native and native.get("linear_tree"):
-            return f"linear_tree, whose leaves do not keep {monotone.NAME}"
+            return Refusal(f"linear_tree, whose leaves do not keep {monotone.NAME}")
         if monotone.NAME in native and (method := native.get(_METHOD, "basic")) != "basic":
-            return f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
+            reason = f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
+            return Refusal(reason)
         if "dart" in modes and (stopping or checkpoints):
-            return _IRREGULAR["dart"] + ", so that the best round cannot be kept and a checkpoint cannot be continued"
+            reason = "boosting=dart changes earlier trees in later rounds, so that the best round cannot be kept and a"
+            hint = WITHOUT_VALID if stopping else WITHOUT_CHECKPOINT
+            return Refusal(f"{reason} checkpoint cannot be continued", hint)
         if "goss" in modes and checkpoints:
-            return _IRREGULAR["goss"] + " again after a checkpoint"
+            reason = "GOSS does not sample in its first rounds, and every block would begin with them again after a"
+            return Refusal(f"{reason} checkpoint", WITHOUT_CHECKPOINT)
         if checkpoints and any(name.startswith("cegb_") for name in native):
-            return "the cegb_ penalties remember which features were used, and a checkpoint does not"
-        return ""
+            reason = "the cegb_ penalties remember which features were used, and a checkpoint does not"
+            return Refusal(reason, WITHOUT_CHECKPOINT)
+        return None
 
     def threads(self) -> int:
         """How many threads it may use."""
@@ -127,21 +196,19 @@ class LightGBM:
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of LightGBM's own."""
-        native = self._canonical(settings)
         return settings.builtin == "rank_xendcg" or any(
-            native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
+            settings.native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items()
         )
 
-    def device(self, settings: Settings) -> None:
-        """Nowhere but on the CPU."""
-
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
+    def matrices(
+        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
+    ) -> "LightGBMMatrices":
         """Build LightGBM's own data once."""
         parameters = self._parameters(settings, 0)
         _check_parameters(parameters)
-        if external.on_disk(train) is not None:
-            parameters.setdefault("bin_construct_sample_cnt", external.lightgbm_sample(train.n_docs))
-        own = _dataset(
+        if blocks.on_disk(train) is not None:
+            parameters.setdefault("bin_construct_sample_cnt", blocks.lightgbm_sample(train.n_docs))
+        dataset = _dataset(
             train,
             _labels(settings, train),
             group=train.sizes,
@@ -152,39 +219,40 @@ class LightGBM:
             params=parameters,
             free_raw_data=False,
         )
-        about: Keywords = {"reference": own, "params": parameters, "free_raw_data": False}
-        return Matrices(own, [_dataset(data, data.labels, group=data.sizes, **about) for data in held_out])
+        options: Keywords = {"reference": dataset, "params": parameters, "free_raw_data": False}
+        return LightGBMMatrices(
+            dataset, [_dataset(data, data.labels, group=data.sizes, **options) for data in held_out]
+        )
 
-    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+    def grow(
+        self, settings: Settings, matrices: "LightGBMMatrices", seed: int, start: bytes | None
+    ) -> "LightGBMGrowth":
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
         older = None if start is None else self.forest(start)
-        return Growing(self._parameters(settings, seed), matrices, older, tries)
+        return LightGBMGrowth(self._parameters(settings, seed), matrices, older, tries)
 
     def forest(self, content: bytes) -> "LightGBMForest":
         """Read a model."""
-        import lightgbm
-
+        lightgbm = _lightgbm()
         self.threads()  # trees are read in parallel
         try:
             text = content.decode()
             if not text.startswith("tree\n") or "\nend of trees\n" not in text:
                 raise ValueError("a file that does not begin as a model and end as one")
             with without_lines(_FATAL):
-                return LightGBMForest(lightgbm.Booster(model_str=text), text)
+                booster = lightgbm.Booster(model_str=text)
+            return LightGBMForest(booster, content, int(booster.num_trees()))
         except (UnicodeDecodeError, ValueError, lightgbm.basic.LightGBMError) as broken:
             raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
 
     def sum(self, forests: "Sequence[LightGBMForest]", factors: Sequence[float]) -> "LightGBMForest":
         """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
-        joined = self.forest(sums.lightgbm([one.content().decode() for one in forests], factors).encode())
+        joined = self.forest(text_format.joined([one.content() for one in forests], factors))
         return self.forest(with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
-    def _canonical(self, settings: Settings) -> Keywords:
-        return {self.canonical(name): value for name, value in settings.native.items()}
-
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
-        parameters = {"verbosity": -1, **self._canonical(settings)}
+        parameters = {"verbosity": -1, **settings.native}
         if not {"force_col_wise", "force_row_wise"} & parameters.keys():
             # Otherwise LightGBM times both and takes the faster, and the last bits depend on the clock.
             parameters["force_col_wise"] = True
@@ -199,18 +267,18 @@ class LightGBM:
         }
 
 
-class Matrices(NamedTuple):
+class LightGBMMatrices(NamedTuple):
     """The data as LightGBM holds them."""
 
     train: "Dataset"
     held_out: "list[Dataset]"
 
 
-class Growing:
+class LightGBMGrowth:
     """A booster that grows."""
 
     def __init__(
-        self, parameters: Keywords, matrices: Matrices, start: "LightGBMForest | None", tries: int = 1
+        self, parameters: Keywords, matrices: LightGBMMatrices, start: "LightGBMForest | None", tries: int = 1
     ) -> None:
         self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
         self.booster: Booster | None = None
@@ -220,23 +288,22 @@ class Growing:
         return any(self._grown(derive) for _ in range(self.tries))
 
     def _grown(self, derive: Derive | None) -> bool:
-        import lightgbm
-
-        own: Callable[..., Any] | None = None
+        lightgbm = _lightgbm()
+        objective: Callable[..., Any] | None = None
         if derive is not None:
 
-            def own(scores: Array, _: "Dataset") -> tuple[Floats, Floats]:
+            def objective(scores: Array, _: "Dataset") -> tuple[Floats, Floats]:
                 return derive(numbers(scores))
 
         if self.booster is not None:
-            return not self.booster.update(fobj=own)
+            return not self.booster.update(fobj=objective)
         alone = _MACHINES not in self.parameters  # what one machine cannot split, another may
         if alone and self.start is None and not _has_splits(self.matrices.train):
             return False
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
         try:
             self.booster = lightgbm.train(
-                self.parameters if own is None else {**self.parameters, "objective": own},
+                self.parameters if objective is None else {**self.parameters, "objective": objective},
                 self.matrices.train,
                 num_boost_round=1,
                 valid_sets=self.matrices.held_out or None,
@@ -260,37 +327,31 @@ class Growing:
         return "num_leaves=1\n" not in last
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set, as LightGBM keeps them up to date."""
-        kept: list[Array] = []
+        """Return the scores of a held-out data set, as LightGBM keeps them up to date."""
+        copies: list[Array] = []
 
-        def keep(scores: Array, _: "Dataset") -> tuple[str, float, bool]:
-            kept.append(numbers(scores))
-            return "kept", 0.0, True
+        def copy(scores: Array, _: "Dataset") -> tuple[str, float, bool]:  # LightGBM has no public accessor
+            copies.append(numbers(scores))
+            return "copied", 0.0, True
 
         booster: Any = self.booster
-        booster.eval(self.matrices.held_out[number], "held out", keep)
-        return kept[0]
+        booster.eval(self.matrices.held_out[number], "held out", copy)
+        return copies[0]
 
     def content(self) -> bytes:
-        """Give all trees so far as LightGBM's text."""
+        """Return all trees so far as LightGBM's text."""
         if self.booster is None:
             return self.start.content() if self.start is not None else b""
         return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
 
 
-class LightGBMForest:
+class LightGBMForest(ForestByTree):
     """A finished booster."""
 
-    def __init__(self, booster: "Booster", text: str) -> None:
-        self.booster, self._text = booster, text
-        self.n_trees = int(booster.num_trees())
-
-    def content(self) -> bytes:
-        """Give the model as LightGBM's text."""
-        return self._text.encode()
+    booster: "Booster"
 
     def cut(self, n_trees: int) -> "LightGBMForest":
-        """Give the model of the first ``n_trees`` trees."""
+        """Return the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
         openmp(_one_thread)  # trees are written in parallel
@@ -302,25 +363,25 @@ class LightGBMForest:
         return self._predicted(features)
 
     def tree(self, features: Floats, number: int) -> Array:
-        """Give what one tree, counted from 0, adds to the scores."""
+        """Return what one tree, counted from 0, adds to the scores."""
         return self._predicted(features, start_iteration=number, num_iteration=1)
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
-        if "\nis_linear=1\n" in self._text:  # of a model that was read from a file LightGBM explains them wrongly
+        if b"\nis_linear=1\n" in self._content:  # of a model that was read from a file LightGBM explains them wrongly
             raise check.error(
                 "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
             )
         return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=openmp(_one_thread)))
 
     def _predicted(self, features: Floats, **trees: int) -> Array:
-        about: Keywords = {**trees, "raw_score": True, "num_threads": openmp(_one_thread)}
+        options: Keywords = {**trees, "raw_score": True, "num_threads": openmp(_one_thread)}
         if is_sparse(features):
-            return numbers(self.booster.predict(for_library(features), **about))
-        return numbers(np.concatenate([self.booster.predict(block, **about) for block in disk.blocks(features)]))
+            return numbers(self.booster.predict(for_library(features), **options))
+        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
 
     def importances(self, kind: str) -> Array:
-        """Give one number per feature: total gain of its splits, or how many there are."""
+        """Return one number per feature: total gain of its splits, or how many there are."""
         return numbers(self.booster.feature_importance(kind))
 
 
@@ -339,13 +400,48 @@ class LightGBMRanker(TreeRanker):
     True
     """
 
-    library: Library = LightGBM()
+    library = LightGBM()
+    packages = ("lightgbm",)
+    magic = (b"tree\n",)
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(0.02, 0.2)",
+        "leaves": "whole_log(7, 127)",
+        "min_documents": "whole_log(5, 200)",
+        "feature_fraction": "uniform(0.3, 1.0, start=1.0)",
+        "lambda_l2": "log(1e-3, 100.0, start=1e-3)",
+        "min_sum_hessian_in_leaf": "log(1e-5, 0.1, start=1e-3)",
+        "extra_trees": "choice(False, True, start=False)",
+    }
+    native_search_space: ClassVar[dict[str, Keywords]] = {
+        "native:lambdarank": {
+            "sigmoid": "log(0.25, 4.0, start=1.0)",
+            "lambdarank_truncation_level": "whole_log(5, 100, start=30)",
+            "lambdarank_norm": "choice(True, False, start=True)",
+        },
+    }
+    portfolio = (
+        Recipe("xendcg", _DIVERSE, small=(1, 11)),
+        Recipe("lambdarank", SMALL_DATA | {"leaves": 7, "extra_trees": True}, small=(2, 12)),  # as LightGBMRanker()
+        Recipe("ranknet", _DIVERSE | {"leaves": 7}, small=(3, 13)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(5, 15)),
+        Recipe("yeti", _DIVERSE, small=(6, 16)),
+        Recipe("stochastic(lambdarank, scale=0.25)", _DIVERSE, small=(8,)),
+        Recipe("listnet", _DIVERSE, small=(17,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(1,), large=(1,)),
+        Recipe("xendcg", LARGE_DATA, middle=(2,), large=(2,)),
+        Recipe("ranknet", _DIVERSE | {"leaves": 31}, middle=(3,)),
+        Recipe("yeti", _DIVERSE | {"leaves": 31}, middle=(5,)),
+        Recipe("stochastic(lambdarank, scale=0.25)", LARGE_DATA, middle=(9,)),
+        Recipe("listnet", _DIVERSE | {"leaves": 31}, middle=(10,)),
+        Recipe("lambdarank", LARGE_DATA | {"leaves": 255}, large=(3,)),
+        Recipe("xendcg", LARGE_DATA | {"leaves": 255, "learning_rate": 0.05}, large=(7,)),
+        Recipe("ranknet", LARGE_DATA, large=(8,)),
+    )
 
 
 def _check_parameters(parameters: Keywords) -> None:
-    """Let LightGBM read its parameters without data: of what it refuses later it writes lines of its own."""
-    import lightgbm
-
+    """Raise what LightGBM rejects of its parameters, read without data: later it would also write lines."""
+    lightgbm = _lightgbm()
     if _MACHINES in parameters:  # it would ask the others
         return
     with without_lines(_FATAL):
@@ -359,40 +455,55 @@ def _has_splits(data: "Dataset") -> bool:
 
 
 @functools.cache
+def _lightgbm() -> Any:
+    """The library; it prints lines to standard output, unless a logger of the user's receives them."""
+    import lightgbm
+
+    if type(lightgbm.basic._LOGGER).__module__ == lightgbm.basic.__name__:
+        lightgbm.register_logger(_StandardError())
+    return lightgbm
+
+
+class _StandardError:
+    """A logger that does what LightGBM's own does, but for the stream."""
+
+    def info(self, message: str) -> None:
+        print(message, file=sys.stderr)
+
+    def warning(self, message: str) -> None:
+        warnings.warn(message, stacklevel=3)
+
+
+@functools.cache
 def _names() -> dict[str, str]:
     """Every name of a parameter -> its main name."""
-    from lightgbm.basic import _ConfigAliases
-
-    return {
-        alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in (main, *aliases)
-    }
+    aliases = _lightgbm().basic._ConfigAliases._get_all_param_aliases()
+    return {alias: main for main, other in aliases.items() for alias in (main, *other)}
 
 
 def _one_thread() -> None:
-    """Tell LightGBM to use one thread, which it remembers."""
-    import lightgbm
-
+    """Make LightGBM use one thread, which it remembers."""
+    lightgbm = _lightgbm()
     lightgbm.Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
 
 
-def _dataset(data: RankingDataset, label: Array, **about: Any) -> "Dataset":
+def _dataset(data: RankingDataset, label: Array, **options: Any) -> "Dataset":
     """LightGBM's own data, from memory or from disk."""
-    import lightgbm
-
-    file = external.on_disk(data)
-    own: Dataset = (
-        lightgbm.Dataset(for_library(data.features), label, **about)
+    lightgbm = _lightgbm()
+    file = blocks.on_disk(data)
+    dataset: Dataset = (
+        lightgbm.Dataset(for_library(data.features), label, **options)
         if file is None
-        else external.lightgbm_dataset(file, label, **about)
+        else blocks.lightgbm_dataset(file, label, **options)
     )
-    return own
+    return dataset
 
 
 def _labels(settings: Settings, data: RankingDataset) -> Array:
     """LightGBM's own objectives take grades."""
-    whole = data.labels == np.floor(data.labels)
-    if settings.builtin is not None and not whole.all():
-        row = int(np.argmin(whole))
+    integral = data.labels == np.floor(data.labels)
+    if settings.builtin is not None and not integral.all():
+        row = int(np.argmin(integral))
         raise check.error(
             f"native:{settings.builtin} needs whole labels",
             got=f"{data.labels[row]:g}",
@@ -440,14 +551,3 @@ def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:
     """Names that LightGBM's file can hold: it splits them at spaces and refuses what JSON must escape."""
     names = data.feature_names
     return list(names) if names is not None and all(map(re.compile(r"[\w.+/()-]+").fullmatch, names)) else "auto"
-
-
-def with_objective(text: str) -> str:
-    """Name an objective in a model that was trained with ours.
-
-    Other tools refuse a file without one. Scores of ``lambdarank`` are the plain sums of the leaves, as ours are.
-    """
-    head, trees, rest = text.partition("\ntree_sizes=")
-    if "\nobjective=" not in head:
-        head = head.replace("\nfeature_names=", "\nobjective=lambdarank\nfeature_names=", 1)
-    return head + trees + rest

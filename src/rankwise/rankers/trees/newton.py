@@ -1,13 +1,14 @@
 """From derivatives to what a tree learner divides: checked, weighted, floored and cast, here and nowhere else.
 
-Fed numbers that are not finite, or Hessians that are not positive, LightGBM and XGBoost return an untrained model
-without a word. A Hessian is used as it is wherever Newton's method can use it, which is everywhere for convex losses.
+Fed numbers that are not finite, or Hessians that are not positive, LightGBM and XGBoost silently return an
+untrained model. A Hessian is used as it is wherever Newton's method can use it, which is everywhere for convex losses.
 Where it is not positive, the mean size of the query's Hessians stands in its place. It is at least a thousandth of that
 mean and a hundredth of the numerator, so that a list whose probabilities have gone to 0 and 1, of which the Hessian has
 vanished, can still turn round. Everything is relative to the query's own numbers: a loss times a constant asks for the
 same steps. Trees that are grown on a GPU get the same from ``device_newton.py``.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
     from rankwise.objectives.lists import Derivatives
+    from rankwise.objectives.prepared import Prepared
+    from rankwise.rankers.trees.device_newton import DeviceNewton
 
 SHARE = 1e-3  # of the mean size of a list's Hessians
 LONGEST_STEP = 1e-2  # one document asks for a step of at most 100
@@ -34,7 +37,7 @@ def newton(
     *,
     floor_hessian: bool = True,
 ) -> tuple[Floats, Floats]:
-    """Give numerator and Hessian as finite float32, weighted by query; with ``floor_hessian`` the Hessian is positive.
+    """Return numerator and Hessian as finite float32, weighted by query; ``floor_hessian`` makes the Hessian positive.
 
     >>> from rankwise.objectives.lists import Derivatives
     >>> gradient = np.array([-1.0, 1.0, 0.5])
@@ -65,6 +68,22 @@ def newton(
                 hint="look at the objective and at the labels there; a lower learning rate keeps scores small",
             )
     return numerator, hessian
+
+
+def newton_on_device(
+    prepared: "Prepared",
+    device: str | None,
+    query_ids: Ids | None = None,
+    weights: Array | None = None,
+    *,
+    floor_hessian: bool = True,
+) -> "DeviceNewton | None":
+    """Return :func:`newton` for a device, by torch's name; None where the CPU computes it: the numbers are the same."""
+    if device is None or find_spec("torch") is None or find_spec("triton") is None:
+        return None
+    from rankwise.rankers.trees.device_newton import DeviceNewton  # torch and Triton, which trees do without elsewhere
+
+    return DeviceNewton.of(prepared, device, query_ids, weights, floor_hessian=floor_hessian)
 
 
 @kernel(fastmath=REORDERED - {"nnan"})  # a NaN stays, to be found

@@ -1,34 +1,81 @@
-"""Boosted trees, whatever the library that grows them: it is met through three small protocols.
+"""Boosted trees, whichever library grows them: three small interfaces.
 
-- :class:`Library` knows names and parameters, makes the library's own matrices once, and starts growing.
+- :class:`Library` states the facts about a library, makes its matrices once, and starts growing.
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
 - :class:`Forest` is a finished model: it scores, explains, and is bytes in the library's own format.
 
-How an adapter is written: ``trees/lightgbm.py`` is the pattern. ``Growth.add(derive)`` calls ``derive(scores)`` once,
-with the float64 scores that the model so far gives the training documents (0 before the first tree), and grows one tree
-from the float32 arrays that come back: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian,
-finite, positive, with the queries' weights multiplied in. Where :meth:`Library.device` names a device, both may be
-tensors of torch there instead. An exception from ``derive`` must pass through, and leave the trees as they were. With
-``derive=None`` the library's own objective ``settings.builtin`` is used, with the weights of ``train`` given to the
-library.
+How an adapter is written: ``trees/lightgbm.py`` is the pattern; it imports its library inside functions alone, so that
+its facts can be read without it. ``Growth.add(derive)`` calls ``derive(scores)`` once, with the float64 scores of the
+model so far for the training documents (0 before the first tree), and grows one tree from the float32 arrays that it
+returns: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian, finite, positive, with the
+queries' weights multiplied in. Where :meth:`Library.device` names a device, both may be tensors of torch there instead.
+An exception from ``derive`` must pass through, and leave the trees as they were. With ``derive=None`` the library's own
+objective ``settings.builtin`` is used, and the library gets the weights of ``train``.
 """
 
+import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import MappingProxyType, ModuleType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.trees.native_parameters import Loss
+from rankwise.rankers.trees.formats.nodes import ModelFile
 
 Derive = Callable[[Array], tuple[Any, Any]]
+FEW = 5_000
+"""Training documents from which data are small and no longer tiny."""
+MANY = 60_000
+"""Training documents from which they are no longer small."""
+
+
+class Defaults(NamedTuple):
+    """Settings that go together, where none is set.
+
+    ``benchmarks/defaults.py`` compared settings by validation on small data sets; its tables are in
+    ``docs/quality.md``. With fewer documents nothing was gained, and with more the small trees of the rule begin to
+    lose within the usual 500 rounds. There trees are near those of the libraries themselves.
+    """
+
+    leaves: int = 31
+    min_documents: int = 20
+    smoothing: int = 1
+    native: Mapping[str, object] = MappingProxyType({})
+    """What the library draws while it grows trees, by its own names."""
+
+
+USUAL = Defaults()
+SMALL_DATA: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 10}
+LARGE_DATA: Keywords = {"rounds": 1000, "learning_rate": 0.1, "leaves": 63, "min_documents": 50, "smoothing": 5}
+"""What recipes of trees have in common in the portfolio of AutoRanker."""
+
+
+class ObjectiveParameter(NamedTuple):
+    """A parameter of some of the library's own objectives; with ours it would have no effect."""
+
+    builtins: tuple[str, ...]
+    """The library's own objectives that it belongs to; none of those that rank where there are none."""
+    instead: str = ""
+    """What says the same to ours; ``{}`` stands for the value."""
+
+
+class Refusal(NamedTuple):
+    """Why settings cannot be trained, and what to do."""
+
+    reason: str
+    hint: str = "leave that parameter out"
+
+
+WITHOUT_VALID, WITHOUT_CHECKPOINT = "train without valid", "train without a checkpoint"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all libraries are told; each adapter gives it the library's own names."""
+    """Settings of a training; each adapter translates them to the library's own names."""
 
     builtin: str | None
     """The library's own objective (of ``native:…``), or None: trees are grown from our derivatives."""
@@ -37,7 +84,7 @@ class Settings:
     min_documents: int
     threads: int
     native: Keywords = field(default_factory=dict)
-    """The library's parameters by their own names; they are known to exist."""
+    """The library's parameters by their main names; they are known to exist."""
     floor_hessian: bool = True
     """Whether Hessians that are not positive are replaced."""
     keep_constants: bool = False
@@ -45,38 +92,41 @@ class Settings:
     library keeps it."""
 
 
-class Forest(Protocol):
+class Forest(ABC):
     """A finished model."""
 
     n_trees: int
 
+    def __init__(self, booster: Any, content: bytes, n_trees: int) -> None:
+        self.booster, self._content, self.n_trees = booster, content, n_trees
+
     def content(self) -> bytes:
-        """Give the model in the library's own file format."""
-        ...
+        """Return the model in the library's own file format."""
+        return self._content
 
+    @abstractmethod
     def cut(self, n_trees: int) -> "Forest":
-        """Give the model of the first ``n_trees`` trees."""
-        ...
+        """Return the model of the first ``n_trees`` trees."""
 
+    @abstractmethod
     def predict(self, features: Floats) -> Array:
         """Score documents."""
-        ...
 
+    @abstractmethod
     def explain(self, features: Floats) -> Array:
         """SHAP contributions (n_docs, n_features + 1); the last column is the mean, rows add up to the scores."""
-        ...
 
+    @abstractmethod
     def importances(self, kind: str) -> Array:
-        """Give one number per feature, by ``"gain"`` or ``"split"``."""
-        ...
+        """Return one number per feature, by ``"gain"`` or ``"split"``."""
 
 
-class ForestByTree(Forest, Protocol):
+class ForestByTree(Forest):
     """A finished model that scores one tree at a time, as training on a cluster needs it."""
 
+    @abstractmethod
     def tree(self, features: Floats, number: int) -> Array:
-        """Give what one tree, counted from 0, adds to the scores."""
-        ...
+        """Return what one tree, counted from 0, adds to the scores."""
 
 
 class Growth(Protocol):
@@ -87,15 +137,15 @@ class Growth(Protocol):
         ...
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set, by its number, after the last tree."""
+        """Return the scores of a held-out data set, by its number, after the last tree."""
         ...
 
     def content(self) -> bytes:
-        """Give all trees so far in the library's own file format, those that it started from included."""
+        """Return all trees so far in the library's own file format, those that it started from included."""
         ...
 
 
-class Library(Protocol):
+class Library(ABC):
     """A library of boosted trees."""
 
     name: str
@@ -105,68 +155,79 @@ class Library(Protocol):
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
     """Parameters of the library that have a name of ours: theirs -> ours."""
-    losses: Mapping[str, Loss]
-    """Parameters that only some objectives take."""
-    least_code: float
-    """The smallest code of a category that the library takes."""
-    weighs_documents: bool
-    """Whether its own objectives take a weight for each document; else one for each query."""
+    aliases: Mapping[str, str] = MappingProxyType({})
+    """Other names of parameters -> their main names."""
+    losses: Mapping[str, ObjectiveParameter]
+    """Parameters that only some objectives have, by their main names."""
     idle: Collection[str]
     """Parameters that would have no effect here."""
+    small_data: Defaults = USUAL
+    """Defaults for small data."""
+    least_code: float = 0.0
+    """The smallest code of a category that the library reads."""
+    weighs_documents = False
+    """Whether its own objectives have a weight for each document; else one for each query."""
+    format: ModuleType
+    """The module that reads its files."""
+
+    def defaults(self, documents: int) -> Defaults:
+        """Return the defaults for so many training documents."""
+        return self.small_data if FEW <= documents < MANY else USUAL
 
     def version(self) -> str:
-        """Give the library's version."""
-        ...
+        """Return the library's version."""
+        return str(importlib.import_module(self.name).__version__)
 
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file, of a model of so many features, that would be the end of the library."""
-        ...
-
-    def known(self) -> Collection[str]:
-        """All names of parameters, aliases included."""
-        ...
+    def read(self, content: bytes, n_features: int) -> ModelFile:
+        """Read the file of a model of so many features; an error rejects one that would crash the library."""
+        model: ModelFile = self.format.read(content, n_features)
+        return model
 
     def canonical(self, name: str) -> str:
-        """The main name of a parameter that may be written as an alias."""
-        ...
+        """Return the main name of a parameter that may be written as an alias."""
+        return self.aliases.get(name, name)
 
-    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
-        """Say why these settings cannot be trained so; empty if they can."""
-        ...
+    @abstractmethod
+    def known(self) -> Collection[str]:
+        """Return all names of parameters, aliases included."""
 
+    @abstractmethod
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained with early stopping and checkpoints; None if they can."""
+
+    @abstractmethod
     def threads(self) -> int:
-        """How many threads it may use: those of ``rankwise.threads``, or one where a fork allows no more."""
-        ...
+        """Return the number of threads it may use: those of ``rankwise.threads``, or one after a fork."""
 
+    @abstractmethod
     def least_documents(self, settings: Settings) -> int | None:
-        """How many documents a leaf is asked for; None where ``min_documents`` has no effect."""
-        ...
+        """Return how many documents a leaf must hold; None where ``min_documents`` has no effect."""
 
+    @abstractmethod
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
-        ...
 
     def device(self, settings: Settings) -> str | None:
-        """The device, by torch's name, on which the library reads derivatives; None where it reads arrays."""
-        ...
+        """Return the device, by torch's name, on which the library reads derivatives; None where it reads arrays."""
+        return None
 
+    @abstractmethod
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> Any:
-        """Build the library's own data once; handed to every :meth:`grow`."""
-        ...
+        """Build the library's own data once, for every :meth:`grow`."""
 
+    @abstractmethod
     def grow(self, settings: Settings, matrices: Any, seed: int, start: bytes | None) -> Growth:
         """Start growing, from nothing or from the trees of ``start``."""
-        ...
 
+    @abstractmethod
     def forest(self, content: bytes) -> Forest:
         """Read a model; raises ValueError if it cannot be read."""
-        ...
 
+    @abstractmethod
     def sum(self, forests: Sequence[Any], factors: Sequence[float]) -> Forest | None:
-        """Make one forest that scores as their weighted sum; None where no file of the library could hold it."""
-        ...
+        """Return one forest that scores as their weighted sum; None where no file of the library could hold it."""
 
 
 def numbers(values: object) -> Array:
-    """Scores as the rest of the package takes them."""
+    """Return scores as float64."""
     return np.ascontiguousarray(values, np.float64)

@@ -20,9 +20,7 @@ from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
-from rankwise.rankers.trees.defaults import defaults, small
 from rankwise.rankers.trees.learner import TreeLearner
-from rankwise.rankers.trees.native_parameters import check_parameters
 
 
 class TreeRanker(IterativeRanker):
@@ -116,7 +114,7 @@ class TreeRanker(IterativeRanker):
         return self.library.least_code
 
     def settings_for(self, documents: int) -> Keywords:
-        """Say what training on so many documents uses for parameters that the data decide.
+        """Return what training on so many documents uses for parameters that the data decide.
 
         These are ``leaves``, ``min_documents`` and ``smoothing``, each where it is not set, and what the library draws
         while it grows trees, such as LightGBM's ``extra_trees``: unless set, that goes with the leaves and is used only
@@ -128,15 +126,18 @@ class TreeRanker(IterativeRanker):
         >>> rw.LightGBMRanker(leaves=63).settings_for(20_000)
         {'leaves': 63, 'min_documents': 50, 'smoothing': 10}
         """
-        rule = defaults(self.library.name, documents)
-        own: Keywords = {"leaves": self.leaves, "min_documents": self.min_documents, "smoothing": self.smoothing}
-        found = {name: getattr(rule, name) if value is None else value for name, value in own.items()}
-        by_rule = small(self.library.name).native
-        drawn = {name: value for name, value in self.native.items() if self.library.canonical(name) in by_rule}
+        rule, canonical = self.library.defaults(documents), self.library.canonical
+        settings = {
+            name: getattr(rule, name) if getattr(self, name) is None else getattr(self, name)
+            for name in ("leaves", "min_documents", "smoothing")
+        }
+        drawn = {
+            name: value for name, value in self.native.items() if canonical(name) in self.library.small_data.native
+        }
         if self.leaves is None and self.min_documents is None:
-            known = {self.library.canonical(name) for name in drawn}
-            found |= {name: value for name, value in rule.native.items() if name not in known}
-        return found | drawn
+            names = {canonical(name) for name in drawn}
+            settings |= {name: value for name, value in rule.native.items() if name not in names}
+        return settings | drawn
 
     @property
     def feature_importances_(self) -> Array:
@@ -146,12 +147,12 @@ class TreeRanker(IterativeRanker):
         return gains / gains.sum() if gains.any() else gains
 
     def importances(self, kind: str = "gain") -> Array:
-        """Give one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
+        """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
         self._check_fitted()
         return self.model_.importances(check.choice("kind of importance", kind, ("gain", "split")))
 
     def contributions(self, data: Documents) -> Contributions:
-        """Give the SHAP values of every document, as the library computes them: exact, and nothing is left over."""
+        """Return the SHAP values of every document, as the library computes them: exact, without a remainder."""
         features = self._features(data)
         check.explainable(features)
         with self._own_threads():
@@ -165,8 +166,10 @@ class TreeRanker(IterativeRanker):
             schema=self._schema,
         )
 
-    def _settings(self, schema: Schema, older: "TreeRanker | None", *, stopping: bool) -> trees.Settings:
-        """Check what the library is told, for data of these columns."""
+    def _settings(
+        self, schema: Schema, older: "TreeRanker | None", *, stopping: bool
+    ) -> tuple[trees.Settings, Objective | None]:
+        """Return checked settings for data of these columns, and the objective; None if it is the library's own."""
         self._check_losses()  # the objective may be another one by now
         builtin, objective = self._chosen()
         settings = trees.Settings(
@@ -180,26 +183,21 @@ class TreeRanker(IterativeRanker):
             native=self._native_for(schema, older),
         )
         if monotone.NAME in settings.native and self.library.draws(settings):
-            settings = replace(
-                settings, keep_constants=True
-            )  # features that may not be split may be all that was drawn
-        for hint, asked in (
-            ("leave that parameter out", {"stopping": False, "checkpoints": False}),
-            ("train without valid", {"stopping": stopping, "checkpoints": False}),
-            ("train without a checkpoint", {"stopping": stopping, "checkpoints": self.checkpoint is not None}),
-        ):
-            if why := self.library.refusal(settings, **asked):
-                raise check.error(f"{type(self).__name__} cannot be trained so", got=why, hint=hint)
-        return settings
+            # Features that may not be split may be all that was drawn.
+            settings = replace(settings, keep_constants=True)
+        refusal = self.library.refusal(settings, stopping=stopping, checkpoints=self.checkpoint is not None)
+        if refusal is not None:
+            raise check.error(f"{type(self).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
+        return settings, objective
 
     def _library_threads(self) -> int:
         with self._own_threads():
             return self.library.threads()
 
     def _native_for(self, schema: Schema, older: "TreeRanker | None") -> Keywords:
-        """The library's own parameters; monotone constraints by column, where there are any."""
-        native = {name: value for name, value in self.native.items() if self.library.canonical(name) != monotone.NAME}
-        constraints = monotone.by_column(self.monotone_constraints, schema)
+        """The library's own parameters by their main names; monotone constraints by column, where there are any."""
+        native = {self.library.canonical(name): value for name, value in self.native.items()}
+        constraints = monotone.by_column(native.pop(monotone.NAME, None), schema)
         if any(constraints):
             if older is not None:
                 monotone.check_continued(constraints, older.monotone_constraints, schema)
@@ -220,8 +218,7 @@ class TreeRanker(IterativeRanker):
         older: "TreeRanker | None",
         others: Sequence[RankingDataset] = (),
     ) -> TreeLearner:
-        settings = self._settings(Schema.of(train), older, stopping=valid is not None)
-        objective = self._chosen()[1]
+        settings, objective = self._settings(Schema.of(train), older, stopping=valid is not None)
         held_out = (*others,) if valid is None else (valid, *others)
         for data in (train, *held_out):
             Schema.of(data).check_codes(data.features, self._least_code)
@@ -278,27 +275,40 @@ class TreeRanker(IterativeRanker):
         return self.model_.n_trees
 
     def _check_native(self, native: Keywords) -> None:
-        known, own = self.library.known() if native else (), self.own_parameters()
+        if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
+            return
+        names, parameters = self.library.known(), self.own_parameters()
         for name in native:
             ours, of_fit = self.library.ours.get(self.library.canonical(name)), argument_names.of_fit(name)
-            if of_fit and (name not in known or name in argument_names.ARGUMENTS):
-                raise check.error(f"{name!r} is nothing that {type(self).__name__} itself is told", hint=of_fit)
+            if of_fit and (name not in names or name in argument_names.ARGUMENTS):
+                raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
                 raise check.error(what, hint=f"set {ours}")
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
-            if name not in known:
-                if ours := argument_names.parameter(name, own):
+            if name not in names:
+                if ours := argument_names.parameter(name, parameters):
                     raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
-                near = check.suggestion(name, [*own, *known]).rstrip("?")
+                near = check.suggestion(name, [*parameters, *names]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _check_losses(self) -> None:
-        library, expression = self.library, self._objective_expression()
-        canonical = {name: library.canonical(name) for name in self.native}
-        check_parameters(library.name, library.losses, self.native, canonical, expression, native(self.objective))
+        """Reject parameters that the objective does not have."""
+        builtin = native(self.objective) if self.native else None
+        for name, value in self.native.items():
+            loss = self.library.losses.get(self.library.canonical(name))
+            if loss is None or any(f"{builtin}:".startswith(f"{one}:") for one in loss.builtins):  # options follow it
+                continue
+            ours = loss.instead.format(repr(tuple(value)) if isinstance(value, list) else repr(value))
+            hints = ["leave it out"]
+            if builtin is None and ours:
+                place = "on the ranker" if ours.startswith(("seed", "debias")) else "on the objective"
+                hints.append(f"set it {place}, {ours}")
+            hints += [f"train native:{other}" for other in loss.builtins[:1]]
+            what = f"{name!r} belongs to other objectives of {self.library.name} and would have no effect"
+            raise check.error(what, got=f"the objective {self._objective_expression()}", hint=", or ".join(hints))
 
     def _description(self) -> Json:
         return super()._description() | self._made_of(self._rounds()) | {"settings": self.settings_}
@@ -320,4 +330,4 @@ class TreeRanker(IterativeRanker):
         self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all
 
     def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        self.library.verify(files[self.library.file], n_features)
+        self.library.read(files[self.library.file], n_features)

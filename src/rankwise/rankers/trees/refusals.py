@@ -59,15 +59,15 @@ def without_lines(beginning: bytes) -> Iterator[None]:
             yield
             return
         stack.callback(os.close, screen)
-        kept = stack.enter_context(tempfile.TemporaryFile())
+        captured = stack.enter_context(tempfile.TemporaryFile())
         if sys.stderr is not None:
             sys.stderr.flush()
-        os.dup2(kept.fileno(), _STANDARD_ERROR)
+        os.dup2(captured.fileno(), _STANDARD_ERROR)
         try:
             yield
         finally:
             os.dup2(screen, _STANDARD_ERROR)
-            kept.seek(0)
-            for line in kept.read().splitlines(keepends=True):
+            captured.seek(0)
+            for line in captured.read().splitlines(keepends=True):
                 if line.strip() and not line.startswith(beginning):
                     os.write(_STANDARD_ERROR, line)

@@ -4,7 +4,7 @@ import functools
 import json
 from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,24 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import dense_blocks, sums
-from rankwise.rankers.trees import on_disk as external
-from rankwise.rankers.trees.native_parameters import XGBOOST_LOSSES, Loss
-from rankwise.rankers.trees.protocol import Derive, Library, Settings, numbers
+from rankwise.rankers.table import Recipe
+from rankwise.rankers.trees import blocks
+from rankwise.rankers.trees.formats import xgboost as ubj_format
+from rankwise.rankers.trees.protocol import (
+    LARGE_DATA,
+    SMALL_DATA,
+    WITHOUT_CHECKPOINT,
+    WITHOUT_VALID,
+    Defaults,
+    Derive,
+    ForestByTree,
+    Library,
+    ObjectiveParameter,
+    Refusal,
+    Settings,
+    numbers,
+)
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.verify.xgboost import verify as verify_xgboost
 from rankwise.sparse import dense
 from rankwise.threads import openmp
 
@@ -45,13 +57,30 @@ _NOTHING_DRAWN = {
 # Of a model rather than of training; set here, or of no use for ranking.
 _NOT_FOR_USERS = {"num_class", "num_feature", "num_target", "num_trees", "boost_from_average", "size_leaf_vector"}
 
+_BUILTINS = ("rank:ndcg", "rank:map", "rank:pairwise")
+_OBJECTIVE_PARAMETERS = {
+    "lambdarank_pair_method": ObjectiveParameter(
+        _BUILTINS, "lambdarank(truncation=…), or truncation=None for all pairs"
+    ),
+    "lambdarank_num_pair_per_sample": ObjectiveParameter(_BUILTINS, "lambdarank(truncation={})"),
+    "lambdarank_normalization": ObjectiveParameter(_BUILTINS, "lambdarank(norm={})"),
+    "lambdarank_score_normalization": ObjectiveParameter(_BUILTINS, "lambdarank(norm={})"),
+    "lambdarank_unbiased": ObjectiveParameter(_BUILTINS, "debias={}, with propensities in the data"),
+    "lambdarank_bias_norm": ObjectiveParameter(_BUILTINS, "debias=True, with propensities in the data"),
+    "ndcg_exp_gain": ObjectiveParameter(("rank:ndcg",), "lambdarank(gain='exponential') or gain='linear'"),
+    "multi_strategy": ObjectiveParameter(()),
+}
+# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
+_DIVERSE = SMALL_DATA | {"colsample_bynode": 0.5, "subsample": 0.7}
 
-class XGBoost:
-    """XGBoost behind the protocol of ``rankers/trees.py``."""
+
+class XGBoost(Library):
+    """The adapter of XGBoost."""
 
     name = "xgboost"
     file = "model.ubj"
-    builtins: Sequence[str] = ("rank:ndcg", "rank:map", "rank:pairwise")
+    builtins = _BUILTINS
+    aliases = _ALIASES
     ours: Mapping[str, str] = {
         "objective": "objective",
         "num_boost_round": "rounds",
@@ -65,44 +94,31 @@ class XGBoost:
         "feature_types": "RankingDataset(categorical=…)",
         "enable_categorical": "RankingDataset(categorical=…)",
     }
-    least_code = 0.0
-    weighs_documents = False
-    losses: Mapping[str, Loss] = XGBOOST_LOSSES
-    idle: Collection[str] = ("feature_selector", "refresh_leaf", "updater_seq")
+    losses = _OBJECTIVE_PARAMETERS
+    idle = ("feature_selector", "refresh_leaf", "updater_seq")
+    small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"subsample": 0.7, "colsample_bynode": 0.5})
+    format = ubj_format
 
-    def version(self) -> str:
-        """Give XGBoost's version."""
-        return str(_xgboost().__version__)
-
-    def verify(self, content: bytes, n_features: int) -> None:
-        """Refuse a file that would be the end of XGBoost."""
-        verify_xgboost(content, n_features)
-
-    def known(self) -> frozenset[str]:
-        """All names of parameters, aliases included."""
+    def known(self) -> Collection[str]:
+        """Return all names of parameters, aliases included."""
         return _names()
 
-    def canonical(self, name: str) -> str:
-        """The main name of a parameter that may be written as an alias."""
-        return _ALIASES.get(name, name)
-
-    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> str:
-        """Say why these settings cannot be trained so; empty if they can."""
-        native = self._canonical(settings)
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained; None if they can."""
+        native = settings.native
         if native.get("booster") == "gblinear":
-            return "booster=gblinear grows no trees"
-        if native.get("booster") == "dart" and (stopping or checkpoints):
-            return (
-                "booster=dart changes earlier trees in later rounds, so that the best round cannot be kept and a "
-                "checkpoint cannot be continued"
-            )
+            return Refusal("booster=gblinear grows no trees")
         if native.get("tree_method") == "exact":
-            return "tree_method=exact counts the depth of a tree and not its leaves"
+            return Refusal("tree_method=exact counts the depth of a tree and not its leaves")
         if native.get("process_type", "default") != "default":
-            return "process_type=update grows no trees"
+            return Refusal("process_type=update grows no trees")
         if "base_score" in native:
-            return "base_score moves all scores alike, which changes no ranking"
-        return ""
+            return Refusal("base_score moves all scores alike, which changes no ranking")
+        if native.get("booster") == "dart" and (stopping or checkpoints):
+            reason = "booster=dart changes earlier trees in later rounds, so that the best round cannot be kept and a"
+            hint = WITHOUT_VALID if stopping else WITHOUT_CHECKPOINT
+            return Refusal(f"{reason} checkpoint cannot be continued", hint)
+        return None
 
     def threads(self) -> int:
         """How many threads it may use."""
@@ -110,26 +126,27 @@ class XGBoost:
 
     def least_documents(self, settings: Settings) -> int | None:
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
-        own = settings.builtin is not None or "min_child_weight" in self._canonical(settings)
-        return None if own else settings.min_documents
+        absolute = settings.builtin is not None or "min_child_weight" in settings.native
+        return None if absolute else settings.min_documents
 
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of XGBoost's own."""
-        native = self._canonical(settings)
-        return any(native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
+        return any(settings.native.get(name, quiet) != quiet for name, quiet in _NOTHING_DRAWN.items())
 
     def device(self, settings: Settings) -> str | None:
         """The GPU of ``device="cuda"``, where XGBoost is built for one: it reads derivatives there."""
-        name = str(self._canonical(settings).get("device", "cpu")).replace("gpu", "cuda", 1)
+        name = str(settings.native.get("device", "cpu")).replace("gpu", "cuda", 1)
         return name if name.startswith("cuda") and _xgboost().build_info()["USE_CUDA"] else None
 
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> "Matrices":
+    def matrices(
+        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
+    ) -> "XGBoostMatrices":
         """Build XGBoost's own data once."""
-        return Matrices(train, _binned(settings, train), [_raw(settings, data) for data in held_out])
+        return XGBoostMatrices(train, _binned(settings, train), [_raw(settings, data) for data in held_out])
 
-    def grow(self, settings: Settings, matrices: "Matrices", seed: int, start: bytes | None) -> "Growing":
+    def grow(self, settings: Settings, matrices: "XGBoostMatrices", seed: int, start: bytes | None) -> "XGBoostGrowth":
         """Start growing, from nothing or from the trees of ``start``."""
-        return Growing(settings, self._parameters(settings, seed), matrices, start)
+        return XGBoostGrowth(settings, self._parameters(settings, seed), matrices, start)
 
     def forest(self, content: bytes) -> "XGBoostForest":
         """Read a model."""
@@ -138,24 +155,22 @@ class XGBoost:
         try:
             if not content.startswith(b"{"):
                 raise ValueError("a file that does not begin as a model")
-            return XGBoostForest(xgboost.Booster(model_file=bytearray(content)), bytes(content))
+            booster = xgboost.Booster(model_file=bytearray(content))
+            return XGBoostForest(booster, bytes(content), int(booster.num_boosted_rounds()))
         except (ValueError, xgboost.core.XGBoostError) as broken:
             raise check.error("cannot read as an XGBoost model", got=_first_line(broken)) from None
 
     def sum(self, forests: "Sequence[XGBoostForest]", factors: Sequence[float]) -> "XGBoostForest":
         """Make one forest that scores as their weighted sum."""
         self.threads()  # trees are written in parallel
-        joined = sums.xgboost([bytes(one.booster.save_raw("json")) for one in forests], factors)
+        joined = ubj_format.joined([one.content() for one in forests], factors)
         return self.forest(bytes(_xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
-
-    def _canonical(self, settings: Settings) -> Keywords:
-        return {self.canonical(name): value for name, value in settings.native.items()}
 
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
         return (
             parameters
-            | self._canonical(settings)
+            | settings.native
             | {
                 # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file:
                 # scores of rank:ndcg are the plain sums of the leaves.
@@ -170,7 +185,7 @@ class XGBoost:
         )
 
 
-class Matrices(NamedTuple):
+class XGBoostMatrices(NamedTuple):
     """The data as XGBoost holds them."""
 
     data: RankingDataset
@@ -178,10 +193,12 @@ class Matrices(NamedTuple):
     held_out: "list[DMatrix]"
 
 
-class Growing:
+class XGBoostGrowth:
     """A booster that grows."""
 
-    def __init__(self, settings: Settings, parameters: Keywords, matrices: Matrices, start: bytes | None) -> None:
+    def __init__(
+        self, settings: Settings, parameters: Keywords, matrices: XGBoostMatrices, start: bytes | None
+    ) -> None:
         self.settings, self.matrices, self.train = settings, matrices, matrices.train
         model = None if start is None else bytearray(start)
         if start is not None:  # which has its own: not 0 if it was trained elsewhere
@@ -194,7 +211,7 @@ class Growing:
         self.relative = {
             name: share
             for name, share in {"min_child_weight": float(settings.min_documents), "reg_lambda": 1.0}.items()
-            if name not in {_ALIASES.get(given, given) for given in settings.native}
+            if name not in settings.native
         }
 
     def _bins_fit(self) -> bool:
@@ -228,28 +245,22 @@ class Growing:
         return True
 
     def scores(self, number: int) -> Array:
-        """Give the scores of a held-out data set; XGBoost adds the new tree to those that it has."""
+        """Return the scores of a held-out data set; XGBoost adds the new tree to those that it has."""
         data = self.matrices.held_out[number]
         return numbers(self.booster.predict(data, output_margin=True, validate_features=False))
 
     def content(self) -> bytes:
-        """Give all trees so far as XGBoost's binary JSON."""
+        """Return all trees so far as XGBoost's binary JSON."""
         return _content(self.booster, self.trees)
 
 
-class XGBoostForest:
+class XGBoostForest(ForestByTree):
     """A finished booster."""
 
-    def __init__(self, booster: "Booster", content: bytes) -> None:
-        self.booster, self._content = booster, content
-        self.n_trees = int(booster.num_boosted_rounds())
-
-    def content(self) -> bytes:
-        """Give the model as XGBoost's binary JSON."""
-        return self._content
+    booster: "Booster"
 
     def cut(self, n_trees: int) -> "XGBoostForest":
-        """Give the model of the first ``n_trees`` trees."""
+        """Return the model of the first ``n_trees`` trees."""
         return self if n_trees >= self.n_trees else XGBoost().forest(_content(self.booster, n_trees))
 
     def predict(self, features: Floats) -> Array:
@@ -258,14 +269,14 @@ class XGBoostForest:
         return numbers(_margins(self.booster, features))
 
     def tree(self, features: Floats, number: int) -> Array:
-        """Give what one tree, counted from 0, adds to the scores."""
+        """Return what one tree, counted from 0, adds to the scores."""
         self.booster.set_param({"nthread": openmp(_one_thread)})
         return numbers(_margins(self.booster, features, (number, number + 1)))
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions, in float32."""
         self.booster.set_param({"nthread": openmp(_one_thread)})
-        own = _xgboost().DMatrix(
+        matrix = _xgboost().DMatrix(
             dense(features),
             feature_names=self.booster.feature_names,
             feature_types=self.booster.feature_types,
@@ -273,15 +284,15 @@ class XGBoostForest:
             nthread=openmp(_one_thread),
         )
         try:
-            return numbers(self.booster.predict(own, pred_contribs=True))
+            return numbers(self.booster.predict(matrix, pred_contribs=True))
         except _xgboost().core.XGBoostError as failed:
             raise check.error("XGBoost cannot explain these trees", got=_first_line(failed)) from None
 
     def importances(self, kind: str) -> Array:
-        """Give one number per feature: total gain of its splits, or how many there are."""
-        found: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
+        """Return one number per feature: total gain of its splits, or how many there are."""
+        scores: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
         names = self.booster.feature_names or [f"f{j}" for j in range(self.booster.num_features())]
-        return np.array([found.get(name, 0.0) for name in names], np.float64)
+        return np.array([scores.get(name, 0.0) for name in names], np.float64)
 
 
 class XGBoostRanker(TreeRanker):
@@ -310,7 +321,23 @@ class XGBoostRanker(TreeRanker):
     True
     """
 
-    library: Library = XGBoost()
+    library = XGBoost()
+    extra, modules, packages = "xgboost", ("xgboost",), ("xgboost-cpu", "xgboost")
+    magic = (b'{"learner"', b"{L")
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(0.02, 0.3)",
+        "leaves": "whole_log(7, 127)",
+        "min_child_weight": "log(1e-3, 10.0)",
+        "colsample_bynode": "uniform(0.3, 1.0, start=1.0)",
+        "reg_lambda": "log(1e-3, 100.0, start=1.0)",
+    }
+    portfolio = (
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(4, 14)),
+        Recipe("lambdarank", _DIVERSE, small=(10,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(4,), large=(4,)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 31}, middle=(7,)),
+        Recipe("xendcg", LARGE_DATA | {"leaves": 255}, large=(9,)),
+    )
 
 
 def _xgboost() -> ModuleType:
@@ -318,7 +345,7 @@ def _xgboost() -> ModuleType:
 
 
 def _one_thread() -> None:
-    """Tell XGBoost to use one thread, also where it is told no number."""
+    """Make XGBoost use one thread, also where no number is set."""
     _xgboost().set_config(nthread=1)
 
 
@@ -327,29 +354,30 @@ def _names() -> frozenset[str]:
     """Every name of a parameter: XGBoost lists those that it used."""
     xgboost = _xgboost()
     one = xgboost.DMatrix(np.zeros((1, 1), np.float32), nthread=1)
-    found = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
+    names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
 
     def walk(node: Json, inside: str) -> None:
         for name, value in node.items():
             if isinstance(value, dict):
                 walk(value, name)
             elif inside.endswith("_param"):
-                found.add(name)
+                names.add(name)
 
     for booster in ("gbtree", "dart"):
         for objective in XGBoost.builtins:
-            walk(json.loads(xgboost.Booster({"booster": booster, "objective": objective}, [one]).save_config()), "")
-    return frozenset(found - _NOT_FOR_USERS)
+            settings = {"booster": booster, "objective": objective, "verbosity": 0}  # it may warn of dart
+            walk(json.loads(xgboost.Booster(settings, [one]).save_config()), "")
+    return frozenset(names - _NOT_FOR_USERS)
 
 
 def _columns(settings: Settings, data: RankingDataset) -> Keywords:
     """What a matrix is told beside the features. Weights go to XGBoost's own objectives alone."""
     names = data.feature_names
-    own = settings.builtin is not None
+    builtin = settings.builtin is not None
     return {
-        "label": data.labels if own else None,
+        "label": data.labels if builtin else None,
         "group": data.sizes,
-        "weight": data.weights if own else None,
+        "weight": data.weights if builtin else None,
         # XGBoost's text of a tree could not be read with other names.
         "feature_names": None if names is None or any(set(name) & set("[]<\n") for name in names) else list(names),
         "feature_types": ["c" if j in data.categorical else "q" for j in range(data.n_features)]
@@ -361,11 +389,11 @@ def _columns(settings: Settings, data: RankingDataset) -> Keywords:
 
 
 def _raw(settings: Settings, data: RankingDataset) -> "DMatrix":
-    file, columns = external.on_disk(data), _columns(settings, data)
+    file, columns = blocks.on_disk(data), _columns(settings, data)
     matrix: DMatrix = (
-        _xgboost().DMatrix(dense_blocks.dense_matrix(data.features), **columns)
+        _xgboost().DMatrix(blocks.dense_matrix(data.features), **columns)
         if file is None
-        else external.xgboost_matrix(file, columns, bins=None, binned=False)
+        else blocks.xgboost_matrix(file, columns, bins=None, binned=False)
     )
     return matrix
 
@@ -375,27 +403,27 @@ def _binned(settings: Settings, data: RankingDataset) -> "DMatrix":
     if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
         return _raw(settings, data)
     bins = settings.native.get("max_bin")
-    file, columns = external.on_disk(data), _columns(settings, data)
+    file, columns = blocks.on_disk(data), _columns(settings, data)
     if data.is_sparse:
-        sparse: DMatrix = dense_blocks.binned(data.features, columns, bins)
+        sparse: DMatrix = blocks.binned_sparse(data.features, columns, bins)
         return sparse
     matrix: DMatrix = (
         _xgboost().QuantileDMatrix(data.features, max_bin=bins, **columns)
         if file is None
-        else external.xgboost_matrix(file, columns, bins=bins, binned=True)
+        else blocks.xgboost_matrix(file, columns, bins=bins, binned=True)
     )
     return matrix
 
 
 def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
-    about = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
-    return np.concatenate([booster.inplace_predict(block, **about) for block in disk.blocks(features)])
+    options = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
+    return np.concatenate([booster.inplace_predict(block, **options) for block in disk.blocks(features)])
 
 
 def average_hessian(hessian: "Floats | Tensor") -> float:
-    """Give the mean size of Hessians, over the documents of all workers."""
-    own = np.abs(hessian).sum(dtype=np.float64) if isinstance(hessian, np.ndarray) else hessian.abs().double().sum()
-    total, count = _total(float(own), hessian.shape[0])
+    """Return the mean size of Hessians, over the documents of all workers."""
+    size = np.abs(hessian).sum(dtype=np.float64) if isinstance(hessian, np.ndarray) else hessian.abs().double().sum()
+    total, count = _total(float(size), hessian.shape[0])
     return float(total / count)
 
 
@@ -410,8 +438,8 @@ def _total(*values: float) -> Array:
 
 def _content(booster: "Booster", n_trees: int) -> bytes:
     openmp(_one_thread)  # trees are written in parallel
-    kept = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
-    return bytes(kept.save_raw("ubj"))
+    part = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
+    return bytes(part.save_raw("ubj"))
 
 
 def _first_line(failed: Exception) -> str:

@@ -4,7 +4,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Never, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self
 
 import numpy as np
 
@@ -107,6 +107,13 @@ class FactorizationRanker(Recommends, TorchRanker):
     """
 
     name = "factorization"
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(1e-3, 1e-1, start=1e-2)",
+        "factors": "choice(16, 32, 64, 128, start=32)",
+        "weight_decay": "log(1e-7, 1e-2, start=1e-7)",
+        "item_bias": "choice(False, True, start=False)",
+        "batch_users": "choice(16, 32, 64, 128, start=32)",
+    }
     debias = False
     model_: Factors
     """The vectors, and what is needed to recommend with them: ``model_.user_vectors``, ``model_.item_vectors``."""

@@ -1,0 +1,53 @@
+"""Models saved by rankwise 0.1.0 at commit 9b0364c, one of each kind, load and score as they did then.
+
+``saved/scores.npz`` has the documents (``features``; nets and the like take all but the first column, without NaN), the
+lists of the recommenders (``users``, ``items``, ``ends``), and the scores of each model.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+
+SAVED = Path(__file__).parent / "saved"
+NAMED = ("lightgbm", "xgboost", "catboost", "bagged_trees")
+NUMBERED = ("neural", "bagged_nets", "blended", "feature")
+RECOMMENDERS = ("factorization", "ease", "als", "knn", "popularity")
+UP_TO_ROUNDING = ("factorization", "ease", "als")
+"""Scores that are products of vectors, whose last bits depend on BLAS."""
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    with np.load(SAVED / "scores.npz") as stored:
+        return dict(stored)
+
+
+def test_every_saved_model_is_compared():
+    assert {path.name for path in SAVED.iterdir() if path.is_dir()} == {*NAMED, *NUMBERED, *RECOMMENDERS}
+
+
+@pytest.mark.parametrize("name", [*NAMED, *NUMBERED])
+def test_models_saved_before_score_bit_equal(arrays, name):
+    features = arrays["features"] if name in NAMED else np.nan_to_num(arrays["features"][:, 1:])
+    model = rw.load(SAVED / name)
+    assert np.array_equal(model.predict(features), arrays[name])
+    assert np.array_equal(model.scorer()(features), arrays[name])
+
+
+@pytest.mark.parametrize("name", RECOMMENDERS)
+def test_recommenders_saved_before_score_the_same(arrays, name):
+    lists = rw.RankingDataset(
+        np.zeros((arrays["items"].size, 1), np.float32),
+        np.zeros(arrays["items"].size),
+        arrays["ends"],
+        query_ids=arrays["users"],
+        document_ids=arrays["items"],
+    )
+    scores = rw.load(SAVED / name).predict(lists)
+    if name in UP_TO_ROUNDING:
+        assert np.allclose(scores, arrays[name], rtol=1e-6, atol=1e-6)
+    else:
+        assert np.array_equal(scores, arrays[name])
