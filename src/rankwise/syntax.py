@@ -86,6 +86,16 @@ def is_name(text: str) -> bool:
     return token is not None and token.lastgroup == "name" and token["name"] == text and text not in _CONSTANTS
 
 
+def is_native(text: str) -> bool:
+    """Whether a library's own objective can be written without quotes.
+
+    >>> is_native("native:rank:ndcg"), is_native("native:rank ndcg")
+    (True, False)
+    """
+    token = _TOKEN.fullmatch(text)
+    return token is not None and token["native"] == text
+
+
 def place(text: str, at: int) -> str:
     """Return a position for an error, with the text; of a long one, only the surroundings are shown.
 

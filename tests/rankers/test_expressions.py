@@ -116,6 +116,7 @@ def test_short_forms() -> None:
         "lightgbm(objective=xendcg, leaves=None, rounds=500)": "lightgbm(xendcg)",
         "blended(listnet, column(feature=bm25))": "blended(lightgbm(listnet), column('bm25'))",
         "xgboost(native:rank:ndcg)": "xgboost(native:rank:ndcg)",
+        "xgboost('native:rank ndcg')": "xgboost('native:rank ndcg')",
     }.items():
         assert repr(rw.ranker(short)) == full
 

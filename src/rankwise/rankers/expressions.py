@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankwise import check, grammar, registry, user_code
+from rankwise import check, grammar, registry, syntax, user_code
 from rankwise.arrays import Keywords
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
@@ -229,7 +229,8 @@ def _name(ranker: "Ranker") -> str:
 def _leading(name: str, value: Any) -> list[str]:
     """Return the arguments without a name that a parameter is written as; names of features are in quotes."""
     if name == "objective":
-        return [objective_expression(value)]
+        text = objective_expression(value)
+        return [text if native(text) is None or syntax.is_native(text) else repr(text)]
     if name == "rankers":
         return [_text(one) if hasattr(one, "fit") else f"column({one!r})" for one in value]
     return [repr(str(value)) if isinstance(value, str | Path) else _text(value)]
