@@ -100,7 +100,7 @@ def _fill_sums(
     far_a = tl.full([], 0.0, tl.float64)
     same_a, far_b, same_b, count_0, count_1 = far_a, far_a, far_a, far_a, far_a
     for start in range(0, size, block):
-        place, inside, _, breaks, decay, relevant = _step(
+        place, inside, _row, breaks, decay, relevant = _step(
             first, size, start, scores, gains, ranked, eta, downwards, block
         )
         own_0, own_1 = tl.where(inside, 1.0 - relevant, 0.0), relevant
