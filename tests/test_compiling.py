@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from rankwise import caches
 from rankwise.cli.app import app
 from rankwise.compiling import Kernel, kernel
+from tests import tiers
 
 SAID = "rankwise: compiling kernels for their first use (seconds each; kept for later runs)\n"
 
@@ -180,6 +181,7 @@ def test_the_command_line_announces_nothing_with_json_or_without_progress(
     assert asked == [wanted]
 
 
+@tiers.only_all
 def test_a_newer_numba_compiles_in_its_own_way_to_the_same_numbers(tmp_path: Path):
     example = (
         "import rankwise as rw; from rankwise.objectives.softmax.cpu import normalise; "

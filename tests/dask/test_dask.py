@@ -17,6 +17,7 @@ from rankwise.dask.workers import LostWorkerError, Workers
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm import LightGBM
 from rankwise.rankers.trees.newton import newton
+from tests import tiers
 from tests.processes import HANG
 
 distributed = pytest.importorskip("distributed")
@@ -405,7 +406,7 @@ class Deadly:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker])
+@pytest.mark.parametrize("ranker", tiers.some([rw.XGBoostRanker, rw.LightGBMRanker]))
 def test_two_workers_reach_the_quality_of_one_machine(two_workers, tmp_path, ranker):
     settings: dict[str, Any] = {"rounds": 20, "leaves": 7, "learning_rate": 0.1, "checkpoint_every": 10, "threads": 1}
     gains: dict[str, list[tuple[float, float]]] = {}
@@ -448,7 +449,7 @@ def test_two_workers_repeat_and_their_own_objectives_train(two_workers, named, v
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranker", [rw.XGBoostRanker, rw.LightGBMRanker])
+@pytest.mark.parametrize("ranker", tiers.some([rw.LightGBMRanker, rw.XGBoostRanker]))
 def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, tmp_path, ranker):
     import cloudpickle  # type: ignore[import-untyped]
 

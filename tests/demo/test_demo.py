@@ -16,6 +16,7 @@ from rankwise.demo import run
 from rankwise.demo.result import HEADLINE, OBJECTIVES, Demonstration
 from rankwise.report import write
 from rankwise.statistics.verdict import gain
+from tests import tiers
 
 PICTURES = ("means.png", "curves.png", "differences.png")
 AUTO = "auto"
@@ -206,7 +207,7 @@ def test_the_commands_it_proposes_work(result: Demonstration):
     shutil.rmtree(result.folder / "models" / "longer")
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_repeats_exactly(result: Demonstration, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(run.SEARCH, "minutes", MINUTES)
     again = run.demonstrate(tmp_path / "again", queries=120)

@@ -18,6 +18,7 @@ from rankwise.experiments.spec import recipes
 from rankwise.experiments.verdicts import verdicts
 from rankwise.papers.claims import PAPERS
 from rankwise.statistics import tables
+from tests import tiers
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "results"
@@ -406,4 +407,4 @@ def test_the_pages_hold_what_the_kept_trials_give(filler):
     kept = list((PAGES / "trials").glob("*.zip"))
     assert {path.stem for path in kept} <= {run for _, run in folders.subjects()}
     assert sum(path.stat().st_size for path in kept) < 20_000_000
-    assert "\n".join(filler.differences(folders, [])) == ""
+    assert "\n".join(filler.differences(folders, [] if tiers.ALL else ["2021-table1", "thesis-mq2008"])) == ""

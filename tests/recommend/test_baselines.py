@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 import rankwise as rw
 from rankwise.recommend.als import solve
 from rankwise.recommend.model import Liked, in_order
+from tests import tiers
 
 ALL = {
     "ease": lambda **settings: rw.EASE(regularization=3.0, **settings),
@@ -306,7 +307,7 @@ def test_ease_is_left_out_of_the_automatic_choice_where_it_would_take_long(ratin
     assert {one.model for one in few.candidates} == {"als", "knn", "popularity"}
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_models_hardly_depend_on_the_threads_of_blas(tmp_path: Path):
     """In processes of their own: BLAS counts threads when it is loaded. One user is left for the last batch."""
     code = (

@@ -459,7 +459,7 @@ def test_rankings_are_sampled_and_scores_taken(model, parts):
     drawn = model.sample_rankings(lists, 3, seed=1)
     assert drawn.shape == (3, lists.n_docs)
     assert model.score(lists) == rw.evaluate(model, lists).mean["ndcg@10"]
-    assert repr(rw.FactorizationRanker("xendcg", factors=8)) == "FactorizationRanker(objective='xendcg', factors=8)"
+    assert repr(rw.FactorizationRanker("xendcg", factors=8)) == "factorization(xendcg, factors=8)"
 
 
 @pytest.mark.parametrize(

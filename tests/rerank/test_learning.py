@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("sentence_transformers")
 
-from tests import shared
+from tests import shared, tiers
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_a_reranker_learns_to_rank_queries_that_it_has_not_seen(easy):
     assert after > before + 0.15
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_our_objectives_learn_as_much_as_their_losses_in_as_many_steps(easy):
     found = {
         method: np.mean([easy.measure(job(easy, method=method, steps=120, seed=seed)) for seed in range(2)])

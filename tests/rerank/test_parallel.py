@@ -12,6 +12,7 @@ import torch
 
 import rankwise as rw
 from rankwise.rerank import passes
+from tests import tiers
 from tests.processes import HANG, environment
 from tests.rerank import graded, ranks, tiny
 
@@ -81,7 +82,7 @@ if int(dist.get_rank()) == 0:
 """
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_two_processes_train_the_model_of_one(tmp_path):
     """Slow: two processes import torch and transformers."""
     base = tiny.save(tmp_path / "base", dropout=0.0)  # each process drops its own

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests import tiers
 from tests.processes import HANG, environment
 
 distributed = pytest.importorskip("distributed")
@@ -68,7 +69,7 @@ def loss_of_one_machine(ranker, whole):
     return ranker("xendcg", **SETTINGS).fit(whole).history_["loss"]
 
 
-@pytest.mark.parametrize("ranker", LIBRARIES)
+@pytest.mark.parametrize("ranker", tiers.some(LIBRARIES))
 def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ranker):
     """Slow: it waits for silence twice."""
     processes = cluster.run(os.getpid)
@@ -96,7 +97,7 @@ def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ra
 
 @pytest.mark.parametrize(
     ("ranker", "moment"),
-    [(rw.LightGBMRanker, "scatter"), (rw.LightGBMRanker, "gather"), (rw.XGBoostRanker, "scatter")],
+    tiers.some([(rw.XGBoostRanker, "scatter"), (rw.LightGBMRanker, "gather"), (rw.LightGBMRanker, "scatter")], 2),
 )
 def test_a_worker_is_killed_while_data_are_sent(cluster, path, whole, tmp_path, monkeypatch, ranker, moment):
     """Slow: three processes start, and one again."""
@@ -133,7 +134,7 @@ def started(folder, name):
     ], file
 
 
-@pytest.mark.parametrize("moment", ["between", "inside"])
+@pytest.mark.parametrize("moment", tiers.some(["inside", "between"]))
 def test_the_scheduler_is_killed(path, whole, tmp_path, moment):
     """Slow: schedulers and workers are processes that start twice."""
     settings = SETTINGS | {"checkpoint": tmp_path / "kept"}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import tiers
 from tests.processes import HANG
 
 # Write everything once, make the disk full, write everything again, and say what is there then.
@@ -23,6 +24,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 import rankwise as rw
+from tests import tiers
 from rankwise.cli.app import app
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.evaluation.trec import write_run
@@ -145,7 +147,7 @@ def run(tmp_path: Path, *before: str, kind: str) -> "subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
 
 
-@pytest.mark.slow
+@tiers.only_all
 def test_a_full_file_system_keeps_every_old_file(tmp_path):
     (tmp_path / "disk").mkdir()
     mount = f"mount -t tmpfs -o size=8m tmpfs {tmp_path / 'disk'}"

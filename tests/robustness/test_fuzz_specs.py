@@ -60,7 +60,7 @@ DESCRIPTION = b'{"spec": {"name": "x", "methods": {"a": "xendcg"}}, "about": {"r
 
 
 def _recipes() -> list[bytes]:
-    folder = resources.files("rankwise.experiments").joinpath("recipes")
+    folder = resources.files("rankwise.papers").joinpath("recipes")
     return [folder.joinpath(f"{name}.toml").read_bytes() for name in recipes()]
 
 

@@ -8,6 +8,7 @@ import torch
 
 import rankwise as rw
 from rankwise.objectives.table import OBJECTIVES
+from tests import tiers
 from tests.objectives import test_objectives as contract_suite
 from tests.objectives.device.devices import (
     CPU_ONLY,
@@ -57,7 +58,7 @@ def expected(text, lists, scores=None) -> rw.Derivatives:
     return brief(text)(lists.scores if scores is None else scores, lists.labels, lists.offsets, lists.stream)
 
 
-@pytest.mark.parametrize("text", PLAIN + WRAPPED[:: 3 if INTERPRETED else 1])
+@pytest.mark.parametrize("text", PLAIN + WRAPPED[:: 1 if not INTERPRETED else 3 if tiers.ALL else 9])
 def test_the_numbers_are_those_of_the_cpu(text):
     actual, reference = on_device(brief(text), SMALL), expected(text, SMALL)
     if "method=distribution" in text:

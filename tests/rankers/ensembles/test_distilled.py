@@ -280,5 +280,5 @@ def test_the_command_line_trains_a_student(train, more, teacher, tmp_path: Path)
     assert (rw.load(tmp_path / "model").objective, rw.load(tmp_path / "other").objective) == ("margin_mse", mixed)
     assert "--unlabelled needs a teacher" in refused("train", named, "--unlabelled", named, "-o", tmp_path / "x")
     message = refused("train", named, "--teacher", tmp_path / "named", "--folds", 3, "-o", tmp_path / "x")
-    assert "a teacher does not go with --folds" in message
+    assert "--folds and --teacher do not go together" in message
     assert "no-model" in refused("train", named, "--teacher", tmp_path / "no-model", "-o", tmp_path / "x")

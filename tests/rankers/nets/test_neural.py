@@ -250,7 +250,7 @@ def test_what_is_given_wins_over_the_preset():
     assert one.settings.dropout == 0.25
     assert one.settings.optimizer == "adagrad"
     assert one.get_params()["optimizer"] is None
-    assert repr(one) == "NeuralRanker(objective='xendcg', preset='2020', hidden=(8, 4), dropout=0.25)"
+    assert repr(one) == "neural(xendcg, preset='2020', hidden=(8, 4), dropout=0.25)"
     other = clone(one).set_params(preset="linear", hidden=None)
     assert other.settings.hidden == ()
     assert one.settings.hidden == (8, 4)
