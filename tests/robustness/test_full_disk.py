@@ -24,7 +24,6 @@ import numpy as np
 from typer.testing import CliRunner
 
 import rankwise as rw
-from tests import tiers
 from rankwise.cli.app import app
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.evaluation.trec import write_run
