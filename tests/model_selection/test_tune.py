@@ -232,7 +232,7 @@ NOT_SEARCHED = {
 
 def test_every_objective_has_ranges_or_is_named_as_one_that_is_not_searched():
     makers = OBJECTIVES | WRAPPERS
-    hint = "add ranges to OBJECTIVES of tuning/spaces.py, or name the objective in NOT_SEARCHED here"
+    hint = "add ranges to OBJECTIVES of model_selection/spaces.py, or name the objective in NOT_SEARCHED here"
     assert makers.keys() - spaces.OBJECTIVES.keys() == NOT_SEARCHED, hint
     for name, ranges in spaces.OBJECTIVES.items():
         assert ranges.keys() <= {item.name for item in dataclasses.fields(makers[name])}

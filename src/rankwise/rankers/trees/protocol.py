@@ -36,7 +36,7 @@ MANY = 60_000
 class Defaults(NamedTuple):
     """Settings that go together, where none is set.
 
-    ``benchmarks/defaults.py`` compared settings by validation on small data sets; its tables are in
+    ``benchmarks/quality/defaults.py`` compared settings by validation on small data sets; its tables are in
     ``docs/quality.md``. With fewer documents nothing was gained, and with more the small trees of the rule begin to
     lose within the usual 500 rounds. There trees are near those of the libraries themselves.
     """
