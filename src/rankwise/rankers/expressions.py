@@ -1,4 +1,4 @@
-"""Rankers as expressions: ``rw.ranker("bagged(lightgbm(xendcg, leaves=7), folds=5)")``, which ``repr`` gives back."""
+"""Rankers as expressions: ``rw.ranker("bagged(lightgbm(xendcg, leaves=7), folds=3)")``, which ``repr`` gives back."""
 
 import functools
 import inspect
