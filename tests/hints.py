@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rankwise
+from rankwise.check import Sentence
 
 SOURCE = Path(rankwise.__file__).parent
 HOLE = "…"
@@ -18,7 +19,12 @@ class Hint(NamedTuple):
 
     file: str
     line: int
-    text: str
+    marked: str
+
+    @property
+    def text(self) -> str:
+        """The hint as Python shows it."""
+        return str(Sentence("", self.marked)).removeprefix(" Hint: ").removesuffix(".")
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.text}"
@@ -36,11 +42,11 @@ def hints() -> list[Hint]:
             texts: list[str] = []
             if isinstance(node, ast.Call):
                 texts = [text for one in node.keywords if one.arg == "hint" for text in _texts(one.value, named)]
-                if _called(node) == "unexpected" and len(node.args) == 3:
-                    texts += _texts(node.args[2], named)
+                place = {"unexpected": 2, "Sentence": 1}.get(_called(node), len(node.args))
+                texts += [text for one in node.args[place : place + 1] for text in _texts(one, named)]
             elif isinstance(node, ast.JoinedStr | ast.Constant) and node not in documentation:
                 texts = [text.partition("Hint: ")[2] for text in _texts(node, named) if "Hint: " in text]
-            for text in texts:
+            for text in filter(None, texts):
                 found.setdefault((file, text), Hint(file, getattr(node, "lineno", 0), text))
     return list(found.values())
 

@@ -1,5 +1,6 @@
 """The error sentences that no other folder tests: what, got, where, hint."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,18 @@ def test_control_characters_are_escaped():
     assert text.isprintable()
     assert text.count(r"\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b") == 4
     assert check.printable("naïve 検索 “Ω”\xa0𝔮 é") == "naïve 検索 “Ω”\xa0𝔮 é"
+
+
+def test_marked_arguments_of_a_hint_survive_places_rows_and_processes():
+    def option(name: str, value: str | None) -> str | None:
+        return f"--{name} {value}" if value else None
+
+    error = check.error("wrong", where="row 3", got=1, hint="`set a='`b|c'`, lower `d`, or ask` (rw.judge)|`")
+    with pytest.raises(ValueError, match="at line 3") as raised, check.naming("a.txt"), check.placing("line {}".format):
+        raise copy.deepcopy(error)
+    assert str(raised.value) == "a.txt: wrong: got 1 at line 3. Hint: set a='`b|c', lower d, or ask (rw.judge)."
+    sentence = check.Sentence.of(raised.value).rewritten(option, "use", lambda words: not words)
+    assert sentence == "a.txt: wrong: got 1 at line 3. Hint: use --a '`b|c', lower d, or ask."
 
 
 def test_an_error_names_its_file_once():

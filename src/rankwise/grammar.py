@@ -102,7 +102,7 @@ class _Builder:
         except TypeError as wrong:
             raise check.error(f"cannot build {name}", got=str(wrong), where=self.place(node.start)) from None
         except ValueError as wrong:
-            raise ValueError(f"{self.place(node.start)}: {wrong}") from None
+            raise ValueError(check.prefixed(self.place(node.start), wrong)) from None
 
     def join(self, node: Node) -> Any:
         """Apply the operators of a chain from left to right."""
@@ -121,7 +121,7 @@ class _Builder:
                     hint="write numbers out: nothing is computed" if before == _sort(right) == "number" else "",
                 ) from None
             except ValueError as wrong:
-                raise ValueError(f"{self.place(at)}: {wrong}") from None
+                raise ValueError(check.prefixed(self.place(at), wrong)) from None
             before = "object"
         return result
 

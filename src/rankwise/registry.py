@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rankwise import check, syntax
 
-HINT = "register one of your own with rw.register"
+HINT = "`register one of your own with rw.register|import one of your own with --import MODULE`"
 """The hint of errors about unknown names."""
 
 

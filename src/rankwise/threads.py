@@ -102,13 +102,10 @@ def openmp(limit: Callable[[], object]) -> int:
         limited.add(limit)
     if count > 1 and not _fork.warned:
         _fork.warned = True
-        warnings.warn(
-            f"this process was forked from one that had loaded {' and '.join(_fork.loaded)}, whose threads do not "
-            "survive that: one thread is used. Hint: set threads=1, or start processes with "
-            'multiprocessing.get_context("spawn").',
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        what = f"this process was forked from one that had loaded {' and '.join(_fork.loaded)}, whose threads do not "
+        what += "survive that: one thread is used."
+        hint = '`set threads=1`, or start processes with multiprocessing.get_context("spawn")'
+        warnings.warn(check.Sentence(what, hint), RuntimeWarning, stacklevel=3)
     return 1
 
 

@@ -6,24 +6,68 @@ import errno
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Self
 
 _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # ours, without an errno
 _QUOTED = 200  # characters of a library's error that ours quotes
 _ROW = re.compile(r"\bat row (\d+)\b")
-Write = Callable[[str, str], str | None]
-"""From the name and the value of a Python argument to other words; None leaves the argument as it is."""
+Write = Callable[[str, str | None], str | None]
+"""From an argument and its value, None where it is only named, to other words; None leaves it as it is in Python."""
 
-_ARGUMENT = re.compile(
-    r"""(?:(?<!-)\b(?P<verb>set|pass|allow\ it\ with|with)\ )?
-        \b(?P<name>[a-z_]+)=
-        (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|…|[\w.+-]*\w)?""",
-    re.VERBOSE,
-)
-_OPTION = re.compile(r"--[a-z-]+ '?$")
+_MARK = re.compile(r"""`((?:'[^']*'|"[^"]*"|[^`'"|])*)(?:\|([^`]*))?`""")  # as in Python, and in the shell
+_ARGUMENT = re.compile(r"(set |pass )?([a-z_]+)(?:=(.*))?")
+
+
+class Sentence(str):
+    """The text of an error or a warning, with a hint that marks the arguments that it names.
+
+    The command line writes marked arguments as options, and descriptions of data sets as keys. A mark is an argument,
+    after "set" or "pass" if the hint says that, or the words of Python and of the command line, which may be empty.
+
+    >>> Sentence("no labels.", "`set label=…`, or judge them` (rw.judge)|`")
+    'no labels. Hint: set label=…, or judge them (rw.judge).'
+    """
+
+    start: str
+    """What is before the hint."""
+    hint: str
+    """The hint with its marks."""
+
+    def __new__(cls, start: str, hint: str = "") -> Self:
+        """Build the text from what is wrong and the hint."""
+        space = "" if start.endswith("\n") else " "
+        self = super().__new__(cls, start + (f"{space}Hint: {_MARK.sub(lambda mark: mark[1], hint)}." if hint else ""))
+        self.start, self.hint = start, hint
+        return self
+
+    @classmethod
+    def of(cls, raised: BaseException) -> Self:
+        """Return the sentence of an error or a warning."""
+        text = raised.args[0] if len(raised.args) == 1 else None
+        return text if isinstance(text, cls) else cls(str(raised))
+
+    def rewritten(self, write: Write, verb: str, shell: Callable[[str], bool] | None = None) -> Self:
+        """Rewrite marked arguments; ``verb`` replaces "set" and "pass".
+
+        Words of the command line replace those of Python where ``shell`` allows them.
+
+        >>> Sentence("two.", "`set all=True`, or gain=1").rewritten(lambda name, value: f"--{name}", "add")
+        'two. Hint: add --all, or gain=1.'
+        """
+
+        def words(mark: re.Match[str]) -> str:
+            if mark[2] is not None:
+                return f"`{mark[2]}`" if shell and shell(mark[2]) else mark[0]
+            argument = _ARGUMENT.fullmatch(mark[1])
+            if argument is None or (written := write(argument[2], argument[3])) is None:
+                return mark[0]
+            return f"`{verb} {written}`" if argument[1] else f"`{written}`"
+
+        return type(self)(self.start, _MARK.sub(words, self.hint))
 
 
 def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> ValueError:
-    """Build an error about input.
+    """Build an error about input; arguments that the hint names may be marked, see :class:`Sentence`.
 
     >>> print(error("labels must be finite", got="nan", where="row 3 (query 'a')", hint="drop or relabel the document"))
     labels must be finite: got nan at row 3 (query 'a'). Hint: drop or relabel the document.
@@ -33,7 +77,7 @@ def error(what: str, *, got: object = None, where: str = "", hint: str = "") -> 
         text += f": got {got}"
     if where:
         text += f" at {where}" if got is not None else f": {where}"
-    return ValueError(printable(f"{text}." + (f" Hint: {hint}." if hint else "")))
+    return ValueError(Sentence(printable(f"{text}."), printable(hint)))
 
 
 def unexpected(method: str, name: str, hint: str) -> TypeError:
@@ -42,7 +86,7 @@ def unexpected(method: str, name: str, hint: str) -> TypeError:
     >>> print(unexpected("fit", "eval_set", "pass valid="))
     fit has no argument 'eval_set'. Hint: pass valid=.
     """
-    return TypeError(printable(f"{method} has no argument {name!r}. Hint: {hint}."))
+    return TypeError(Sentence(printable(f"{method} has no argument {name!r}."), hint))
 
 
 def printable(text: str) -> str:
@@ -68,23 +112,36 @@ def naming(place: object) -> Iterator[None]:
         name = printable(str(place))
         if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
             raise
-        raise ValueError(f"{name}: {printable(str(wrong))}") from wrong
+        raise ValueError(prefixed(name, wrong)) from wrong
+
+
+def prefixed(place: str, wrong: ValueError) -> Sentence:
+    """Return the sentence of an error with the place that it is about before it."""
+    sentence = Sentence.of(wrong)
+    return Sentence(f"{place}: {printable(sentence.start)}", sentence.hint)
 
 
 def placing(place: Callable[[int], str]) -> contextlib.AbstractContextManager[None]:
     """Replace the number of a row in errors of a ``with`` block by its origin, such as the line of a file."""
-    return _rewriting(lambda text: _ROW.sub(lambda row: f"at {place(int(row[1]))}", text))
+    return _rewriting(
+        lambda sentence: Sentence(_ROW.sub(lambda row: f"at {place(int(row[1]))}", sentence.start), sentence.hint)
+    )
+
+
+def hints(write: Write, verb: str) -> contextlib.AbstractContextManager[None]:
+    """Rewrite the hints of errors of a ``with`` block by :meth:`Sentence.rewritten`."""
+    return _rewriting(lambda sentence: sentence.rewritten(write, verb))
 
 
 @contextlib.contextmanager
-def _rewriting(rewrite: Callable[[str], str]) -> Iterator[None]:
+def _rewriting(rewrite: Callable[[Sentence], Sentence]) -> Iterator[None]:
     try:
         yield
     except ValueError as wrong:
-        text = rewrite(str(wrong))
-        if type(wrong) is not ValueError or text == str(wrong):
+        sentence = rewrite(Sentence.of(wrong))
+        if type(wrong) is not ValueError or sentence == str(wrong):
             raise
-        raise ValueError(text) from wrong
+        raise ValueError(sentence) from wrong
 
 
 def is_missing(value: object) -> bool:
@@ -153,54 +210,3 @@ def suggestion(word: str, choices: Iterable[str], *, most: int = 1) -> str:
     if not last:
         return f"choose one of {', '.join(choices)}"
     return f"did you mean {', '.join(close)}{' or ' if close else ''}{last}?"
-
-
-def translated(sentence: str, write: Write, verb: str) -> str:
-    """Rewrite the arguments that a hint names in the words of the command line or of a TOML file.
-
-    Arguments inside a call, an expression or an option are left as they are. ``verb`` replaces "set" and "pass".
-
-    >>> option = lambda name, value: f"--{name}"
-    >>> translated("two of a=1. Hint: set all=True, or use ndcg(gain=linear)@10.", option, "add")
-    'two of a=1. Hint: add --all, or use ndcg(gain=linear)@10.'
-    >>> translated("no model. Hint: name it: --model als --set factors=32.", option, "add")
-    'no model. Hint: name it: --model als --set factors=32.'
-    """
-    before, mark, hint = sentence.partition("Hint: ")
-    if not mark:
-        return sentence
-    depths = _depths(hint)
-
-    def argument(match: re.Match[str]) -> str:
-        if _OPTION.search(hint, 0, match.start()):
-            return match[0]
-        written = None if depths[match.start("name")] else write(match["name"], match["value"] or "")
-        if written is None:
-            return match[0]
-        verbs = {"set": verb, "pass": verb}
-        return written if match["verb"] is None else f"{verbs.get(match['verb'], match['verb'])} {written}"
-
-    return before + mark + _ARGUMENT.sub(argument, hint)
-
-
-def hints(write: Write, verb: str) -> contextlib.AbstractContextManager[None]:
-    """Rewrite the hints of errors of a ``with`` block by :func:`translated`."""
-    return _rewriting(lambda text: translated(text, write, verb))
-
-
-def _depths(text: str) -> list[int]:
-    """Return the number of open parentheses of calls at each character.
-
-    >>> _depths("a(b)c")
-    [0, 0, 1, 1, 0]
-    """
-    depths, depth = [], 0
-    for place, letter in enumerate(text):
-        if letter == ")" and depth:
-            depths.append(depth)
-            depth -= 1
-            continue
-        depths.append(depth)
-        if letter == "(" and (depth or text[place - 1 : place].isidentifier()):
-            depth += 1
-    return depths

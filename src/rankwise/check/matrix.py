@@ -51,7 +51,7 @@ def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:
         raise error(
             f"{what} needs a dense matrix of features",
             got=f"a sparse one of {values.shape[0]:,} documents × {values.shape[1]:,} features",
-            hint=f"{hint}set sparse=False where it is read (data.features.toarray())",
+            hint=f"{hint}`set sparse=False` where it is read` (data.features.toarray())|`",
         )
 
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.check.errors import error, suggestion
+from rankwise.check.errors import Sentence, error, suggestion
 
 _MOST_NUMBERS = 1e11
 _LARGEST = float(np.finfo(np.float64).max)
@@ -107,7 +107,8 @@ def free_path(path: str | Path, *, force: bool = False) -> Path:
     """Return ``path`` if nothing exists there, or if ``force`` allows to replace it."""
     path = Path(path)
     if path.exists() and not force:
-        raise FileExistsError(f"{path} exists already and is kept. Hint: choose another name, or allow it with force.")
+        hint = "choose another name, or allow it with `force`"
+        raise FileExistsError(Sentence(f"{path} exists already and is kept.", hint))
     return path
 
 

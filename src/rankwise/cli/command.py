@@ -2,9 +2,11 @@
 
 import errno
 import inspect
+import re
+import shlex
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import typer
@@ -12,7 +14,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from rankwise import check
 from rankwise.cli import console
-from rankwise.cli.advice import advise
+from rankwise.cli.options import READING
+
+_OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
+_WORDS = {"True": "true", "False": "false", "None": "none"}
+_OPTION = re.compile(r"--[a-z-]+")
 
 
 class Command(TyperCommand):
@@ -30,7 +36,7 @@ class Command(TyperCommand):
                 warnings.showwarning = self._warn
                 return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
-            console.problem(advise(str(stopped), self) or "interrupted")
+            console.problem(advice(check.Sentence.of(stopped), self) or "interrupted")
             raise typer.Exit(130) from None
         except Exception as raised:
             if _speaks_for_itself(raised):
@@ -39,15 +45,15 @@ class Command(TyperCommand):
             if debug:
                 traceback.print_exc()
             if _about_input(raised):
-                console.problem(advise(_sentence(raised), self))
+                console.problem(advice(_sentence(raised), self))
                 raise typer.Exit(2) from None
             hint = "" if debug else "; run it again with --debug for the traceback"
             console.problem(f"unexpected {type(raised).__name__}: {raised}. This is a bug in rankwise{hint}.")
             raise typer.Exit(1) from None
 
-    def _warn(self, message: Warning | str, *_: object, **__: object) -> None:
+    def _warn(self, message: Any, *_: object, **__: object) -> None:
         """Show a warning as a sentence with advice for this command, without the place in our code it comes from."""
-        console.note(f"warning: {advise(str(message), self)}")
+        console.note(f"warning: {advice(check.Sentence.of(message), self)}")
 
 
 class Group(TyperGroup):
@@ -100,8 +106,46 @@ def _speaks_for_itself(raised: Exception) -> bool:
     return from_parser or (isinstance(raised, OSError) and raised.errno == errno.EPIPE)
 
 
-def _sentence(raised: Exception) -> str:
+def _sentence(raised: Exception) -> check.Sentence:
     """Return the sentence of an error; a bare operating system error becomes 'file: reason'."""
     if isinstance(raised, OSError) and raised.strerror:
-        return f"{raised.filename}: {raised.strerror.lower()}" if raised.filename else raised.strerror.lower()
-    return str(raised) or type(raised).__name__
+        reason = raised.strerror.lower()
+        return check.Sentence(f"{raised.filename}: {reason}" if raised.filename else reason)
+    return check.Sentence.of(raised) or check.Sentence(type(raised).__name__)
+
+
+def advice(sentence: check.Sentence, command: Any) -> str:
+    """Return a sentence whose hint names the options of a command: "set label=…" is "use --label …"."""
+    options = {option.name: option for option in command.params if option.param_type_name == "option"}
+    words = {"--import", *(word for option in options.values() for word in option.opts)}
+    return sentence.rewritten(
+        lambda name, value: _option(name, value, options), "use", lambda text: words.issuperset(_OPTION.findall(text))
+    )
+
+
+def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | None:
+    """Return the words of a command line for an argument, or None where it has no option."""
+    from rankwise.data.columns import reading_arguments
+    from rankwise.data.reading import LETOR_OPTIONS
+
+    of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), "separator"} - {"progress"}
+    option = options.get(_OTHER_NAMES.get(name, name)) or options.get(f"{name}_")
+    if option is None or (of_reading and option.rich_help_panel != READING):  # explain calls an id --query
+        general = options.get("read" if of_reading else "set_")
+        if value is None or general is None or name == "resume":  # which no ranker has
+            return None
+        return f"{general.opts[0]} {name}={_plain(value) or '…'}"
+    first = str(option.opts[0])
+    if option.is_flag and value == "False":
+        return str(option.secondary_opts[0]) if option.secondary_opts else f"no {first}"
+    if value == "None":
+        return f"no {first}"
+    word = "" if value is None or option.is_flag else _plain(value)
+    return f"{first} {word if word in ('', '…') else shlex.quote(word)}".rstrip()
+
+
+def _plain(value: str) -> str:
+    """Write a value of Python as a word: quotes and brackets are not needed, nor spaces between the items of a list."""
+    if value.startswith(("[", "(")):
+        return ",".join(item.strip(" '\"") for item in value[1:-1].split(","))
+    return _WORDS.get(value, value.strip("'\"{}"))

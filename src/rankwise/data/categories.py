@@ -45,7 +45,7 @@ def lists(categories: Mapping[int, Sequence[object]] | None, categorical: tuple[
             raise check.error(
                 "categories belong to categorical columns",
                 got=f"those of column {column!r}",
-                hint=f"set categorical=(…, {column!r}), or leave them out",
+                hint=f"`set categorical=(…, {column!r})`, or leave them out",
             )
         checked[int(column)] = values(listed, f"column {column}")
     return checked

@@ -114,7 +114,7 @@ def simulate_clicks(
         raise check.error(
             "no impression got a click",
             got=f"{lengths.size} impressions",
-            hint="raise the click probabilities or the number of impressions, or keep_empty=True",
+            hint="raise the click probabilities or the number of impressions, or `keep_empty=True`",
         )
     threads.over_queries(_simulate, data.offsets, *users, lengths, starts, rows, labels, work=work)
 

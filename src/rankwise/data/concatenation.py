@@ -108,7 +108,7 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
     for name in ("counted", "relevant"):
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             got = ", ".join(sorted({str(getattr(part, name)) for part in parts}))
-            hint = "make them with the same rating= and relevant="
+            hint = "make them with the same `rating=` and `relevant=`"
             raise check.error(f"interactions to be joined must agree in {name}", got=got, hint=hint)
     if counted and duplicates not in (None, "sum"):
         raise check.error("events that were counted add up", got=f"duplicates={duplicates!r}", hint="leave it out")

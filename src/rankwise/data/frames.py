@@ -117,7 +117,7 @@ def from_frame(
     else:
         ids, with_role = ids[order], with_role[order]
     with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
-        offsets = check.runs(ids, hint="pass sort=True, or sort the rows by query id")
+        offsets = check.runs(ids, hint="`pass sort=True`, or sort the rows by query id")
         values = _of_roles(with_role, roles, ids, offsets)
         lists = category_lists(table, chosen, listed, coded, categories)
         data = cls(
@@ -211,7 +211,7 @@ def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Co
         where = check.query_of_row(row, offsets, values["query_ids"])
         hint = "give all rows of a query the same"
         if f"document_{role}" in columns.roles():
-            hint = f"name it document_{role}= if it belongs to documents; else {hint}"
+            hint = f"name it `document_{role}=` if it belongs to documents; else {hint}"
         raise check.error(f"the {role} changes within a query", got=got, where=where, hint=hint)
     return read[starts]
 
@@ -221,7 +221,7 @@ def warn_of_leakage(
 ) -> None:
     """Warn of features that probably reveal the answer, unless the user ``requested`` them by name."""
     named = set() if requested is None else set(column_names(requested))
-    hint = "leave out with features={} what is not known before documents are ranked, or name all features"
+    hint = "leave out with `features={}` what is not known before documents are ranked, or name all features"
     leakage.warn_features([name for name in features if name not in named], hint, data)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, comparable, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset
@@ -64,13 +65,13 @@ def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None =
     named = suspects(names)
     if named:
         what = f"features whose names suggest the answer, or how documents were displayed: {', '.join(named)}"
-        warnings.warn(f"{what}. Hint: {hint.format([f'!{name}' for name in named])}.", stacklevel=2)
+        warnings.warn(check.Sentence(f"{what}.", hint.format([f"!{name}" for name in named])), stacklevel=2)
     if data is not None and data.feature_names is not None:
         for name in [data.feature_names[column] for column in copies(data)]:
             if name not in names:
                 continue
             what = f"the feature {name} is the label in other words, in all {data.n_docs:,} documents"
-            warnings.warn(f"{what}. Hint: {hint.format([f'!{name}'])}.", stacklevel=2)
+            warnings.warn(check.Sentence(f"{what}.", hint.format([f"!{name}"])), stacklevel=2)
 
 
 class Queries(NamedTuple):

@@ -98,7 +98,7 @@ def _check_option(name: str, value: object, kind: str, path: Path) -> None:
     if of_letor != (kind == "letor"):
         what = "of a table" if kind == "letor" else "of LETOR text"
         got = f"{path}, which is read as {'LETOR text' if kind == 'letor' else kind}"
-        hint = f"leave {name} out, or set format={'csv' if kind == 'letor' else 'letor'!r}"
+        hint = f"leave `{name}` out, or `set format={'csv' if kind == 'letor' else 'letor'!r}`"
         raise check.error(f"{name} belongs to the reading {what}", got=got, hint=hint)
 
 
@@ -158,7 +158,8 @@ def _read_copy(source: IO[bytes], name: str, **options: Any) -> RankingDataset:
         try:
             return read_data(copy, **options)
         except ValueError as error:
-            raise ValueError(str(error).replace(str(copy), name)) from error
+            sentence = check.Sentence.of(error)
+            raise ValueError(check.Sentence(sentence.start.replace(str(copy), name), sentence.hint)) from error
 
 
 def is_set(name: str) -> bool:
@@ -196,10 +197,10 @@ def read(
         return data  # type: ignore[no-any-return]
     if part is not None or fold is not None:
         what, argument = "only sets of the catalog and .toml files have", "part" if fold is None else "fold"
-        raise check.error(f"{what} a {argument}", got=f"the plain file {name}", hint=f"leave {argument} out")
+        raise check.error(f"{what} a {argument}", got=f"the plain file {name}", hint=f"leave `{argument}` out")
     for option in _OF_SETS:
         if option in options:
-            raise check.error(f"{option} belongs to sets of the catalog", got=name, hint=f"leave {option} out")
+            raise check.error(f"{option} belongs to sets of the catalog", got=name, hint=f"leave `{option}` out")
     return read_data(name, progress=progress, tables=tables, **options)
 
 
@@ -233,7 +234,7 @@ def set_options(name: str, options: Keywords) -> Keywords:
     """Check that options are those of a set: its folder, and whether it may be downloaded."""
     for option in options:
         if option not in _OF_SETS:
-            hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave {option} out"
+            hint = f"write {option} into it" if name.endswith(".toml") and option in KEYS else f"leave `{option}` out"
             got = f"the set {name}, which says it itself"
             raise check.error(f"{option} belongs to plain files", got=got, hint=hint)
     return options

@@ -90,7 +90,7 @@ def evaluate(
     chosen_metrics = find_metrics(metrics)
     system, lists = on_data(scores_or_model, data)
     if not lists.is_labelled:
-        hint = "name the column of labels where the data are read: label=…"
+        hint = "name the column of labels where the data are read: `label=…`"
         raise check.error("rankings are evaluated by labels", got=repr(lists), hint=hint)
     scores = scores_of(system, lists)
     candidates = getattr(lists, "candidates", "")  # of lists of texts
@@ -102,7 +102,7 @@ def evaluate(
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
-            raise check.error(what, got=f"{name}={value!r}", hint="set policy='plackett_luce'")
+            raise check.error(what, got=f"{name}={value!r}", hint="`set policy='plackett_luce'`")
     values = check.scores(scores, lists.offsets, lists.query_ids)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in chosen_metrics}

@@ -100,7 +100,7 @@ def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str)
     one = missing[0] if missing.size else theirs[places(theirs, mine) < 0][0]
     owner, other_owner = (first_name, name) if missing.size else (name, first_name)
     got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
-    hint = "evaluate all systems on the same queries; of TREC runs set all_topics=True where they are judged"
+    hint = "evaluate all systems on the same queries; of TREC runs `set all_topics=True` where they are judged"
     raise check.error("systems to be compared must have the same queries", got=got, hint=hint)
 
 
@@ -116,7 +116,7 @@ def _by_trial(systems: Mapping[str, Sequence[Trial]], selected: "tuple[Metric, .
         if not all(isinstance(entry, Evaluation | Mapping) for entry in entries) and (
             selected is None or len(selected) != 1
         ):
-            hint = "name it with metrics='ndcg@10', or give dictionaries from metric to mean"
+            hint = "name it with `metrics='ndcg@10'`, or give dictionaries from metric to mean"
             raise check.error(
                 "plain numbers per trial need the one metric that they are of", where=repr(name), hint=hint
             )

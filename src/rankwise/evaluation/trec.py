@@ -234,7 +234,7 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
         where = f"line {first['number']} of {path}"
         text = repr(first["line"][:_SHOWN] + ("…" if len(first["line"]) > _SHOWN else ""))
         if errors == "raise":
-            hint = "mend the line, or leave broken lines out with errors='skip'"
+            hint = "mend the line, or leave broken lines out with `errors='skip'`"
             raise check.error(first["reason"], got=text, where=where, hint=hint)
         left_out = tables.count(broken.height, "broken line")
         warnings.warn(f"left out {left_out}; the first is {where}: {text} ({first['reason']})", stacklevel=3)

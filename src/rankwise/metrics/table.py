@@ -126,7 +126,7 @@ def _read(expression: str | RankMetric, conventions: str | None) -> Metric:
         defaults = [field.name for field in fields(expression) if getattr(expression, field.name) == field.default]
         options = options_of(conventions, type(expression))
         return replace(expression, **{name: value for name, value in options.items() if name in defaults})
-    otherwise = f"pass one of your own as the function itself, or {registry.HINT}"
+    otherwise = f"`pass one of your own as the function itself, or |`{registry.HINT}"
     table = _builders(conventions) | _registered()
     parsed: Metric = grammar.parse(normalized_name(expression), table, "metric", otherwise=otherwise)
     return require_cutoff(expression, parsed) if isinstance(parsed, RankMetric) else parsed

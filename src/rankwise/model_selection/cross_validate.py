@@ -252,7 +252,9 @@ def _finished(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> F
     return FinishedModels(folder, _IDENTITY, identity, what="cross-validation", same=same, resume=resume)
 
 
-def _interrupted(number: int, total: int, folder: Path | None) -> str:
+def _interrupted(number: int, total: int, folder: Path | None) -> check.Sentence:
     """Return what is left of a cross-validation that was interrupted."""
     what = f"interrupted in fold {number} of {total}"
-    return what if folder is None else f"{what}: the folds before it are kept in {folder}. Hint: set resume=True"
+    if folder is None:
+        return check.Sentence(what)
+    return check.Sentence(f"{what}: the folds before it are kept in {folder}.", "`set resume=True`")

@@ -108,7 +108,7 @@ def checked_search(
     """Check a search as far as that can be done without training."""
     name_of: object = ranker
     if not isinstance(name_of, str):
-        hint = "set ranker='lightgbm', or the name that rw.register gave one of your own; bag=5 makes bags of five"
+        hint = "`set ranker='lightgbm'`, or the name that rw.register gave one of your own; `bag=5` makes bags of five"
         raise check.error("a search makes its rankers itself and takes the name of one", got=repr(name_of), hint=hint)
     if bag is not None:
         check.integer("bag", bag, least=2)
@@ -117,7 +117,7 @@ def checked_search(
         if not isinstance(part, RankingDataset):
             hint = "make lists of interactions with .dataset(negatives=…)" if hasattr(part, "dataset") else ""
             if part is None:
-                hint = "pass it, or set bag=5: members of a bag validate each other"
+                hint = "pass it, or `set bag=5`: members of a bag validate each other"
             raise check.error(f"{name} must be a RankingDataset", got=type(part).__name__, hint=hint)
     base = _objective_of(ranker, objective)
     ranges, settled = spaces.named(space, ranker, base)
@@ -129,13 +129,13 @@ def checked_search(
     for name in (*search, *fixed):
         if name in _CHOSEN:
             raise check.error(
-                f"{name} is no parameter to search or fix", hint=f"pass it to tune itself: {_CHOSEN[name]}=…"
+                f"{name} is no parameter to search or fix", hint=f"pass it to tune itself: `{_CHOSEN[name]}=…`"
             )
         if name in fixed and "." in name:
             hint = "write it into the objective's expression"
             raise check.error("a parameter of the objective is not fixed beside it", got=repr(name), hint=hint)
     if "debias" in search:
-        hint = "fix it: fixed={'debias': True}"
+        hint = "fix it: `fixed={'debias': True}|--set 'debias=true'`"
         raise check.error("debias is no parameter to search, since validation data are measured by it", hint=hint)
     fields = {part: [*vars(node)] for part, node in spaces.parts(base)}
     for name in ranges:
@@ -158,7 +158,8 @@ def checked_search(
         replaced=frozenset(search),
     )
     if not checked.ranges:
-        raise check.error("there is nothing to search", hint="name a space, or give ranges: search={'leaves': …}")
+        hint = "name a space, or give ranges: `search={'leaves': …}|--search 'leaves=…'`"
+        raise check.error("there is nothing to search", hint=hint)
     tried = {
         name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
     }
@@ -170,7 +171,7 @@ def _objective_of(ranker: str, objective: ObjectiveLike) -> Objective | str | No
     """Return the objective of trials; a user's own ranker may have none."""
     if "objective" not in ranker_class(ranker).own_parameters():
         if objective != DEFAULT:
-            hint = "leave objective out"
+            hint = "leave `objective` out"
             raise check.error(f"{ranker} has no parameter objective", got=str(objective), hint=hint)
         return None
     return str(objective) if native(objective) is not None else find_objective(objective)

@@ -69,7 +69,7 @@ def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resu
 
 def ready(path: Path, *, resume: bool) -> None:
     """Raise, before the work begins, if a study cannot be written to the file ``path``."""
-    refuse_existing(path, resume=resume, hint="resume the search in it with resume=True, or name another")
+    refuse_existing(path, resume=resume, hint="resume the search in it with `resume=True`, or name another")
     files.check_writable(path, force=True)
 
 

@@ -125,7 +125,7 @@ def _from_expression(
     expression = expressions.read(text)
     is_bag = expression.name == "bagged" and not expression.settings.keys() - {"folds"}
     if expression.members and not is_bag:
-        hint = "set ranker='lightgbm(xendcg)', or 'bagged(lightgbm(xendcg), folds=5)'"
+        hint = "`set ranker='lightgbm(xendcg)'`, or 'bagged(lightgbm(xendcg), folds=5)'"
         raise check.error("a search is of one ranker, or of bags of one", got=repr(text), hint=hint)
     single = expression.singles()[0]
     folds = expression.settings.get("folds", 5) if is_bag and bag is None else bag

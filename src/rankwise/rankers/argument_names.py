@@ -27,7 +27,7 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 """Theirs -> ours, of which a ranker has one or none."""
 
-_VALID = "pass valid=, a RankingDataset or (X, y, qid): fit(X, y, qid=qid, valid=(X2, y2, qid2))"
+_VALID = "`pass valid=`, a RankingDataset or (X, y, qid): fit(X, y, qid=qid, valid=(X2, y2, qid2))"
 _VALID_WEIGHTS = "pass valid=RankingDataset(…, weights=…)"
 _CATEGORICAL = "pass RankingDataset(…, categorical=…), or a table whose columns are categories"
 _NAMES = "pass RankingDataset(…, feature_names=…), or a table"
@@ -35,8 +35,8 @@ _CONTINUE = "pass init_model=, a trained ranker or its folder, which is continue
 _WATCH = "pass watch=, a function of the round and the history, called after every round; set progress=True for a bar"
 _IDS = "pass qid=, an id for each document, or group=, the number of documents of each query"
 _WEIGHTS = "pass sample_weight=, the same for all documents of a query, or RankingDataset(…, weights=…)"
-_CHECKPOINT = "set checkpoint= and checkpoint_every= on the ranker, and pass resume=True to resume"
-_BEST = "pass valid=, and the best round is kept"
+_CHECKPOINT = "`set checkpoint=` and `checkpoint_every=` on the ranker, and `pass resume=True` to resume"
+_BEST = "`pass valid=`, and the best round is kept"
 _FIT: Mapping[str, str] = {
     **dict.fromkeys(("eval_set", "eval_X", "eval_y", "eval_group", "eval_qid", "eval_names", "valid_sets"), _VALID),
     **dict.fromkeys(("validation_data", "eval_data", "test_data"), _VALID),

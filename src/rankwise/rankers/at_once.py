@@ -119,7 +119,7 @@ class TrainedAtOnce:
     def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
         """Train by :meth:`_fit`, and measure."""
         if options["resume"]:
-            hint = "leave resume out: it is trained at once"
+            hint = "leave `resume` out: it is trained at once"
             raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
         self._metrics()  # a wrong name is an error before training
         self.history_, self.best_round_, self.stopped_ = {}, 1, "complete"

@@ -139,7 +139,7 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
         parameters = list(self.own_parameters())
         for name in native:
             if ours := argument_names.parameter(name, parameters):
-                raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
+                raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
             hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 

@@ -192,5 +192,5 @@ def document_columns(data: RankingDataset, objective: Objective, *, debias: bool
 
 def no_propensities(got: object) -> ValueError:
     """Return the error of ``debias`` without propensities."""
-    hint = "use click data that has them, as 'rankwise data clicks --model position' makes (rw.simulate_clicks)"
+    hint = "use click data that has them, as 'rankwise data clicks --model position' makes` (rw.simulate_clicks)|`"
     return check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)

@@ -131,7 +131,7 @@ class Schema:
                 raise check.error(
                     "training went by the values of categories, and these data have plain numbers",
                     where=self.name(column),
-                    hint="build them from a table that holds the categories, or with categories={…}: see model."
+                    hint="build them from a table that holds the categories, or with `categories={…}`: see model."
                     "categories_",
                 )
             if theirs is not None and extend:
@@ -235,7 +235,9 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
 
 def in_from_frame() -> AbstractContextManager[None]:
     """Errors about a table that was passed to a ranker, whose hints say how it is read otherwise."""
-    names = reading_arguments()
-    return check.hints(
-        lambda name, value: f"RankingDataset.from_frame(…, {name}={value or '…'})" if name in names else None, "use"
-    )
+
+    def write(name: str, value: str | None) -> str | None:
+        argument = f"RankingDataset.from_frame(…, {name}={value or '…'})"
+        return argument if name in reading_arguments() and value is not None else None
+
+    return check.hints(write, "use")

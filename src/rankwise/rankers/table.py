@@ -115,7 +115,8 @@ def load(path: str | Path) -> "IterativeRanker | Any":
 
 def any_class(name: str) -> type[Any]:
     """Return the class that a file names: of a ranker, a ranker made of others, or a recommender."""
-    otherwise = "if it is your own, register its class before loading: rw.register"
+    otherwise = "if it is your own, `register its class before loading: rw.register|"
+    otherwise += "name the module that registers it: --import MODULE`"
     check.choice("ranker", name, [*ranker_names(), *ENSEMBLES, *RECOMMENDERS], otherwise=otherwise)
     ours = RANKERS | ENSEMBLES | RECOMMENDERS
     return _imported(*ours[name]) if name in ours else registry.of("ranker")[name]

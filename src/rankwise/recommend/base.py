@@ -90,7 +90,7 @@ class Recommends(Ranker):
                     model.hide_seen(block, scores)
                 blocks.append(best(scores, k))
         if not blocks:
-            raise check.error("there is no user to recommend to", hint="name the ids of some, or leave users out")
+            raise check.error("there is no user to recommend to", hint="name the ids of some, or leave `users` out")
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
         if not counts.all():
             first = ids[np.argmin(counts)].item()
@@ -223,7 +223,9 @@ def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
         hint = "pass interactions as the history of several: rw.Interactions.from_frame(…)"
         raise check.error("a list of items is the history of one user", got=f"{names.size} users", hint=hint)
     if not liked.size:
-        raise check.error("a history needs an item", got="none", hint="leave history out, and set unknown='popular'")
+        raise check.error(
+            "a history needs an item", got="none", hint="leave `history` out, and `set unknown='popular'`"
+        )
     frame = pl.DataFrame({"user": np.repeat(names, liked.size), "item": liked})
     return Interactions.from_frame(frame, rating=None)
 

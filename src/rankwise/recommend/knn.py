@@ -132,7 +132,7 @@ def _centred(train: Interactions) -> Matrix:
     from scipy import sparse
 
     if train.counted:
-        hint = "set similarity='cosine'"
+        hint = "`set similarity='cosine'`"
         raise check.error("adjusted similarities need ratings", got="events without ratings", hint=hint)
     offsets, items = train.seen()
     ratings = train.to_frame()["rating"].to_numpy()

@@ -239,7 +239,7 @@ def _numbers(what: str, trained: Ids, ids: ArrayLike, unknown: str) -> NDArray[n
         raise check.error(
             f"the model was not trained on this {what}",
             got=f"{queried[np.argmax(strange)].item()!r}, one of {int(strange.sum()):,} unknown",
-            hint="train with it, or set unknown='popular' for what is popular",
+            hint="train with it, or `set unknown='popular'` for what is popular",
         )
     return numbers
 

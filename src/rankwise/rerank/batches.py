@@ -44,7 +44,7 @@ class MiniBatchSize:
             raise check.error(
                 "a mini-batch has one size",
                 got=f"token_budget={self.token_budget} and mini_batch_size={self.mini_batch_size}",
-                hint="set token_budget= (tokens) or mini_batch_size= (pairs)",
+                hint="`set token_budget=` (tokens) or `mini_batch_size=` (pairs)",
             )
         if self.mini_batch_size is not None:
             check.integer("mini_batch_size", self.mini_batch_size, least=1)

@@ -52,7 +52,7 @@ def score_pairs(encoder: CrossEncoder, pairs: Sequence[Pair], size: MiniBatchSiz
             "a model must give finite scores",
             got=f"a score of {scores[number]}",
             where=f"pair number {number}",
-            hint="train with a lower learning_rate, or set precision='float32'",
+            hint="train with a lower `learning_rate`, or `set precision='float32'`",
         )
     return scores
 

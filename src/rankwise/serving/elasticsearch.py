@@ -46,7 +46,7 @@ def linear_weights(net: "Perceptron") -> Array:
         raise check.error(
             f"{_SYSTEM} takes trees and linear models",
             got=f"a net with {why}",
-            hint="train a net with hidden=() and transform='standardize'",
+            hint="train a net with `hidden=()` and `transform='standardize'`",
         )
     weights = 1.0 / _numbers(net.transform.scale)
     layers: Any = net.body

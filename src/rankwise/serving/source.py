@@ -58,7 +58,7 @@ class Source:
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
-                hint="train with attention=0 and a transform without query, or serve model.scorer()",
+                hint="train with `attention=0` and a transform without query, or serve model.scorer()",
             )
         checked = check.feature_names(names, ranker.n_features_in_)
         return cls(ranker, checked or ranker._schema.names, path)
@@ -104,6 +104,6 @@ class Source:
         if self.names is None:
             raise check.error(
                 f"{system} finds features by their names, and the model was trained without",
-                hint=f"name all {self.n_features} with names=[…], in the order of training",
+                hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
             )
         return self.names

@@ -83,7 +83,7 @@ class Evaluation:
         ids = check.query_ids(ids, ids.size)
         values = {name: check.query_values(f"values of {name}", column, ids) for name, column in self.values.items()}
         if not values:
-            raise check.error("an evaluation needs at least one metric", hint="for example metrics='ndcg@10'")
+            raise check.error("an evaluation needs at least one metric", hint="for example `metrics='ndcg@10'`")
         weights = None if self.weights is None else check.query_weights(self.weights, ids.size)
         for name, column in values.items():
             require_scored(name, column, weights)

@@ -126,8 +126,8 @@ def _value(file: Settings, key: str, kind: Any) -> Any:
 def in_toml(path: str | Path) -> Iterator[None]:
     """Name the .toml file in errors about its data, with hints about what to write there."""
 
-    def write(name: str, value: str) -> str | None:
-        if name not in KEYS:
+    def write(name: str, value: str | None) -> str | None:
+        if name not in KEYS or value is None:
             return None
         words = {"True": "true", "False": "false", "": "…"}
         return f"{name} = {words.get(value, value)} in {Path(path).name}".replace("'", '"')

@@ -132,7 +132,7 @@ def _data_folder(folder: str | Path | None) -> Path:
     except (RuntimeError, KeyError):
         raise check.error(
             "there is no home folder to look for data sets in",
-            hint="name the data folder with folder= or the environment variable RANKWISE_DATA",
+            hint="name the data folder with `folder=` or the environment variable RANKWISE_DATA",
         ) from None
 
 
@@ -140,7 +140,7 @@ def _fold(entry: Entry, fold: int | None) -> int | None:
     if not entry.folds:
         if fold not in (None, 1):
             raise check.error(
-                f"{entry.title} has one fixed split and no folds", got=f"fold {fold!r}", hint="leave fold out"
+                f"{entry.title} has one fixed split and no folds", got=f"fold {fold!r}", hint="leave `fold` out"
             )
         return None
     fold = 1 if fold is None else check.integer("fold", fold, least=1)
@@ -199,13 +199,11 @@ def _missing(entry: Entry, part_names: list[str], fold: int | None, bases: list[
             lines.append(f"  {path} (found)" if path else f"  {base / names}")
     if entry.source:
         lines.append(f"Where to get it: {entry.source}. Terms: {entry.terms}.")
-        lines.append(
-            "Hint: unpack it there, name another data folder with folder= or the environment variable RANKWISE_DATA"
-            + (", or pass download=True." if entry.archive else ".")
-        )
+        hint = "unpack it there, name another data folder with `folder=` or the environment variable RANKWISE_DATA"
+        hint += ", or `pass download=True`" if entry.archive else ""
     else:
-        lines.append("Hint: correct the paths, which are relative to the .toml file.")
-    return FileNotFoundError("\n".join(lines))
+        hint = "correct the paths, which are relative to the .toml file"
+    return FileNotFoundError(check.Sentence("\n".join([*lines, ""]), hint))
 
 
 def _download(entry: Entry, folder: Path) -> None:

@@ -156,7 +156,7 @@ class Interactions:
         active = self.take(counts >= least)
         if not active.n_users:
             got = f"at most {counts.max(initial=0)} relevant items for any of {self.n_users} users"
-            hint = "lower least_relevant, or the rating from which on items are relevant"
+            hint = "lower `least_relevant`, or the rating from which on items are relevant"
             raise check.error(f"no user has {least} relevant items", got=got, hint=hint)
         dropped = self.n_users - active.n_users
         text = f"{dropped:,} {'user' if dropped == 1 else 'users'} with fewer than {least}"

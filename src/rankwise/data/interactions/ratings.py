@@ -130,7 +130,7 @@ def arranged(frame: Table | TextTable, roles: dict[str, str | None], catalogue: 
             "a user may rate an item once",
             got=f"user {users[of_user[row]].item()!r} and item {items[of_item[row]].item()!r} twice",
             where=f"{place(int(rows[row]))} and {place(int(rows[row + 1]))}",
-            hint="keep one of the rows, or set rating=None: every row is then an event",
+            hint="keep one of the rows, or `set rating=None|use --implicit`: every row is then an event",
         )
     return {
         "users": users,
@@ -167,7 +167,7 @@ def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFr
     schema = table.collect_schema()
     for role, name in named.items():
         if name not in schema:
-            hint = check.suggestion(name, schema.names()).rstrip("?") + f", or set {role}='…'"
+            hint = check.suggestion(name, schema.names()).rstrip("?") + f", or `set {role}='…'`"
             raise check.error(f"the table has no such column for the {role}", got=repr(name), hint=hint)
     selected = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
     return selected.with_columns(_checked(series, place) for series in selected.iter_columns())

@@ -40,8 +40,8 @@ MESSAGES = {
     BAD_INDEX: ("a feature's index is out of range", "look at first_index and n_features"),
     BEYOND: (
         "a feature's index is beyond max_features",
-        "a dense matrix has a number for every feature of every document: read it with sparse=True, or if there are so "
-        "many pass max_features=… or n_features=…",
+        "a dense matrix has a number for every feature of every document: read it with `sparse=True`, or if there are "
+        "so many `pass max_features=…` or `n_features=…`",
     ),
     BAD_VALUE: ("a feature's value must be a number, nan or inf", "encode text as category codes"),
     TWICE: ("a feature must stand only once in a line", "keep one of the two"),

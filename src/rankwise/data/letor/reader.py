@@ -144,7 +144,7 @@ class Reader:
             f"a line must have at most max_line_bytes={self.longest:,} bytes",
             got="more",
             where=f"{self.path}, line {self.state[lines.LINE]}",
-            hint="check that this is LETOR text; if lines are so long, pass max_line_bytes=…",
+            hint="check that this is LETOR text; if lines are so long, `pass max_line_bytes=…`",
         )
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
@@ -233,7 +233,7 @@ class Reader:
             return
         what, hint = lines.MESSAGES[lines.BAD_INDEX if wrong == lines.BEYOND and self.limit else wrong]
         if not self.skip:
-            raise self.error(text, what, f"{hint}; or pass errors='skip' to leave such lines out")
+            raise self.error(text, what, f"{hint}; or `pass errors='skip'` to leave such lines out")
         if not self.skipped:
             self.first_error = what
         self.skipped.append(line)

@@ -44,7 +44,7 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     if held and not lossy:
         raise check.error(
             f"LETOR text cannot hold {', '.join(held)}",
-            hint="write Parquet, which keeps everything, or pass lossy=True to leave them out",
+            hint="write Parquet, which keeps everything, or `pass lossy=True` to leave them out",
         )
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     heads = [f" qid:{name}" for name in _words("query ids", ids)]

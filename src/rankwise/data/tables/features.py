@@ -77,7 +77,7 @@ def require_column(what: str, name: str | None, names: Sequence[str]) -> None:
     hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
     if what != "a feature":
         argument = what.removeprefix("the ")
-        hint = f"{hint}; set {argument}=…" if similar else f"set {argument}=…, one of {shown}"
+        hint = f"{hint}; `set {argument}=…`" if similar else f"`set {argument}=…`, one of {shown}"
     raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 
@@ -125,7 +125,7 @@ def category_lists(
         elif kind == pl.String:
             text.append(name)
         elif not _is_number(kind):
-            hint = f"leave it out with features={[f'!{name}']}, or encode it as numbers"
+            hint = f"leave it out with `features={[f'!{name}']}`, or encode it as numbers"
             raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
     if text:
         raise _no_numbers(text)
@@ -142,8 +142,8 @@ def _no_numbers(text: Sequence[str]) -> ValueError:
     them, hold = ("those", "they hold") if several else ("it", "it holds")
     shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
     hint = (
-        f"name {them} in categorical=[…] if {hold} categories, in document=… if {hold} ids of documents, or leave "
-        f"{'one' if several else 'it'} out with features={[f'!{text[0]}']}"
+        f"name {them} in `categorical=[…]` if {hold} categories, in `document=…` if {hold} ids of documents, or leave "
+        f"{'one' if several else 'it'} out with `features={[f'!{text[0]}']}`"
     )
     got = f"String in column{'s' if several else ''} {shown}"
     return check.error("a feature must be a column of numbers", got=got, hint=hint)

@@ -45,7 +45,8 @@ class Budget:
     def __init__(self, minutes: float | None, spent: float = 0.0) -> None:
         if minutes is not None:
             if minutes == 0:
-                raise check.error("minutes must be above 0", got=str(minutes), hint="set minutes=None for no limit")
+                hint = "`set minutes=None|use --minutes inf` for no limit"
+                raise check.error("minutes must be above 0", got=str(minutes), hint=hint)
             check.number("minutes", minutes, least=0.0, open_ends=True)
         self.seconds = math.inf if minutes is None else 60.0 * minutes
         self.began, self.before = clock(), spent

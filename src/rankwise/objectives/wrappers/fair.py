@@ -87,7 +87,7 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
             raise check.error(
                 f"{self.name} needs the group of every document",
                 got="data without groups",
-                hint="set groups=…, the column that holds them, where the data are read",
+                hint="`set groups=…`, the column that holds them, where the data are read",
             )
         shares = group_shares(columns["groups"], checked, lists.offsets, self.merit, self.gain)
         inner = self.inner.prepare(checked, lists.offsets, **columns_for(self.inner, self, columns))

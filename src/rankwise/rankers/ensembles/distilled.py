@@ -152,7 +152,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
             raise check.error(
                 "a library's own objective cannot be mixed with the teacher's loss",
                 got=str(self.student.objective),
-                hint="set one of ours, such as objective='lambdarank', or weight=1.0",
+                hint="set one of ours, such as `objective='lambdarank'`, or `weight=1.0|--teacher-weight 1.0`",
             )
         labelled = find_objective(self.student.objective)
         if self.unlabelled is not None:
@@ -230,6 +230,6 @@ def with_unlabelled(train: RankingDataset, unlabelled: RankingDataset) -> Rankin
             raise check.error(
                 "a query is labelled or unlabelled, and cannot be both",
                 got=f"query {both[0]!s}" + (f" and {both.size - 1} more" if both.size > 1 else ""),
-                hint="leave queries of the training data out of unlabelled=",
+                hint="leave queries of the training data out of `unlabelled=`",
             )
     return concatenate([part.with_(**lacking) for part in parts])

@@ -83,7 +83,7 @@ def _explained() -> Iterator[None]:
         yield
     except BrokenProcessPool:
         hint = (
-            "it may have been out of memory: set fewer processes; with a checkpoint, resume=True resumes; a "
+            "it may have been out of memory: set fewer processes; with a checkpoint, `resume=True` resumes; a "
             "script that starts processes needs if __name__ == '__main__':"
         )
         what = check.error("a process that trains members of a bag has ended", hint=hint)

@@ -158,7 +158,7 @@ class NetLearner:
         weights = of_prefix("weights", training)
         if not weights:  # those of the whole catalogue once had other names
             raise check.error(
-                "the checkpoint is of an older version of rankwise", hint="train anew, without resume=True"
+                "the checkpoint is of an older version of rankwise", hint="train anew, without `resume=True`"
             )
         fill(self.module, weights)
         recall(self._stepper, of_prefix("optimizer", training))

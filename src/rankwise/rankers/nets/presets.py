@@ -77,7 +77,7 @@ class NetSettings:
             "transform": check.choice("transform", self.transform, TRANSFORMS),
             "feature_noise": check.number("feature_noise", self.feature_noise, least=0.0),
             "averaging": _below_one(
-                "averaging", self.averaging, "set averaging=0.99 for an average over about a hundred steps"
+                "averaging", self.averaging, "`set averaging=0.99` for an average over about a hundred steps"
             ),
             "members": check.integer("members", self.members, least=1),
             "attention": check.integer("attention", self.attention, least=0),
@@ -88,13 +88,13 @@ class NetSettings:
             raise check.error(
                 "members of a net share its hidden layers, which must be there, without batch norm",
                 got=f"members={self.members}, hidden={self.hidden} and batch_norm={self.batch_norm!r}",
-                hint="set hidden=(64,) and batch_norm='off' or 'input', or members=1",
+                hint="`set hidden=(64,)` and `batch_norm='off'` or 'input', or `members=1`",
             )
         if self.attention and (not self.hidden or self.hidden[0] % self.attention):
             raise check.error(
                 "the heads of attention share the first hidden layer among them",
                 got=f"attention={self.attention} and hidden={self.hidden}",
-                hint="set hidden=(64,) and attention=4, or another divisor of the first layer",
+                hint="`set hidden=(64,)` and `attention=4`, or another divisor of the first layer",
             )
 
 

@@ -95,7 +95,9 @@ def usable_device(name: str) -> torch.device:
         return torch.empty(0, device=local_device(name)).device
     except (AssertionError, RuntimeError, TypeError) as missing:
         got = f"{name!r} ({(str(missing).splitlines() or [''])[0]})"
-        raise check.error("torch cannot use the device", got=got, hint="set device='cpu' or device='auto'") from None
+        raise check.error(
+            "torch cannot use the device", got=got, hint="`set device='cpu'` or `device='auto'`"
+        ) from None
 
 
 def _launched() -> bool:

@@ -228,7 +228,7 @@ class NeuralRanker(TorchRanker):
             raise check.error(
                 "what a feature adds to the score of a document is not known of nets that look at whole lists",
                 got=_lists_of(self._trained_with),
-                hint="explain a net with attention=0 and a transform without query",
+                hint="explain a net with `attention=0` and a transform without query",
             )
         with self._ready():
             parts, left = self.model_.explain(features)

@@ -56,14 +56,14 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], what: str, *, 
 def refuse_existing(path: Path, *, resume: bool, hint: str) -> None:
     """Raise an error about kept work that is not to be resumed."""
     if path.exists() and not resume:
-        raise FileExistsError(f"{path} exists already and is kept. Hint: {hint}.")
+        raise FileExistsError(check.Sentence(f"{path} exists already and is kept.", hint))
 
 
 def checkpoint_folder(checkpoint: object, *, resume: bool) -> Path | None:
     """Return the folder that a setting ``checkpoint`` names; None without one."""
     if checkpoint is None:
         if resume:
-            raise check.error("resume needs a checkpoint", hint="set checkpoint=…, the folder where it is")
+            raise check.error("resume needs a checkpoint", hint="`set checkpoint=…`, the folder where it is")
         return None
     if not isinstance(checkpoint, str | Path):
         raise check.error("checkpoint must be the name of a folder", got=repr(checkpoint))
@@ -83,7 +83,7 @@ class FinishedModels:
         self.folder = folder
         place = folder / file
         if folder.exists() and not all(map(files.is_part, folder.iterdir())):  # a kill may leave an incomplete file
-            refuse_existing(folder, resume=resume, hint="resume it with resume=True, or choose another folder")
+            refuse_existing(folder, resume=resume, hint="resume it with `resume=True`, or choose another folder")
             with check.library(f"a {what}", place, hint="choose another folder"):
                 before = {**json.loads(place.read_text(encoding="utf-8"))}
             hint = f"use the same {same}, or another folder"
@@ -166,7 +166,7 @@ class Checkpoint:
 
 def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a checkpoint can be written to ``path``."""
-    refuse_existing(path, resume=resume, hint="resume from the checkpoint there with resume=True, or remove it")
+    refuse_existing(path, resume=resume, hint="resume from the checkpoint there with `resume=True`, or remove it")
     storage.ready(path, force=True)
 
 

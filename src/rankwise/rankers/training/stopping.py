@@ -47,8 +47,8 @@ class Exhausted(StopTraining):
 
 def nothing_learned(n_queries: int, got: str, hint: str) -> NothingLearnedError:
     """Return the error that a model learned nothing, with its reason."""
-    what = f"the model learned nothing from {n_queries} queries"
-    return NothingLearnedError(str(check.error(what, got=got, hint=hint)))
+    error = check.error(f"the model learned nothing from {n_queries} queries", got=got, hint=hint)
+    return NothingLearnedError(*error.args)
 
 
 def no_gradient(data: RankingDataset, objective: Objective | None) -> NothingLearnedError:

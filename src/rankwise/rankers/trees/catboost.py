@@ -353,7 +353,7 @@ class CatBoostGrowth:
             if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.so_far[: len(some)]):
                 raise check.error(
                     "a CatBoost model that holds statistics of categories cannot be continued on other data",
-                    hint="train on all data at once, or set one_hot_max_size=255 in both trainings",
+                    hint="train on all data at once, or `set one_hot_max_size=255` in both trainings",
                 )
 
     def scores(self, number: int) -> Array:

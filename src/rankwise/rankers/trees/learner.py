@@ -199,5 +199,6 @@ def no_split(n_queries: int, n_docs: int, least: int | None) -> NothingLearnedEr
         got, hint = "improves", "look at the features, and at the library's own limits on what a leaf holds"
     else:
         got = f"leaves min_documents={least} on each side and improves"
-        hint = "lower min_documents and the library's limit on the sum of Hessians in a leaf, and look at the features"
+        limit = "the library's limit on the sum of Hessians in a leaf"
+        hint = f"lower `min_documents` and {limit}, and look at the features"
     return stopping.nothing_learned(n_queries, f"no split of {n_docs} documents that {got} the loss", hint)

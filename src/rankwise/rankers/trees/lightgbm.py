@@ -78,9 +78,9 @@ _OBJECTIVE_PARAMETERS = {
     "lambdarank_norm": ObjectiveParameter(_LAMBDARANK, "lambdarank(norm={})"),
     "label_gain": ObjectiveParameter(_LAMBDARANK, "lambdarank(gain={})"),
     "lambdarank_position_bias_regularization": ObjectiveParameter(
-        _LAMBDARANK, "debias=True, with propensities in the data"
+        _LAMBDARANK, "`debias=True`, with propensities in the data"
     ),
-    "objective_seed": ObjectiveParameter(("rank_xendcg",), "seed={}"),
+    "objective_seed": ObjectiveParameter(("rank_xendcg",), "`seed={}`"),
     **dict.fromkeys(_NO_RANKING, ObjectiveParameter(())),
 }
 _PROGRAM = (
@@ -542,7 +542,7 @@ def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArra
     if _POSITION_BIAS not in parameters:
         return None
     if data.positions is None:
-        hint = "use click data that has them, as 'rankwise data clicks' makes (rw.simulate_clicks)"
+        hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.simulate_clicks)|`"
         raise check.error(f"{_POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions
 

@@ -284,12 +284,12 @@ class TreeRanker(IterativeRanker):
                 raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
-                raise check.error(what, hint=f"set {ours}")
+                raise check.error(what, hint=f"`set {ours}`")
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
             if name not in names:
                 if ours := argument_names.parameter(name, parameters):
-                    raise check.error(f"{name!r} has another name here", hint=f"set {ours}=")
+                    raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
                 near = check.suggestion(name, [*parameters, *names]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
@@ -304,7 +304,7 @@ class TreeRanker(IterativeRanker):
             ours = loss.instead.format(repr(tuple(value)) if isinstance(value, list) else repr(value))
             hints = ["leave it out"]
             if builtin is None and ours:
-                place = "on the ranker" if ours.startswith(("seed", "debias")) else "on the objective"
+                place = "on the ranker" if ours.startswith(("`seed", "`debias")) else "on the objective"
                 hints.append(f"set it {place}, {ours}")
             hints += [f"train native:{other}" for other in loss.builtins[:1]]
             what = f"{name!r} belongs to other objectives of {self.library.name} and would have no effect"

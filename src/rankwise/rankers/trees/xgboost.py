@@ -65,8 +65,8 @@ _OBJECTIVE_PARAMETERS = {
     "lambdarank_num_pair_per_sample": ObjectiveParameter(_BUILTINS, "lambdarank(truncation={})"),
     "lambdarank_normalization": ObjectiveParameter(_BUILTINS, "lambdarank(norm={})"),
     "lambdarank_score_normalization": ObjectiveParameter(_BUILTINS, "lambdarank(norm={})"),
-    "lambdarank_unbiased": ObjectiveParameter(_BUILTINS, "debias={}, with propensities in the data"),
-    "lambdarank_bias_norm": ObjectiveParameter(_BUILTINS, "debias=True, with propensities in the data"),
+    "lambdarank_unbiased": ObjectiveParameter(_BUILTINS, "`debias={}`, with propensities in the data"),
+    "lambdarank_bias_norm": ObjectiveParameter(_BUILTINS, "`debias=True`, with propensities in the data"),
     "ndcg_exp_gain": ObjectiveParameter(("rank:ndcg",), "lambdarank(gain='exponential') or gain='linear'"),
     "multi_strategy": ObjectiveParameter(()),
 }

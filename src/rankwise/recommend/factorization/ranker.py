@@ -351,7 +351,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             ("resample", self.resample, (False,)),
         ):
             if value not in possible:
-                hint = f"set {what}={possible[-1]!r}, or draw some: negatives=20"
+                hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
                 raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
         return torch.device("cpu")
 

@@ -61,9 +61,11 @@ class TextRoles:
         if self.positive or self.negative:
             self.named = {role: name for role, name in self.named.items() if role in ("query", "query_id", "weight")}
         elif "document" not in self.named:
-            raise self._missing("document", "or name columns of relevant and other documents: positive=…, negative=…")
+            raise self._missing(
+                "document", "or name columns of relevant and other documents: `positive=…`, `negative=…`"
+            )
         elif "label" not in self.named and not to_score and "teacher_score" not in self.named:
-            raise self._missing("label", "or set to_score=True if the documents are only to be scored")
+            raise self._missing("label", "or `set to_score=True` if the documents are only to be scored")
         if "query" not in self.named:
             raise self._missing("query", "")
 
@@ -83,7 +85,7 @@ class TextRoles:
 
     def _missing(self, role: str, otherwise: str) -> ValueError:
         listed = ", ".join(map(repr, list(self.columns)[:_SHOWN]))
-        hint = f"set {role}= to the name of a column" + (f", {otherwise}" if otherwise else "")
+        hint = f"`set {role}=` to the name of a column" + (f", {otherwise}" if otherwise else "")
         return check.error(f"no column is called {role!r}", got=f"columns {listed or 'of no name'}", hint=hint)
 
 

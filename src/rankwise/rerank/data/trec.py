@@ -68,7 +68,7 @@ def read_trec(
     check.choice("way to treat missing texts (errors)", errors, ["raise", "skip"])
     candidates = Candidates(depth=depth, skip=skip, negatives=negatives, add_judged=add_judged, seed=seed)
     if run is None and (qrels is None or candidates != Candidates(seed=seed)):
-        raise check.error("a run is needed for this", got="run=None", hint="set run= to what a first stage retrieved")
+        raise check.error("a run is needed for this", got="run=None", hint="`set run=` to what a first stage retrieved")
     retrieved = None if run is None else run_frame(run)
     judged = None if qrels is None else qrels_frame(qrels)
     rows = candidates.join(judged, retrieved)
@@ -102,7 +102,7 @@ def read_beir(folder: str | Path, split: str = "test", **options: Any) -> Lists:
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}.")
-    qrels = read_judgments(_file(folder / "qrels", f"{split}.tsv", "set split= to one of these"))
+    qrels = read_judgments(_file(folder / "qrels", f"{split}.tsv", "`set split=` to one of these"))
     corpus, queries = (_file(folder, f"{name}.jsonl", "a BEIR folder has both") for name in ("corpus", "queries"))
     return read_trec(qrels, queries, corpus, **options)
 
@@ -112,8 +112,9 @@ def _file(folder: Path, name: str, hint: str) -> Path:
         if (path := folder / (name + suffix)).exists():
             return path
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    listed = f" There are {', '.join(names[:20])}. Hint: {hint}." if names else ""
-    raise FileNotFoundError(check.printable(f"there is no file {folder / name}.{listed}"))
+    listed = f" There are {', '.join(names[:20])}." if names else ""
+    text = check.printable(f"there is no file {folder / name}.{listed}")
+    raise FileNotFoundError(check.Sentence(text, hint if names else ""))
 
 
 def read_judgments(path: Path) -> pl.DataFrame:
@@ -151,7 +152,7 @@ def _with_texts(
     what = f"{lost:,} {column if lost == 1 else {'query': 'queries'}.get(column, 'documents')} of the lists"
     shown = f"{first['document']!r} of query {first['query']!r}" if column == "document" else repr(first["query"])
     if errors == "raise":
-        hint = "check that all belong to the same collection, or leave them out with errors='skip'"
+        hint = "check that all belong to the same collection, or leave them out with `errors='skip'`"
         raise check.error(f"there is no text of {what}", got=shown, where=where, hint=hint)
     warnings.warn(f"left out {what}, which have no text in {where}; the first is {shown}", stacklevel=3)
     remaining = rows.filter(has_text)
@@ -168,7 +169,7 @@ def _teacher_scores(rows: pl.DataFrame, teacher: pl.DataFrame) -> pl.Series:
             "the teacher must score every document that is on a list",
             got=f"none for {scores.null_count():,} of {rows.height:,}",
             where=f"document {row['document']!r} of query {row['query']!r}",
-            hint="let it score the lists first, or leave teacher= out",
+            hint="let it score the lists first, or leave `teacher=` out",
         )
     return scores
 
@@ -194,7 +195,7 @@ class Candidates:
         if self.negatives is not None:
             check.integer("negatives", self.negatives, least=1)
             if not self.add_judged:
-                hint = "leave add_judged=False out, or take all of the run with negatives=None"
+                hint = "leave `add_judged=False` out, or take all of the run with `negatives=None`"
                 raise check.error("negatives are drawn beside judged documents", got="add_judged=False", hint=hint)
 
     def origin(self, *, with_run: bool) -> str:

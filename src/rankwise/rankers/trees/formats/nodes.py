@@ -89,7 +89,7 @@ class CannotSplitError(ValueError):
 
 def cannot_split(got: str, hint: str) -> CannotSplitError:
     """Return an error about trees that nodes cannot express."""
-    return CannotSplitError(str(check.error("these trees are more than plain splits", got=got, hint=hint)))
+    return CannotSplitError(*check.error("these trees are more than plain splits", got=got, hint=hint).args)
 
 
 def nodes_of(model: "TreeRanker") -> Nodes:
