@@ -261,7 +261,7 @@ def module(tmp_path, monkeypatch):
 def test_other_processes_receive_what_is_registered(module, monkeypatch):
     __import__(module)
     rw.register("here_alone", lambda scores, labels, offsets: labels, kind="metric")
-    registry._entries["broken"] = registry.Entry("objective", sys._getframe())  # which nobody can pickle
+    registry._entries["broken"] = registry.Registration("objective", sys._getframe())  # which nobody can pickle
     parcels = registry.parcels()
     monkeypatch.setattr(registry, "_entries", {})
     sys.modules.pop(module)

@@ -17,7 +17,7 @@ HINT = "`register one of your own with rw.register|import one of your own with -
 """The hint of errors about unknown names."""
 
 
-class Entry(NamedTuple):
+class Registration(NamedTuple):
     """A registered class or function."""
 
     kind: str
@@ -26,7 +26,7 @@ class Entry(NamedTuple):
     """A class, or a function."""
 
 
-_entries: dict[str, Entry] = {}
+_entries: dict[str, Registration] = {}
 
 
 def add(name: str, kind: str, thing: Any) -> None:
@@ -39,7 +39,7 @@ def add(name: str, kind: str, thing: Any) -> None:
         place = _place(older.thing)
         if older.kind != kind or place != _place(thing) or "<lambda>" in place:
             raise taken(name, f"the {older.kind} {place}")
-    _entries[name] = Entry(kind, thing)
+    _entries[name] = Registration(kind, thing)
 
 
 def taken(name: str, by: str) -> ValueError:
@@ -71,7 +71,7 @@ def receive(packed: Iterable[bytes]) -> None:
     for parcel in packed:
         with contextlib.suppress(Exception):  # what cannot be imported here is unknown, and an error when it is used
             name, kind, thing = pickle.loads(parcel)  # noqa: S301 (from the process that started this one)
-            _entries.setdefault(name, Entry(kind, thing))
+            _entries.setdefault(name, Registration(kind, thing))
 
 
 def _pickler() -> Any:

@@ -13,7 +13,7 @@ MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Settings:
+class SettingsFile:
     """The settings of a file, and their lines."""
 
     keys: Keywords
@@ -38,7 +38,7 @@ class Settings:
         return self.place(*path[:-1]) if len(path) > 1 else self.file
 
 
-def load(path: Path, what: str, *, as_json: bool | None = None, most: int = MOST_BYTES) -> Settings:
+def load(path: Path, what: str, *, as_json: bool | None = None, most: int = MOST_BYTES) -> SettingsFile:
     """Read a file: JSON by its name or ``as_json``, else TOML; ``what`` names its content in errors."""
     with path.open("rb") as file:
         content = file.read(most + 1)
@@ -57,7 +57,7 @@ def load(path: Path, what: str, *, as_json: bool | None = None, most: int = MOST
     return read(text, what, str(path), as_json=path.suffix.lower() == ".json" if as_json is None else as_json)
 
 
-def read(text: str, what: str, file: str, *, as_json: bool = False) -> Settings:
+def read(text: str, what: str, file: str, *, as_json: bool = False) -> SettingsFile:
     """Read the text of a file."""
     text = text.replace("\r\n", "\n")
     try:
@@ -68,7 +68,7 @@ def read(text: str, what: str, file: str, *, as_json: bool = False) -> Settings:
         raise check.error(f"cannot read {what}", got="too many brackets inside each other", where=file) from None
     if not isinstance(keys, dict):
         raise check.error(f"{what} holds name = value pairs", got=type(keys).__name__, where=file)
-    return Settings(keys, file, text)
+    return SettingsFile(keys, file, text)
 
 
 def _parts(name: str) -> list[str]:

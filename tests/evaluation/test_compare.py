@@ -12,7 +12,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.statistics import significance
-from rankwise.statistics.verdict import Verdict, gain
+from rankwise.statistics.verdict import Finding, gain
 
 NAN = float("nan")
 RNG = np.random.default_rng(0)
@@ -348,8 +348,8 @@ def test_a_lead_that_its_interval_does_not_bear_out_is_no_lead():
     (pair,) = shared.pairs
     assert pair.significant
     assert pair.low < 0 < pair.high
-    assert Verdict.of(shared, "ap").close == ["b"]
-    assert Verdict.of(rw.compare(systems, test="t"), "ap").beaten == ["b"]
+    assert Finding.of(shared, "ap").close == ["b"]
+    assert Finding.of(rw.compare(systems, test="t"), "ap").beaten == ["b"]
 
 
 def test_a_lead_over_trials_that_share_data_must_be_sure_among_all_pairs():
@@ -365,7 +365,7 @@ def test_a_lead_over_trials_that_share_data_must_be_sure_among_all_pairs():
     assert all(pair.significant and pair.low > 0.0 for pair in leads)  # each on its own, and by the plain test
     p = sorted(pair.p_corrected_t for pair in found.pairs if pair.p_corrected_t is not None)
     assert 0.05 / 3 < p[0] < 0.05
-    assert Verdict.of(found, "ap").beaten == []
+    assert Finding.of(found, "ap").beaten == []
     assert gain(found, "ap", "c", "a").p == pytest.approx(3 * p[0], abs=1e-3)
 
 

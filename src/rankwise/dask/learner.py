@@ -94,7 +94,7 @@ def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Gro
     if library.draws(settings):
         seed = block_seed(seed, job.done // job.ranker.checkpoint_every)
     growth = library.grow(settings, _bins[job.training], seed, model)
-    step, losses, stream = _Step(learner), [], data.stream(learner.seed)
+    step, losses, stream = _ClusterStep(learner), [], data.stream(learner.seed)
     for done in range(job.done, job.rounds):
         step.stream = stream.at(job.before + done)
         if not growth.add(None if learner.objective is None else step):
@@ -113,7 +113,7 @@ def forget(training: str) -> None:
     _bins.pop(training, None)
 
 
-class _Step(Step):
+class _ClusterStep(Step):
     """From scores to gradients and Hessians, without ever failing within a block.
 
     The others wait for this worker's share of every sum, so an error is kept until the block is over.

@@ -13,7 +13,7 @@ from typing import IO, Any
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.data import compressed
-from rankwise.data.catalog.entry import KEYS, Entry
+from rankwise.data.catalog.entry import KEYS, CatalogEntry
 from rankwise.data.catalog.load import Parts, load_dataset, set_entry
 from rankwise.data.columns import reading_arguments
 from rankwise.data.compressed import FORMATS, STANDARD_INPUT, TEXT, by_name, ending, is_known
@@ -173,7 +173,7 @@ def is_set(name: str) -> bool:
     return path.suffix == ".toml" or not plain
 
 
-def entry_of(name: str) -> Entry | None:
+def entry_of(name: str) -> CatalogEntry | None:
     """Return the description of a set; None for plain data."""
     return set_entry(name) if is_set(name) else None
 

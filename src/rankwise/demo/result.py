@@ -10,7 +10,7 @@ from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.statistics import tables
-from rankwise.statistics.verdict import Verdict, gain, listed
+from rankwise.statistics.verdict import Finding, gain, listed
 
 if TYPE_CHECKING:
     from rankwise.model_selection.auto.leaderboard import Leaderboard
@@ -52,9 +52,9 @@ class Demonstration:
     """File name -> what is in it."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Finding:
         """Which ranker is best by the headline metric, and which are close behind."""
-        return Verdict.of(self.comparison, HEADLINE)
+        return Finding.of(self.comparison, HEADLINE)
 
     def table(self) -> tables.Table:
         """Return the comparison's table, with the two limits as last rows."""

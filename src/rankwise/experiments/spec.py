@@ -16,7 +16,7 @@ from rankwise.experiments.keys import checked, method
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.rankers.expressions import RankerExpression
-from rankwise.settings_files import Settings
+from rankwise.settings_files import SettingsFile
 
 FORMAT = 1
 MOST_CELLS = 1_000_000
@@ -221,7 +221,7 @@ def read_spec(text: str, *, where: str, name: str) -> Spec:
     return _made(settings_files.read(text, _WHAT, where), name)
 
 
-def _made(file: Settings, name: str) -> Spec:
+def _made(file: SettingsFile, name: str) -> Spec:
     _known(file.keys, file.place)
     _check(file.keys, file)
     quick = {key: value for key, value in file.keys.get("quick", {}).items() if not key.startswith("settings.")}
@@ -233,7 +233,7 @@ def _made(file: Settings, name: str) -> Spec:
     return spec
 
 
-def _check(keys: Keywords, file: Settings, *table: str) -> None:
+def _check(keys: Keywords, file: SettingsFile, *table: str) -> None:
     """Check each key by itself, so that the line can be told; methods one by one."""
     for key, value in keys.items():
         one_by_one = key == "methods" and isinstance(value, dict)

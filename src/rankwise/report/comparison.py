@@ -21,7 +21,7 @@ from rankwise.statistics.figures.comparisons import (
     means_size,
 )
 from rankwise.statistics.titles import Titles, titles_of
-from rankwise.statistics.verdict import Gain, Verdict, gain, listed
+from rankwise.statistics.verdict import Finding, Gain, gain, listed
 
 _ROOM = 112  # letters that a row of a table has room for
 _MARK = 0.8  # of them that a raised one takes
@@ -86,7 +86,7 @@ def _headline(comparison: Comparison) -> str:
     """What the tests of the first metric bear out, and no more."""
     metric, baseline = comparison.metrics[0], comparison.baseline
     if baseline is None:
-        verdict = Verdict.of(comparison, metric)
+        verdict = Finding.of(comparison, metric)
         text = verdict.headline()
         return text if text.startswith(verdict.ranked[0]) else text[:1].upper() + text[1:]
     better, worse, _ = _beside(comparison, metric, baseline)
@@ -104,7 +104,7 @@ def _found(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         yield verdict(f"these {_plural(comparison)}", comparison, first, titles[first])
         alike: dict[str, list[str]] = {}
         for metric in further:
-            alike.setdefault(Verdict.of(comparison, metric).headline(), []).append(titles[metric])
+            alike.setdefault(Finding.of(comparison, metric).headline(), []).append(titles[metric])
         if alike:
             yield " ".join(f"By {listed(names)}, {headline}." for headline, names in alike.items())
         return

@@ -10,7 +10,7 @@ from rankwise.experiments.verdicts import counted, verdicts
 from rankwise.report.view import View
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.verdict import Verdict, gain, listed
+from rankwise.statistics.verdict import Finding, gain, listed
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
@@ -20,7 +20,7 @@ def headline(view: View, comparisons: Mapping[str, Comparison]) -> str:
     """The title of a report: what the tests bear out, and no more."""
     if not comparisons:
         return str(view.results.spec.get("title") or view.results.spec.get("name") or "Report")
-    outcomes = [Verdict.of(comparison, view.main) for comparison in comparisons.values()]
+    outcomes = [Finding.of(comparison, view.main) for comparison in comparisons.values()]
     if len(outcomes) == 1:
         text = outcomes[0].headline()
         return text if text.startswith(outcomes[0].ranked[0]) else text[:1].upper() + text[1:]
@@ -47,7 +47,7 @@ def verdict(data: str, comparison: Comparison, metric: str, title: str | None = 
 
     ``title`` is what the metric is called.
     """
-    outcome, title = Verdict.of(comparison, metric), title or metric
+    outcome, title = Finding.of(comparison, metric), title or metric
     best = outcome.ranked[0]
     unit, n = comparison.paired.unit, gain(comparison, metric, best, outcome.ranked[1]).units  # those that count
     units = tables.count(n, unit, {"query": "queries"}.get(unit))

@@ -19,7 +19,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.ranker import MODEL
@@ -113,7 +113,7 @@ class _StepInputs(NamedTuple):
 
     weight: float
     """Sum of weights of the batch's lists, in all processes."""
-    part: Part | None = None
+    part: BatchPart | None = None
     score: Callable[[Any], object] = lambda batch: batch
     batches: MiniBatches | None = None
 
@@ -190,7 +190,7 @@ class RerankLearner:
         if not share.size or weight == 0.0:
             return _StepInputs(weight)
         pairs = list(self.train.take(share).pairs())
-        return _StepInputs(weight, Part.of(self.train, share, stream), *batches_of(self.encoder, pairs, self.size))
+        return _StepInputs(weight, BatchPart.of(self.train, share, stream), *batches_of(self.encoder, pairs, self.size))
 
     def _step(self, inputs: _StepInputs, rate: float) -> tuple[float, float]:
         """Update the weights by one batch; returns the sum of its losses, and whether there was a gradient."""
@@ -209,7 +209,7 @@ class RerankLearner:
         return loss, moved
 
     def _add_gradient(
-        self, part: Part, score: Callable[[Any], object], batches: MiniBatches, divisor: float
+        self, part: BatchPart, score: Callable[[Any], object], batches: MiniBatches, divisor: float
     ) -> tuple[float, float]:
         """Add the gradient of a part of a batch; returns the sum of its losses, and whether the gradient is not 0."""
         prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)

@@ -13,7 +13,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.serving.dumps import xgboost_trees
-from rankwise.serving.source import Source, Written
+from rankwise.serving.source import ExportSource, Written
 
 if TYPE_CHECKING:
     from rankwise.rankers.nets.mlp import Perceptron
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SYSTEM = "Elasticsearch's plugin"
 
 
-def write(source: Source) -> Written:
+def write(source: ExportSource) -> Written:
     """Return the body of the request."""
     names = source.known_names(_SYSTEM)
     if source.net is None:

@@ -14,7 +14,7 @@ from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
 from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import Source, Written
+from rankwise.serving.source import ExportSource, Written
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
 _OPSETS = {"": 20, "ai.onnx.ml": 5}
@@ -29,7 +29,7 @@ class Graph(NamedTuple):
     """The type of the scores."""
 
 
-def write(source: Source) -> Written:
+def write(source: ExportSource) -> Written:
     """Return the file."""
     onnx: Any = check.optional("onnx", "export")
     helper = onnx.helper

@@ -9,10 +9,10 @@ import warnings
 import numpy as np
 
 from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import Source, Written
+from rankwise.serving.source import ExportSource, Written
 
 
-def write(source: Source) -> Written:
+def write(source: ExportSource) -> Written:
     """Return the text, laid out as RankLib does."""
     nodes = source.trees("RankLib", categories=False)
     splits = nodes.feature != LEAF

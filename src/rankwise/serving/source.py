@@ -25,7 +25,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportSource:
     """A trained ranker on its way out."""
 
     model: Ranker
@@ -35,7 +35,7 @@ class Source:
     """The file that it goes to."""
 
     @classmethod
-    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "Source":
+    def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         while hasattr(ranker, "ranker_"):  # what a ranker made of others has become

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rankwise import check
 from rankwise.files import check_writable, replacing
-from rankwise.serving.source import Source, Written
+from rankwise.serving.source import ExportSource, Written
 
 
 class Format(NamedTuple):
@@ -35,7 +35,7 @@ def write(
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = FORMATS[check.choice("format", name, FORMATS)].module
     path = check_writable(path, force=force)
-    written: Written = importlib.import_module(module).write(Source.of(model, names, path))
+    written: Written = importlib.import_module(module).write(ExportSource.of(model, names, path))
     with replacing(path, force=force) as new:
         new.write_bytes(written.content)
     return path, written.load

@@ -4,10 +4,10 @@ from typing import Any
 
 from rankwise import check
 from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import Source, Written
+from rankwise.serving.source import ExportSource, Written
 
 
-def write(source: Source) -> Written:
+def write(source: ExportSource) -> Written:
     """Return the file, as ``treelite.Model.deserialize`` reads it."""
     trees = source.trees("treelite")
     check.optional("treelite", "export")

@@ -8,12 +8,12 @@ import re
 
 from rankwise import check
 from rankwise.serving.dumps import lightgbm_model, xgboost_trees
-from rankwise.serving.source import Source, Written
+from rankwise.serving.source import ExportSource, Written
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_][\w.]*(\([^()]*\)(\.[\w.]+)?)?")
 
 
-def write(source: Source) -> Written:
+def write(source: ExportSource) -> Written:
     """Return the file."""
     names = source.known_names("Vespa")
     for name in names:

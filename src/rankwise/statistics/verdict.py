@@ -39,14 +39,14 @@ class Gain(NamedTuple):
         return f"{tables.number(self.difference, 3, signed=True)} {interval}, {p_value(self.p)}, {counts}"
 
 
-class Verdict(NamedTuple):
+class Finding(NamedTuple):
     """The order of the systems by one metric, and which of them the best one beats by more than chance.
 
     >>> import rankwise as rw
     >>> good = rw.Evaluation({"ap": [0.5, 0.6, 0.7, 0.8, 0.9, 0.7]}, range(6))
     >>> poor = rw.Evaluation({"ap": [0.4, 0.4, 0.5, 0.7, 0.6, 0.3]}, range(6))
-    >>> Verdict.of(rw.compare({"poor": poor, "good": good}), "ap")
-    Verdict(metric='ap', ranked=['good', 'poor'], close=[], beaten=['poor'])
+    >>> Finding.of(rw.compare({"poor": poor, "good": good}), "ap")
+    Finding(metric='ap', ranked=['good', 'poor'], close=[], beaten=['poor'])
     """
 
     metric: str
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
     beaten: list[str]
 
     @classmethod
-    def of(cls, comparison: "Comparison", metric: str) -> "Verdict":
+    def of(cls, comparison: "Comparison", metric: str) -> "Finding":
         """Read the verdict from a comparison in which every pair was tested."""
         means = comparison.mean[metric]
         ranked = sorted(means, key=lambda name: -means[name])
@@ -68,11 +68,11 @@ class Verdict(NamedTuple):
     def headline(self) -> str:
         """Return in one line what the tests support, and no more.
 
-        >>> Verdict("ap", ["a", "b"], close=[], beaten=["b"]).headline()
+        >>> Finding("ap", ["a", "b"], close=[], beaten=["b"]).headline()
         'a ranks best'
-        >>> Verdict("ap", ["a", "b", "c"], close=["b"], beaten=["c"]).headline()
+        >>> Finding("ap", ["a", "b", "c"], close=["b"], beaten=["c"]).headline()
         'a and b lead, and the tests do not tell them apart'
-        >>> Verdict("ap", ["a", "b"], close=["b"], beaten=[]).headline()
+        >>> Finding("ap", ["a", "b"], close=["b"], beaten=[]).headline()
         'no method is ahead by more than chance'
         """
         if not self.close:

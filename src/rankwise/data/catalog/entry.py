@@ -11,7 +11,7 @@ from rankwise.arrays import Keywords
 from rankwise.data.catalog.download import Archive
 from rankwise.data.columns import roles
 from rankwise.data.compressed import FORMATS, by_name
-from rankwise.settings_files import Settings
+from rankwise.settings_files import SettingsFile
 
 PARTS = ("train", "valid", "test")
 _LISTS = ("features", "categorical")
@@ -23,7 +23,7 @@ KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class CatalogEntry:
     """One data set: facts for people, and where its files lie.
 
     ``folders`` are alternatives below the data folder, ``files`` alternatives below one of those; case and a ``.gz``
@@ -57,7 +57,7 @@ class Entry:
     """What may be downloaded without a form; None: fetch it by hand from ``source``."""
 
 
-def describe(path: Path) -> Entry:
+def describe(path: Path) -> CatalogEntry:
     r"""Read the description of a data set; its paths are relative to the folder that the description lies in.
 
     >>> import tempfile
@@ -100,7 +100,7 @@ def describe(path: Path) -> Entry:
                 hint="columns are named in csv and parquet files; n_features and first_index are for letor text",
             )
     title = texts.get("name", path.stem)
-    return Entry(
+    return CatalogEntry(
         name=title,
         title=title,
         files=files,
@@ -112,7 +112,7 @@ def describe(path: Path) -> Entry:
     )
 
 
-def _value(file: Settings, key: str, kind: Any) -> Any:
+def _value(file: SettingsFile, key: str, kind: Any) -> Any:
     """Return the value of a key, which must be of a kind; the items of a list must be text."""
     value = file.keys[key]
     if not isinstance(value, kind) or (kind is list and not all(isinstance(name, str) for name in value)):
@@ -136,13 +136,13 @@ def in_toml(path: str | Path) -> Iterator[None]:
         yield
 
 
-def _first_index(file: Settings) -> int | str:
+def _first_index(file: SettingsFile) -> int | str:
     value = file.keys.get("first_index", "auto")
     if value != "auto" and (isinstance(value, bool) or value not in (0, 1)):
         raise check.error('first_index must be 0, 1 or "auto"', got=repr(value), where=file.place("first_index"))
     return value if value == "auto" else int(value)
 
 
-def _number(file: Settings, key: str, least: int) -> int:
+def _number(file: SettingsFile, key: str, least: int) -> int:
     with check.naming(file.place(key)):
         return check.integer(key, file.keys[key], least=least)

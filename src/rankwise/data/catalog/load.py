@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import fetch
-from rankwise.data.catalog.entry import PARTS, Entry, describe, in_toml
+from rankwise.data.catalog.entry import PARTS, CatalogEntry, describe, in_toml
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
 
@@ -121,7 +121,7 @@ def fold_count(name: str | Path) -> int:
     return set_entry(name).folds
 
 
-def set_entry(name: str | Path) -> Entry:
+def set_entry(name: str | Path) -> CatalogEntry:
     """Return the description of a set of the catalog, or of a .toml file."""
     return describe(check.readable(name)) if str(name).endswith(".toml") else sets.entry(str(name))
 
@@ -136,7 +136,7 @@ def _data_folder(folder: str | Path | None) -> Path:
         ) from None
 
 
-def _fold(entry: Entry, fold: int | None) -> int | None:
+def _fold(entry: CatalogEntry, fold: int | None) -> int | None:
     if not entry.folds:
         if fold not in (None, 1):
             raise check.error(
@@ -149,7 +149,7 @@ def _fold(entry: Entry, fold: int | None) -> int | None:
     return fold
 
 
-def _parts_to_read(entry: Entry, part: str | None) -> list[str]:
+def _parts_to_read(entry: CatalogEntry, part: str | None) -> list[str]:
     if part is None:
         return list(entry.files)
     if entry.format == "ratings":
@@ -162,7 +162,7 @@ def _parts_to_read(entry: Entry, part: str | None) -> list[str]:
     return [part]
 
 
-def _find(entry: Entry, part_names: list[str], fold: int | None, bases: list[Path]) -> dict[str, Path] | None:
+def _find(entry: CatalogEntry, part_names: list[str], fold: int | None, bases: list[Path]) -> dict[str, Path] | None:
     """Return the files of all these parts below one folder, so that versions of a set are never mixed."""
     for base in bases:
         paths = {part: _first(base, entry.files[part], fold) for part in part_names}
@@ -190,7 +190,7 @@ def _any_case(path: Path) -> Path | None:
     return next((one for one in sorted(parent.iterdir()) if one.name.lower() == path.name.lower()), None)
 
 
-def _missing(entry: Entry, part_names: list[str], fold: int | None, bases: list[Path]) -> FileNotFoundError:
+def _missing(entry: CatalogEntry, part_names: list[str], fold: int | None, bases: list[Path]) -> FileNotFoundError:
     lines = [f"cannot find {entry.title}: no folder holds all of its files. Looked for, plain or as .gz or .zst:"]
     for base in bases:
         for part in part_names:
@@ -206,7 +206,7 @@ def _missing(entry: Entry, part_names: list[str], fold: int | None, bases: list[
     return FileNotFoundError(check.Sentence("\n".join([*lines, ""]), hint))
 
 
-def _download(entry: Entry, folder: Path) -> None:
+def _download(entry: CatalogEntry, folder: Path) -> None:
     if entry.archive is None:
         raise check.error(
             f"{entry.title} cannot be downloaded by a program",
@@ -215,7 +215,7 @@ def _download(entry: Entry, folder: Path) -> None:
     fetch(entry.archive, folder)
 
 
-def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
+def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
     read: Callable[..., RankingDataset]
     options: Keywords
     if entry.format == "parquet":
@@ -235,7 +235,7 @@ def _read(entry: Entry, path: Path, cache: bool) -> RankingDataset:
     return cached(path, read, files, **options) if cache else read(path, **options)
 
 
-def _same_features(entry: Entry, parts: Mapping[str, RankingDataset]) -> None:
+def _same_features(entry: CatalogEntry, parts: Mapping[str, RankingDataset]) -> None:
     numbers = {part: data.n_features for part, data in parts.items()}
     if len(set(numbers.values())) > 1:
         raise check.error(

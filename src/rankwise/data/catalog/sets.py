@@ -7,7 +7,7 @@ import re
 
 from rankwise import check
 from rankwise.data.catalog.download import Archive
-from rankwise.data.catalog.entry import PARTS, Entry
+from rankwise.data.catalog.entry import PARTS, CatalogEntry
 
 _LETOR_PAGE = "Microsoft Research, project page 'LETOR: Learning to Rank for Information Retrieval'"
 _MSLR_PAGE = (
@@ -34,10 +34,10 @@ _FOLDS = {
 _SPLIT = {"train": ("train.txt",), "valid": ("vali.txt", "valid.txt"), "test": ("test.txt",)}
 
 
-def _mslr(size: str, share: str, sha256: str, n_bytes: int, *, n_queries: int, n_docs: int) -> Entry:
+def _mslr(size: str, share: str, sha256: str, n_bytes: int, *, n_queries: int, n_docs: int) -> CatalogEntry:
     title = f"MSLR-WEB{size.upper()}"
     url = f"https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8n{share}/root/content"
-    return Entry(
+    return CatalogEntry(
         name=f"mslr-web{size}",
         title=title,
         aliases=(f"mslr{size}", f"web{size}"),
@@ -55,8 +55,8 @@ def _mslr(size: str, share: str, sha256: str, n_bytes: int, *, n_queries: int, n
     )
 
 
-def _million_query(year: int, n_queries: int, n_docs: int) -> Entry:
-    return Entry(
+def _million_query(year: int, n_queries: int, n_docs: int) -> CatalogEntry:
+    return CatalogEntry(
         name=f"mq{year}",
         title=f"LETOR 4.0 MQ{year}, supervised ranking",
         folders=(f"MQ{year}", f"LETOR4.0/MQ{year}", f"MQ{year}/QueryLevelNorm"),
@@ -72,8 +72,8 @@ def _million_query(year: int, n_queries: int, n_docs: int) -> Entry:
     )
 
 
-def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> Entry:
-    return Entry(
+def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> CatalogEntry:
+    return CatalogEntry(
         name=f"yahoo-set{number}",
         title=f"Yahoo! Learning to Rank Challenge, set {number}",
         aliases=(f"yahoo{number}", f"yahoo-ltrc-set{number}", f"ltrc-set{number}"),
@@ -92,10 +92,10 @@ def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> Entry:
 
 def _movielens(
     size: str, file: str, sha256: str, n_bytes: int | None = None, *, n_queries: int, n_docs: int, note: str = ""
-) -> Entry:
+) -> CatalogEntry:
     folder = f"ml-{size}"
     url = f"https://files.grouplens.org/datasets/movielens/{folder}.zip"
-    return Entry(
+    return CatalogEntry(
         name=f"movielens-{size}",
         title=f"MovieLens {size}",
         aliases=(folder,),
@@ -115,7 +115,7 @@ def _movielens(
 
 # The checksums are those that TensorFlow Datasets and pytorchltr (MSLR), and TensorFlow Datasets and others
 # (MovieLens), publish for these archives. A distributor who changes an archive makes the download stop, not go wrong.
-ENTRIES: tuple[Entry, ...] = (
+ENTRIES: tuple[CatalogEntry, ...] = (
     _mslr(
         "10k",
         "bOIoJ6Ks0bEMp78",
@@ -134,7 +134,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     _yahoo(1, "519 of the 700 features occur in this set; the others are 0", n_queries=29_921, n_docs=709_877),
     _yahoo(2, "596 of the 700 features occur in this set; the others are 0", n_queries=6_330, n_docs=172_870),
-    Entry(
+    CatalogEntry(
         name="istella",
         title="Istella LETOR, full",
         aliases=("istella-full", "istella-letor"),
@@ -149,7 +149,7 @@ ENTRIES: tuple[Entry, ...] = (
         citation=_DATO_2016,
         note="no validation part: take it off train with rw.split",
     ),
-    Entry(
+    CatalogEntry(
         name="istella-s",
         title="Istella-S LETOR",
         aliases=("istella-sample",),
@@ -163,7 +163,7 @@ ENTRIES: tuple[Entry, ...] = (
         terms=_ISTELLA,
         citation=_LUCCHESE,
     ),
-    Entry(
+    CatalogEntry(
         name="istella22",
         title="Istella22, learning-to-rank features",
         folders=("istella22", "istella22-letor", "istella22/letor"),
@@ -180,7 +180,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     _million_query(2007, n_queries=1_692, n_docs=69_623),
     _million_query(2008, n_queries=784, n_docs=15_211),
-    Entry(
+    CatalogEntry(
         name="ohsumed",
         title="LETOR 3.0 OHSUMED",
         folders=(
@@ -228,7 +228,7 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 
-class Catalog(tuple[Entry, ...]):
+class Catalog(tuple[CatalogEntry, ...]):
     """Entries that print as a table."""
 
     __slots__ = ()
@@ -257,7 +257,7 @@ def datasets() -> Catalog:
     return Catalog(ENTRIES)
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> CatalogEntry:
     """Return the data set of a name or alias; case, spaces, ``-`` and ``_`` do not matter.
 
     >>> entry("MSLR WEB10K").title

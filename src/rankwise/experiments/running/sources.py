@@ -23,7 +23,7 @@ from rankwise.rankers.training.resume import fingerprint
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.data.catalog.entry import Entry
+    from rankwise.data.catalog.entry import CatalogEntry
 
 _SYNTHETIC: dict[str, Callable[..., Any]] = {"synthetic": synthetic, "synthetic_ratings": synthetic_ratings}
 
@@ -143,7 +143,7 @@ class Source:
     def _is_set(self) -> bool:
         return self._entry() is not None
 
-    def _entry(self) -> "Entry | None":
+    def _entry(self) -> "CatalogEntry | None":
         """What is known of a set of the catalog, or of the user's own; None for a plain file and synthetic data."""
         return None if self._generator() else entry_of(self._text())
 

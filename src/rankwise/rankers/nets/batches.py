@@ -48,7 +48,7 @@ class Batching:
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """Some whole queries of a data set, in the order of a batch."""
 
     data: RankingDataset
@@ -62,7 +62,7 @@ class Part:
     """The random stream of these queries."""
 
     @classmethod
-    def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "Part":
+    def of(cls, data: RankingDataset, queries: NDArray[np.int64], stream: Stream) -> "BatchPart":
         """Return some queries of a data set; ``stream`` is that of all."""
         rows, offsets = rows_of(queries, data.offsets)
         return cls(data, queries, rows, offsets, stream.take(queries, data.n_queries))

@@ -15,7 +15,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
 from rankwise.objectives.prepared import has_kernels
-from rankwise.rankers.nets.batches import Part
+from rankwise.rankers.nets.batches import BatchPart
 from rankwise.rankers.nets.measures import NetScores
 from rankwise.rankers.nets.mlp import Perceptron
 from rankwise.rankers.training.validation import DeviceScores
@@ -121,7 +121,7 @@ class Inputs:
     def __init__(self, net: Perceptron, data: RankingDataset) -> None:
         self.net, self.data = net, data
         self._kept: torch.Tensor | None = None
-        self._next: tuple[Part, Coming] | None = None
+        self._next: tuple[BatchPart, Coming] | None = None
 
     @functools.cached_property
     def keeps(self) -> bool:
@@ -131,7 +131,7 @@ class Inputs:
             most = room(self.net.device)
         return self.data.n_docs * self.net.transform.width <= most
 
-    def of(self, part: Part) -> tuple[torch.Tensor, ...]:
+    def of(self, part: BatchPart) -> tuple[torch.Tensor, ...]:
         """Return the arguments of :meth:`Perceptron.members_of` for some queries."""
         offsets = torch.from_numpy(part.offsets) if self.net.needs_lists else None
         if self.keeps:
@@ -143,7 +143,7 @@ class Inputs:
             inputs = self._read(part.rows, offsets)
         return (inputs,) if offsets is None else (inputs, offsets)
 
-    def prefetch(self, part: Part) -> None:
+    def prefetch(self, part: BatchPart) -> None:
         """Start to copy the features of the next part, where they are not kept on the device."""
         if not self.keeps and self._streaming is not None:
             self._next = part, self._streaming.begin(part.rows)

@@ -37,7 +37,7 @@ from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import has_kernels
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.ranker import MODEL
 from rankwise.rankers.nets.weights import (
@@ -80,12 +80,12 @@ class NetLearner:
     """Columns of single documents that the objective reads, such as ``document_weights``."""
     seed: int
     module: torch.nn.Module
-    inputs: Callable[[Part], tuple[torch.Tensor, ...]]
+    inputs: Callable[[BatchPart], tuple[torch.Tensor, ...]]
     forward: Callable[..., torch.Tensor] | None = None
     """Gives (documents, members) scores in training; None: the module gives one score per document."""
     backward: Callable[[torch.Tensor, torch.Tensor], None] = torch.autograd.backward
     """Leaves gradients in the module's parameters, by scores and their gradient."""
-    prefetch: Callable[[Part], None] | None = None
+    prefetch: Callable[[BatchPart], None] | None = None
     """Called with the next part of ``inputs`` while the device still computes the one before."""
     losses: Callable[[RankingDataset], QueryLosses] | None = None
     """The loss of training data; None: that of their lists."""
@@ -202,14 +202,14 @@ class NetLearner:
         loss, weight, moved = processes.add(step.totals()).tolist()
         return loss / weight if weight else 0.0, bool(moved)
 
-    def _parts(self, data: RankingDataset, stream: Stream) -> Iterator[tuple[Part | None, float]]:
+    def _parts(self, data: RankingDataset, stream: Stream) -> Iterator[tuple[BatchPart | None, float]]:
         """Yield this process's share of every batch, if it has one, and the divisor of the sum of its losses."""
         for queries in self.batching.cut(data, stream):
             weight = float(queries.size if data.weights is None else data.weights[queries].sum())
             if weight == 0.0:
                 continue
             share = self.processes.share(queries)
-            yield Part.of(data, share, stream) if share.size else None, 1.0 if self.reduction == "sum" else weight
+            yield BatchPart.of(data, share, stream) if share.size else None, 1.0 if self.reduction == "sum" else weight
 
 
 class _Step:
@@ -224,7 +224,7 @@ class _Step:
         self.loss = torch.zeros((), dtype=torch.float64, device=learner.device)
         self.moved = torch.zeros((), dtype=torch.int32, device=learner.device)
 
-    def __call__(self, part: Part, divisor: float) -> None:
+    def __call__(self, part: BatchPart, divisor: float) -> None:
         """Leave the gradients of Σ weight · loss / ``divisor`` in the module's parameters."""
         learner, training = self.learner, bool(part.offsets[-1] > 1)
         if learner.module.training != training:
@@ -252,7 +252,7 @@ class _Step:
         """Return the loss and the weight of all queries, and whether there was any gradient."""
         return torch.stack((self.loss, torch.full_like(self.loss, self.weight), self.moved.double()))
 
-    def _derivatives(self, part: Part, scores: torch.Tensor, members: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _derivatives(self, part: BatchPart, scores: torch.Tensor, members: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the loss of each query, and the derivative of each member's by its scores, one member after the other.
 
         With members a query's loss is the mean of theirs, all of which see the same random numbers.
@@ -266,13 +266,13 @@ class _Step:
         return values.reshape(members, count).mean(0), gradient
 
 
-def _weights(part: Part, device: torch.device) -> torch.Tensor:
+def _weights(part: BatchPart, device: torch.device) -> torch.Tensor:
     if part.data.weights is None:
         return torch.ones(part.queries.size, dtype=torch.float64, device=device)
     return to_device(part.weights, device)
 
 
-def _factors(part: Part, divisor: float, members: int, device: torch.device) -> torch.Tensor | float:
+def _factors(part: BatchPart, divisor: float, members: int, device: torch.device) -> torch.Tensor | float:
     """Return weight / divisor / members of its query for each document of each member; or one number for all."""
     if part.data.weights is None:
         return float(np.float32(1.0 / divisor) / np.float32(members))

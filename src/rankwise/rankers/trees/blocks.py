@@ -50,7 +50,7 @@ def lightgbm_dataset(file: MappedRows, label: Array, **options: Any) -> Any:
     """Build a LightGBM data set from features on disk; ``options`` are those of ``lightgbm.Dataset``."""
     import lightgbm
 
-    class Rows(lightgbm.Sequence):
+    class BlockRows(lightgbm.Sequence):
         """Single rows, for the sample of which bins are made, and blocks."""
 
         batch_size = rows_at_once(file.shape[1])
@@ -67,14 +67,14 @@ def lightgbm_dataset(file: MappedRows, label: Array, **options: Any) -> Any:
         """A data set with initial scores of the model that is continued: LightGBM itself needs an array."""
 
         def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> Any:
-            if predictor is None or not isinstance(data, Rows):
+            if predictor is None or not isinstance(data, BlockRows):
                 return super()._set_init_score_by_predictor(predictor, data, used_indices)
             starts = range(0, len(data), data.batch_size)
             parts = (data[start : min(start + data.batch_size, len(data))] for start in starts)
             self.set_init_score(np.concatenate([predictor.predict(part, raw_score=True) for part in parts]))
             return self
 
-    return Streamed(Rows(), label, **options)
+    return Streamed(BlockRows(), label, **options)
 
 
 def xgboost_matrix(file: MappedRows, columns: Keywords, *, bins: int | None, binned: bool) -> Any:

@@ -15,7 +15,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.nets.batches import Batching, Part
+from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.ranker import MODEL, TorchRanker
 from rankwise.rankers.training.loop import History, State
 from rankwise.recommend.base import Recommends, by_ids
@@ -309,7 +309,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         def now(score: Callable[[Factors], Array]) -> Array:
             return score(source.factors(*net.vectors()))
 
-        def inputs(part: Part) -> "tuple[torch.Tensor, ...]":
+        def inputs(part: BatchPart) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
             return tuple(to_device(number, device) for number in numbers[: 1 if catalogue else 3])
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from rankwise.arrays import Column, offsets_of
 from rankwise.rankers.storage import InvalidModelError, inside, rejecting
-from rankwise.rankers.trees.formats.flatbuffer import Table
+from rankwise.rankers.trees.formats.flatbuffer import FlatTable
 from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, cannot_split, reached, reject
 
 _VERSION, _STATISTICS = "FlabuffersModel_v1", "static_provider_v1"
@@ -37,7 +37,7 @@ class CatBoostModel:
         if not content.startswith(b"CBM1"):
             raise InvalidModelError("a file that does not begin as a model of CatBoost")
         core_bytes, *tables = _pieces(content[4:])
-        core, self.n_features = Table.root(core_bytes), n_features
+        core, self.n_features = FlatTable.root(core_bytes), n_features
         trees, parts = core.table(1), core.texts(3)
         if core.text(0) != _VERSION or trees is None:
             raise InvalidModelError("another version of the format, or no trees")
@@ -54,14 +54,14 @@ class CatBoostModel:
             _check_number("a feature", feature.number(0, "i", -1), len(self.categories))
             feature.texts(2)
         _check_statistics(
-            self.statistics, [Table.root(table) for table in tables], len(self.floats), len(self.categories)
+            self.statistics, [FlatTable.root(table) for table in tables], len(self.floats), len(self.categories)
         )
         self.borders = [one.vector(3, np.float32) for one in self.floats]
         if not all(np.isfinite(borders).all() for borders in self.borders):
             raise InvalidModelError("a border that is not finite")
         self._read_trees(trees)
 
-    def _read_trees(self, trees: Table) -> None:
+    def _read_trees(self, trees: FlatTable) -> None:
         self.splits, self.sizes, starts = (trees.vector(field, np.int32).astype(np.int64) for field in (1, 2, 3))
         self.values, weights = (trees.vector(field, np.float64) for field in (8, 9))
         self.steps, self.leaves = trees.vector(10, _STEP), trees.vector(11, np.uint32).astype(np.int64)
@@ -225,7 +225,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
         raise InvalidModelError(f"{len(content) - at:,} bytes after the end")
 
 
-def _check_features(floats: Sequence[Table], categories: Sequence[Table], n_features: int) -> None:
+def _check_features(floats: Sequence[FlatTable], categories: Sequence[FlatTable], n_features: int) -> None:
     """Features are numbered from 0, in their kind and together."""
     places: list[int] = []
     names: list[str] = []
@@ -240,9 +240,11 @@ def _check_features(floats: Sequence[Table], categories: Sequence[Table], n_feat
         raise InvalidModelError("two features of the same name, or names that cannot be printed")
 
 
-def _check_statistics(features: Sequence[Table], tables: Sequence[Table], n_floats: int, n_categories: int) -> None:
+def _check_statistics(
+    features: Sequence[FlatTable], tables: Sequence[FlatTable], n_floats: int, n_categories: int
+) -> None:
     """Check statistics of categories: which they are of, and that the tables hold what is looked up in them."""
-    by_base: dict[Any, Table] = {}
+    by_base: dict[Any, FlatTable] = {}
     for number, table in enumerate(tables):
         with inside(f"table {number} of statistics"):
             base = _base(table.table(0), n_floats, n_categories)
@@ -262,7 +264,7 @@ def _check_statistics(features: Sequence[Table], tables: Sequence[Table], n_floa
             _check_number("a class of labels", entry.number(1, "i"), most)
 
 
-def _base(base: Table | None, n_floats: int, n_categories: int) -> tuple[Any, ...]:
+def _base(base: FlatTable | None, n_floats: int, n_categories: int) -> tuple[Any, ...]:
     """What statistics are of: their kind, and the combination of features."""
     combination = None if base is None else base.table(0)
     if base is None or combination is None:
@@ -281,7 +283,7 @@ def _base(base: Table | None, n_floats: int, n_categories: int) -> tuple[Any, ..
     return kind, base.number(2, "i"), columns.tobytes(), by_float.tobytes(), by_category.tobytes()
 
 
-def _check_table(table: Table, kind: int) -> None:
+def _check_table(table: FlatTable, kind: int) -> None:
     """A table is looked up by hash: places are a power of two, one is empty, and entries are there."""
     raw, blob, classes = table.vector(1, np.uint8), table.vector(2, np.uint8), table.number(4, "i")
     places = raw[: raw.size // 12 * 12].copy().view(_PLACE)

@@ -9,7 +9,7 @@ from rankwise.arrays import Column
 from rankwise.rankers.storage import InvalidModelError
 
 
-class Table:
+class FlatTable:
     """A table: fields are found by their number in the schema, and may be absent."""
 
     def __init__(self, buffer: bytes, at: int) -> None:
@@ -21,7 +21,7 @@ class Table:
         self._within(self.fields, self.size)
 
     @classmethod
-    def root(cls, buffer: bytes) -> "Table":
+    def root(cls, buffer: bytes) -> "FlatTable":
         """Return the table that a buffer begins with."""
         if len(buffer) < 8:
             raise InvalidModelError("a table that is too short")
@@ -50,14 +50,14 @@ class Table:
         self._within(place + 4, count * shape.itemsize)
         return np.frombuffer(self.buffer, shape, count, place + 4)
 
-    def table(self, field: int) -> "Table | None":
+    def table(self, field: int) -> "FlatTable | None":
         """Read a table inside this one."""
         place = self._follow(field)
-        return None if place is None else Table(self.buffer, place)
+        return None if place is None else FlatTable(self.buffer, place)
 
-    def tables(self, field: int) -> list["Table"]:
+    def tables(self, field: int) -> list["FlatTable"]:
         """Read a vector of tables."""
-        return [Table(self.buffer, place) for place in self._places(field)]
+        return [FlatTable(self.buffer, place) for place in self._places(field)]
 
     def texts(self, field: int) -> list[str]:
         """Read a vector of texts."""

@@ -18,14 +18,14 @@ def decode(content: bytes) -> Any:
     >>> decode(b"{L" + bytes(7) + b"\1a[$l#L" + bytes(7) + b"\1" + bytes(3) + b"\5}")
     {'a': array([5], dtype=int32)}
     """
-    reader = _Reader(content)
+    reader = _UBJSONReader(content)
     document = reader.value(reader.letter(), 0)
     if reader.at != len(content):
         raise InvalidModelError(f"{len(content) - reader.at} bytes after the end of the document")
     return document
 
 
-class _Reader:
+class _UBJSONReader:
     """What is left of a document."""
 
     def __init__(self, content: bytes) -> None:
