@@ -166,7 +166,7 @@ def test_catboost(data, tmp_path):
     model = rw.CatBoostRanker("xendcg", **TREES).fit(data)
     path, content = model.save(tmp_path / "model"), model.model_.content()
     (size,) = struct.unpack_from("<I", content, 4)
-    trees = flatbuffer.Table.root(content[8 : 8 + size]).table(1)
+    trees = flatbuffer.FlatTable.root(content[8 : 8 + size]).table(1)
     assert trees is not None
 
     def replaced(field: int, at: int, number: int, kind: str = "<i") -> bytes:
