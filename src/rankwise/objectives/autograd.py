@@ -18,7 +18,7 @@ from torch import Tensor
 from rankwise import check
 from rankwise.arrays import Array, Column, read_only
 from rankwise.objectives.base import Objective
-from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, Prepared, has_kernels
+from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, NoKernelWarning, Prepared, has_kernels
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -243,6 +243,7 @@ def _warn_of_copies(objective: Objective, device: str) -> None:
             "at every step. The numbers are the same. "
             + ("Install triton, which the kernels are written in. " if missing else "")
             + "This is said once.",
+            NoKernelWarning,
             stacklevel=2,
         )
 

@@ -33,6 +33,10 @@ KERNEL_DEVICES = {"cuda"}
 _OUTPUTS = ("value", "gradient", "hessian")
 
 
+class NoKernelWarning(UserWarning):
+    """A loss on a device is computed on the CPU."""
+
+
 class NoDeviceKernelError(LookupError):
     """A prepared objective that only the CPU can compute."""
 

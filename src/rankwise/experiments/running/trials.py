@@ -32,6 +32,7 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.metrics import metrics as find_metrics
+from rankwise.objectives.prepared import NoKernelWarning
 from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.table import RANKERS
 from rankwise.rankers.training.session import interruption_unannounced
@@ -209,7 +210,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
     else:
         ranker = expression.build(cell.defaults)
     with interruption_unannounced(), leakage.checked():
-        warnings.filterwarnings("ignore", message=".* has no kernel for the device")  # true of every trial
+        warnings.simplefilter("ignore", NoKernelWarning)  # true of every trial
         try:
             ranker.fit(train, valid if spec.early_stopping else None, measure=_measures(spec, train, valid, test))
         except NothingLearnedError as nothing:
