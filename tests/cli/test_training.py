@@ -404,7 +404,7 @@ REFUSALS = [
     ("train train.parquet -o model --set leaves", "settings are written NAME=VALUE: got 'leaves'"),
     (
         "train train.parquet -o model --set num_leaves=3",
-        "'num_leaves' of lightgbm has another name here. Hint: set leaves",
+        "'num_leaves' of lightgbm has another name here. Hint: use --leaves.",
     ),
     ("train train.parquet -o model --resume", "resume needs a checkpoint"),
     ("train train.parquet -o model --params bad.toml", "bad.toml: LightGBMRanker has no such parameter: got 'leafs'"),

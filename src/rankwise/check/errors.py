@@ -195,8 +195,10 @@ def library(
         raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 
-def suggestion(word: str, choices: Iterable[str], *, most: int = 1) -> str:
+def suggestion(word: str, choices: Iterable[str], *, most: int = 1, arguments: bool = False) -> str:
     """Return the hint with the closest choices, up to ``most``, or with all of them if none is close.
+
+    Close ones that are ``arguments`` are marked, see :class:`Sentence`.
 
     >>> suggestion("ndgc", ["ndcg", "ap"])
     "did you mean 'ndcg'?"
@@ -206,7 +208,8 @@ def suggestion(word: str, choices: Iterable[str], *, most: int = 1) -> str:
     "did you mean 'bpref' or 'Bpref'?"
     """
     choices = list(choices)
-    *close, last = [repr(name) for name in difflib.get_close_matches(word, choices, n=most)] or [""]
+    near = difflib.get_close_matches(word, choices, n=most)
+    *close, last = [f"'`{name}`'" if arguments else repr(name) for name in near] or [""]
     if not last:
         return f"choose one of {', '.join(choices)}"
     return f"did you mean {', '.join(close)}{' or ' if close else ''}{last}?"

@@ -143,7 +143,9 @@ def _reranker(model: str, arguments: Keywords, set_: list[str] | None, seed: int
     further: Keywords = inputs.settings(set_ or [])
     names = [one.name for one in fields(Reranker) if one.name != "model"]
     for name in further:
-        check.choice("setting of a reranker", name, names)
+        if name not in names:
+            hint = check.suggestion(name, names, arguments=True).rstrip("?")
+            raise check.error("unknown setting of a reranker", got=repr(name), hint=hint)
     settings: Any = {**arguments, "seed": seed, "device": device, **further}
     return Reranker(model, **settings)
 
