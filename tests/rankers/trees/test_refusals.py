@@ -5,10 +5,12 @@ import subprocess
 import sys
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 
 import rankwise as rw
+from rankwise.rankers.trees import lightgbm as adapter
 from rankwise.rankers.trees.refusals import without_lines
 from tests.cli.running import run
 
@@ -148,7 +150,12 @@ def test_an_empty_table_is_an_empty_data_set():
     assert (data.n_docs, data.n_queries, data.n_features) == (0, 0, 1)
 
 
-def test_lines_of_libraries_never_reach_standard_output(capfd):
+def test_lines_of_libraries_never_reach_standard_output(capfd, monkeypatch):
+    library = lightgbm.basic  # as it is in a new process: workers of a cluster in this one have a logger of their own
+    monkeypatch.setattr(library, "_LOGGER", library._DummyLogger())
+    monkeypatch.setattr(library, "_INFO_METHOD_NAME", "info")
+    monkeypatch.setattr(library, "_WARNING_METHOD_NAME", "warning")
+    adapter._lightgbm.cache_clear()
     data = rw.synthetic(n_queries=20, n_docs=12, n_features=3, seed=2)
     rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=5, threads=1, verbosity=1).fit(data)
     rw.XGBoostRanker("xendcg", rounds=2, leaves=4, min_documents=5, threads=1, gamma=0.0, verbosity=2).fit(data)
