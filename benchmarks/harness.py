@@ -68,22 +68,79 @@ def missing_data(folder: str, sets: Sequence[str]) -> str | None:
     return None
 
 
+REAL = ("mq2008", "mq2007", "web10k", "example")
+"""MQ2008, MQ2007 in part, samples of MSLR-WEB10K, and the example of LightGBM's lambdarank."""
+KINDS: dict[str, dict[str, Any]] = {
+    "few": {"n_queries": 60, "n_docs": 20},
+    "many": {"n_queries": 2000, "n_docs": 20},
+    "noisy": {"n_queries": 400, "n_docs": 25, "noise": 2.5},
+    "sparse": {"n_queries": 400, "n_docs": 40, "grades": (0.97, 0.02, 0.01)},
+    "long": {"n_queries": 60, "n_docs": 300},
+    "useless": {"n_queries": 400, "n_docs": 25},
+    "clicks": {"n_queries": 300, "n_docs": 20},
+}
+"""Synthetic kinds: few and many queries, noisy labels, few relevant documents, long lists, 150 useless features, and
+clicks on an older ranking instead of the labels of training and validation queries."""
+
+
 @functools.cache
 def parts(folder: str, data: str, fold: int) -> tuple[rw.RankingDataset, ...]:
     """Return training, validation and test data of a fold, which counts from 1."""
     if data == "mq2008":
         train, valid, test = rw.load_dataset(data, fold=fold, folder=folder, cache=False)
         return train, valid or train, test
-    return list(rw.folds(whole(folder), FOLDS, seed=0))[fold - 1]
+    train, valid, test = list(rw.folds(whole(folder, data), FOLDS, seed=0))[fold - 1]
+    if data == "clicks":
+        return clicked(train, fold), clicked(valid, fold), test
+    return train, valid, test
 
 
 @functools.cache
-def whole(folder: str) -> rw.RankingDataset:
-    """Return all queries of the part of MQ2007 below a folder."""
-    paths = sorted(Path(folder).rglob(FILE_2007 + "*"))
+def whole(folder: str, data: str = "mq2007") -> rw.RankingDataset:
+    """Return all queries of a data set that has no folds of its own."""
+    if data in KINDS:
+        made = rw.synthetic(**KINDS[data], seed=7)
+        if data != "useless":
+            return made
+        noise = np.random.default_rng(7).normal(size=(made.n_docs, 150)).astype(np.float32)
+        features = np.hstack([made.features, noise])
+        return rw.RankingDataset(features, made.labels, made.offsets, query_ids=made.query_ids)
+    names = {"mq2007": FILE_2007 + "*", "web10k": "web10k.fold1.*", "example": "rank.t*"}[data]
+    paths = sorted(Path(folder).rglob(names))
     if not paths:
-        raise FileNotFoundError(f"no {FILE_2007} (plain, .gz or .zst) below {folder}")
-    return rw.read_letor(paths[0])
+        raise FileNotFoundError(f"no {names} below {folder}")
+    if data == "mq2007":
+        return rw.read_letor(paths[0])
+    if data == "web10k":
+        return rw.concatenate([rw.read_letor(path) for path in paths])
+    found = [
+        _example(path, part)
+        for part in ("train", "test")
+        for path in paths
+        if f"rank.{part}" in path.name and "query" not in path.name
+    ]
+    return rw.concatenate(found)
+
+
+def clicked(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:
+    """Return the data with clicks of ten impressions for labels, up to 4: examined by position, clicked by grade."""
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    order = np.lexsort((-data.features[:, 0], queries))
+    rank = np.empty(data.n_docs)
+    rank[order] = np.arange(data.n_docs) - data.offsets[queries[order]] + 1.0
+    chance = np.array([0.05, 0.3, 0.5, 0.7, 0.95])[data.labels.astype(int)] / rank
+    clicks = np.random.default_rng(seed).binomial(10, chance)
+    return rw.RankingDataset(data.features, np.minimum(clicks, 4), data.offsets, query_ids=data.query_ids)
+
+
+def _example(path: Path, part: str) -> rw.RankingDataset:
+    """Return a part of LightGBM's example: rows in libsvm's format, and the number of rows of each query beside it."""
+    from sklearn.datasets import load_svmlight_file
+
+    rows, labels = load_svmlight_file(str(path), n_features=300, zero_based=False)
+    sizes = np.loadtxt(path.with_name(path.name.replace(part, f"{part}.query")), dtype=int)
+    ids = [f"{part}{number}" for number in range(sizes.size)]
+    return rw.RankingDataset(rows.toarray(), labels, np.append(0, np.cumsum(sizes)), query_ids=ids)
 
 
 def shuffled(data: rw.RankingDataset, seed: int) -> rw.RankingDataset:

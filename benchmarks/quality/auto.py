@@ -1,21 +1,24 @@
-"""What is a ranker worth that chooses itself within a time, beside tuned models and bags, on the same minutes?
+"""What is AutoRanker worth beside a bag of the default and beside tuned models, in the same time?
 
-    python -m benchmarks.quality.auto FOLDER [--data mq2008 mq2007] [--seeds 3] [--minutes 3] [--processes 8]
-        [--threads 2]
+    python -m benchmarks.quality.auto FOLDER [--data mq2008 mq2007 …] [--methods …] [--seeds 3] [--minutes 1.5]
+        [--processes 8] [--threads 2]
 
-FOLDER holds the data as in benchmarks/README.md: MQ2008 with its five folds, and MQ2007 in part, cut into five. It is
-nested: every method sees training and validation queries of an outer fold and is tested on its test queries, once. Each
-cell (a method, a seed, a fold) has the same minutes and threads:
+FOLDER holds the data as in benchmarks/README.md; synthetic kinds are made. It is nested: every method sees training and
+validation queries of an outer fold and is tested on its test queries, once. Each cell (a method, a seed, a fold) has
+the same minutes and threads:
 
 - ``auto``: ``rw.AutoRanker``, which is given the training and the validation queries.
 - ``tuned lightgbm``, ``tuned xgboost``, ``tuned catboost``: a single model with the library's own ranking objectives,
   each searched by ``rw.tune`` for its share of the minutes; the best on validation queries is trained again and tested.
-- ``yetirank bag``: a bag of five models with CatBoost's YetiRank, however long it takes.
+  ``best tuned`` is, fold by fold, that of the three that is best on validation queries.
 - ``default`` and ``default bag``: ``rw.LightGBMRanker()`` and a bag of five of it, however long they take.
 
 Seeds after the first also shuffle the documents of each training query, as in benchmarks/README.md. Differences are
 paired by query: values of a query are averaged over seeds first, then pooled over all data sets; z is the mean
 difference over its standard error. That takes models as given; how much seeds move a method, its column says.
+
+A cell of ``auto`` also keeps out-of-fold values and test scores of every bag, so that other rules than the one that
+AutoRanker has are compared on the same bags (the table of rules), and so are recipes (the table of recipes).
 
 Every cell is kept in a file of its own beside ``--out``, and a benchmark that was interrupted is resumed.
 """
@@ -24,6 +27,7 @@ import functools
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,16 +35,18 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from benchmarks.harness import FOLDS, parts, say, shuffled, versions, write
+from benchmarks.harness import FOLDS, KINDS, REAL, parts, say, shuffled, versions, write
+from rankwise.model_selection.auto import ranker as search
+from rankwise.rankers.ensembles.weights import centred, spread
 
 METRIC = "ndcg@10"
-METRICS = ("ndcg@5", "ndcg@10")
 OWN = {
     "lightgbm": ("native:lambdarank", "native:rank_xendcg"),
     "xgboost": ("native:rank:ndcg", "native:rank:pairwise"),
     "catboost": ("native:YetiRank",),
 }
-METHODS = ("auto", *(f"tuned {library}" for library in OWN), "yetirank bag", "default", "default bag")
+METHODS = ("auto", *(f"tuned {library}" for library in OWN), "default", "default bag")
+BEST = "best tuned"
 
 
 @dataclass(frozen=True)
@@ -56,111 +62,238 @@ class Cell:
     threads: int
 
 
-def trained(cell: Cell, train: rw.RankingDataset, valid: rw.RankingDataset) -> tuple[Any, str]:
-    """The ranker of a cell, and what it is."""
+def trained(cell: Cell, train: rw.RankingDataset, valid: rw.RankingDataset) -> tuple[Any, dict[str, Any]]:
+    """Return the ranker of a cell, and what is said of it."""
     usual: dict[str, Any] = {"seed": cell.seed, "threads": cell.threads, "metrics": (METRIC,), "progress": False}
     if cell.method == "auto":
         model = rw.AutoRanker(cell.minutes, METRIC, seed=cell.seed, threads=cell.threads, progress=False)
         model.fit(train, valid)
-        return model, model.leaderboard_.chosen.recipe
+        board = model.leaderboard_
+        return model, {"about": board.chosen.recipe, "stopped": board.stopped, "gain": board.chosen.gain}
     if cell.method == "default":
-        return rw.LightGBMRanker(**usual).fit(train, valid), "lightgbm(lambdarank)"
+        return rw.LightGBMRanker(**usual).fit(train, valid), {}
     if cell.method == "default bag":
-        return rw.bagged(rw.LightGBMRanker(**usual), 5).fit(train, valid), "bag of lightgbm(lambdarank)"
-    if cell.method == "yetirank bag":
-        return rw.bagged(rw.CatBoostRanker("native:YetiRank", **usual), 5).fit(train, valid), "bag of YetiRank"
+        return rw.bagged(rw.LightGBMRanker(**usual), 5).fit(train, valid), {}
     library = cell.method.removeprefix("tuned ")
-    found = []
+    tunings = []
     for objective in OWN[library]:
         share = cell.minutes / len(OWN[library])
         about: dict[str, Any] = {"ranker": library, "metric": METRIC, "minutes": share, "progress": False}
-        found.append(rw.tune(train, valid, objective, seed=cell.seed, threads=cell.threads, **about))
-    best = max(found, key=lambda tuning: tuning.value)
+        tunings.append(rw.tune(train, valid, objective, seed=cell.seed, threads=cell.threads, **about))
+    best = max(tunings, key=lambda tuning: tuning.value)
     ranker = best.ranker(threads=cell.threads, seed=cell.seed, progress=False).fit(train, valid)
-    return ranker, f"{best.parameters['objective']}, best of {sum(len(one.trials) for one in found)} trials"
+    trials = sum(len(one.trials) for one in tunings)
+    return ranker, {"about": f"{best.parameters['objective']}, best of {trials} trials", "valid": best.value}
 
 
 def measure(cell: Cell) -> dict[str, Any]:
     train, valid, test = parts(cell.folder, cell.data, cell.fold)
+    bags: list[Any] = []
+    averages = search.averages
+
+    def noted(candidates: list[Any], *rest: Any) -> Any:
+        bags.extend(candidates)
+        return averages(candidates, *rest)
+
+    search.averages = noted  # type: ignore[assignment]
     began = time.perf_counter()
-    model, about = trained(cell, shuffled(train, cell.seed), valid)
+    try:
+        model, words = trained(cell, shuffled(train, cell.seed), valid)
+    finally:
+        search.averages = averages
     seconds = time.perf_counter() - began
-    evaluation = rw.evaluate(model, test, METRICS)
-    queries = test.qids()[test.offsets[:-1]].tolist()
-    values = harness.by_query(evaluation, METRICS)
-    return {**asdict(cell), "about": about, "seconds": seconds, "queries": queries, "values": values}
+    values = harness.by_query(rw.evaluate(model, test, [METRIC]), [METRIC])[METRIC]
+    offsets = rw.concatenate([train, valid]).offsets
+    about = [_bag(one, offsets, test) for one in bags]
+    return {**asdict(cell), **words, "seconds": seconds, "values": values, "bags": about}
+
+
+def _bag(one: Any, offsets: np.ndarray, test: rw.RankingDataset) -> dict[str, Any]:
+    """Return what the table of rules needs of a bag: values out of fold, and scores of test documents in their unit."""
+    known = one.evaluation[one.metric]
+    unit = spread(one.ranker.oof_scores_, offsets) or np.inf
+    scores = centred(one.ranker.predict(test), test.offsets) / unit
+    return {
+        "recipe": one.name,
+        "library": one.library,
+        "values": [None if np.isnan(value) else round(float(value), 6) for value in known],
+        "scores": [round(float(score), 4) for score in scores],
+    }
+
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+Rule = Callable[[np.ndarray, list[dict[str, Any]]], np.ndarray]
+
+
+def within(errors: float) -> Rule:
+    """Equal weights of all bags that are behind the best by no more than so many standard errors."""
+
+    def weights(values: np.ndarray, _: list[dict[str, Any]]) -> np.ndarray:
+        best = values[np.argmax(values.mean(axis=1))]
+        gaps = best - values
+        kept = gaps.mean(axis=1) <= errors * gaps.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
+        return kept / kept.sum()
+
+    return weights
+
+
+def by_family(values: np.ndarray, bags: list[dict[str, Any]]) -> np.ndarray:
+    """Three parts trees and one part nets, without what is surely worse."""
+    kept = within(2.0)(values, bags) > 0.0
+    nets = np.array([bag["library"] == "neural" for bag in bags])
+    sums = [(kept & ~nets).sum(), (kept & nets).sum()]
+    if not all(sums):
+        return np.asarray(kept / kept.sum())
+    return np.where(nets, 0.25 / sums[1], 0.75 / sums[0]) * kept
+
+
+def by_library(values: np.ndarray, bags: list[dict[str, Any]]) -> np.ndarray:
+    """Equal weights of libraries, and within each of its bags, without what is surely worse."""
+    kept = within(2.0)(values, bags) > 0.0
+    names = np.array([bag["library"] for bag in bags])
+    counts = {name: (kept & (names == name)).sum() for name in names}
+    weights = np.array([keep / counts[name] if keep else 0.0 for keep, name in zip(kept, names, strict=True)])
+    return np.asarray(weights / weights.sum())
+
+
+def posterior(values: np.ndarray, _: list[dict[str, Any]]) -> np.ndarray:
+    """The share of bootstrap samples of queries in which a bag is the best, shrunk halfway to equal weights."""
+    draws = np.random.default_rng(0).multinomial(values.shape[1], np.full(values.shape[1], 1 / values.shape[1]), 1000)
+    wins = np.bincount(np.argmax(values @ draws.T, axis=0), minlength=len(values)) / 1000
+    return 0.5 * wins + 0.5 / len(values)
+
+
+RULES: dict[str, Rule] = {
+    "within two standard errors": within(2.0),
+    "within one standard error": within(1.0),
+    "all": within(1e9),
+    "the best": within(0.0),
+    "three parts trees, one part nets": by_family,
+    "equal parts of libraries": by_library,
+    "posterior of being best, shrunk": posterior,
+}
+
+
+def ruled(cell: dict[str, Any], rule: Rule, test: rw.RankingDataset) -> np.ndarray:
+    """Return the metric of each test query under a rule."""
+    bags = cell["bags"]
+    values = np.array([bag["values"] for bag in bags], float)
+    weights = rule(values[:, ~np.isnan(values[0])], bags)
+    scores = weights @ np.array([bag["scores"] for bag in bags])
+    return rw.metric(METRIC)(scores, test.labels, test.offsets)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 class Results:
     """What was measured, by method, data set and seed."""
 
     def __init__(self, cells: dict[Cell, Any]) -> None:
-        self.cells = cells
+        self.values: dict[tuple[str, str], list[np.ndarray]] = {}
+        self.seconds: dict[str, list[float]] = {}
+        groups: dict[tuple[str, str, int], list[np.ndarray]] = {}
+        for cell, outcome in cells.items():
+            self.seconds.setdefault(cell.method, []).append(outcome["seconds"])
+            groups.setdefault((cell.method, cell.data, cell.seed), []).append(np.array(outcome["values"], float))
+            if cell.method == "auto":
+                test = parts(cell.folder, cell.data, cell.fold)[2]
+                for name, rule in RULES.items():
+                    found = ruled(outcome, rule, test)
+                    groups.setdefault((f"rule: {name}", cell.data, cell.seed), []).append(found)
+        tuned = {(c.data, c.seed, c.fold): [] for c in cells if c.method.startswith("tuned")}
+        for cell, outcome in cells.items():
+            if cell.method.startswith("tuned"):
+                tuned[cell.data, cell.seed, cell.fold].append((outcome["valid"], np.array(outcome["values"], float)))
+        for (data, seed, _), choices in tuned.items():
+            groups.setdefault((BEST, data, seed), []).append(max(choices, key=lambda choice: choice[0])[1])
+        for (method, data, _), folds in groups.items():
+            self.values.setdefault((method, data), []).append(np.concatenate(folds))
 
-    def values(self, method: str, metric: str, data: str, seed: int) -> np.ndarray:
-        """Of all test queries of a data set."""
-        own = [
-            found for cell, found in self.cells.items() if (cell.method, cell.data, cell.seed) == (method, data, seed)
-        ]
-        return np.concatenate([np.array(found["values"][metric], float) for found in own])
+    def of(self, method: str, data: str) -> np.ndarray:
+        """Return the values of all test queries of a data set, the mean over seeds."""
+        return np.mean(self.values[method, data], axis=0)
 
-    def pooled(self, method: str, metric: str, data: list[str], seeds: int) -> np.ndarray:
-        """Averaged over seeds, one data set after the other; queries that are skipped are NaN."""
-        return np.concatenate(
-            [np.mean([self.values(method, metric, name, seed) for seed in range(seeds)], axis=0) for name in data]
-        )
+    def gap(self, one: str, other: str, sets: list[str]) -> tuple[float, float, int]:
+        """Return how far one method is ahead of another, paired by query: mean, standard error, queries."""
+        gaps = np.concatenate([self.of(one, name) - self.of(other, name) for name in sets])
+        gaps = gaps[~np.isnan(gaps)]
+        return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size)), gaps.size
 
-    def seconds(self, method: str) -> float:
-        return float(np.median([found["seconds"] for cell, found in self.cells.items() if cell.method == method]))
-
-
-def difference(results: Results, one: str, other: str, data: list[str], seeds: int) -> dict[str, float]:
-    """How far one method is ahead of another, paired by query."""
-    gaps = results.pooled(one, METRIC, data, seeds) - results.pooled(other, METRIC, data, seeds)
-    gaps = gaps[~np.isnan(gaps)]
-    mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(gaps.size))
-    return {"queries": gaps.size, "mean": mean, "error": error, "z": mean / error if error else 0.0}
-
-
-def show(results: Results, methods: list[str], data: list[str], seeds: int) -> dict[str, Any]:
-    """Print means by data set, and differences of the first method to all others, of all queries and by data set."""
-    rows: dict[str, Any] = {"means": [], "differences": []}
-    names = [f"{name} {metric.upper()}" for name in data for metric in METRICS]
-    print("\n" + harness.markdown(["method", *names, f"{METRIC.upper()} by seed", "seconds"], []))
-    for method in methods:
+    def spread(self, method: str, sets: list[str]) -> str:
+        """Return the means of single seeds."""
+        seeds = min(len(self.values[method, name]) for name in sets)
         means = [
-            float(np.nanmean(results.pooled(method, metric, [name], seeds))) for name in data for metric in METRICS
+            np.nanmean(np.concatenate([self.values[method, name][seed] for name in sets])) for seed in range(seeds)
         ]
-        by_seed = [
-            np.nanmean(np.concatenate([results.values(method, METRIC, name, seed) for name in data]))
-            for seed in range(seeds)
+        return f"{min(means):.4f} to {max(means):.4f}"
+
+
+def _cell(gap: tuple[float, float, int]) -> str:
+    mean, error, _ = gap
+    return f"{mean:+.4f} ± {error:.4f}, {mean / error if error else 0.0:+.1f}"
+
+
+def show(results: Results, methods: list[str], data: list[str]) -> None:
+    """Print means, differences of the first method to all others, and of rules to the default bag."""
+    print("\n" + harness.markdown(["method", *data, "by seed", "seconds"], [
+        [
+            method,
+            *(f"{np.nanmean(results.of(method, name)):.4f}" for name in data),
+            results.spread(method, data),
+            f"{np.median(results.seconds[method]):.0f}" if method in results.seconds else "",
         ]
-        spread, seconds = f"{min(by_seed):.4f} to {max(by_seed):.4f}", results.seconds(method)
-        print(f"| {method} | {' | '.join(f'{mean:.4f}' for mean in means)} | {spread} | {seconds:.0f} |")
-        rows["means"].append({"method": method, **dict(zip(names, means, strict=True)), "seconds": seconds})
-    pairs = [(methods[0], other) for other in methods[1:]]
-    pairs += [pair for pair in [("default bag", "default")] if set(pair) <= set(methods) and pair not in pairs]
-    where = {"all": data} | ({name: [name] for name in data} if len(data) > 1 else {})
-    print("\n" + harness.markdown([METRIC.upper(), *(f"{name}, z" for name in where)], []))
-    for one, other in pairs:
-        found = {name: difference(results, one, other, sets, seeds) for name, sets in where.items()}
-        cells = [f"{gap['mean']:+.4f} ± {gap['error']:.4f}, {gap['z']:+.1f}" for gap in found.values()]
-        print(f"| {one} − {other} | " + " | ".join(cells) + " |")
-        rows["differences"] += [{"one": one, "other": other, "data": name, **gap} for name, gap in found.items()]
-    return rows
+        for method in methods
+    ]))  # fmt: skip
+    real = [name for name in data if name in REAL]
+    where = ({"real sets": real} if len(real) > 1 else {}) | {name: [name] for name in data}
+    first = methods[0]
+    rows = [
+        [f"{first} − {other}", *(_cell(results.gap(first, other, sets)) for sets in where.values())]
+        for other in methods[1:]
+    ]
+    print("\n" + harness.markdown([f"{METRIC}, z", *where], rows))
+    if first == "auto" and "default bag" in methods:
+        names = [f"rule: {name}" for name in RULES]
+        rows = [[name, *(_cell(results.gap(name, "default bag", sets)) for sets in where.values())] for name in names]
+        print("\n" + harness.markdown([f"{METRIC} beside a bag of the default, z", *where], rows))
+
+
+def show_recipes(cells: dict[Cell, Any], data: list[str]) -> None:
+    """Print how far the bag of each recipe is ahead of the first one's on test queries."""
+    gaps: dict[str, dict[str, list[np.ndarray]]] = {}
+    for cell, outcome in cells.items():
+        if cell.method == "auto":
+            test = parts(cell.folder, cell.data, cell.fold)[2]
+            metric = functools.partial(rw.metric(METRIC), labels=test.labels, offsets=test.offsets)
+            values = [metric(np.array(bag["scores"])) for bag in outcome["bags"]]
+            for bag, value in zip(outcome["bags"][1:], values[1:], strict=True):
+                gaps.setdefault(bag["recipe"], {}).setdefault(cell.data, []).append(value - values[0])
+    rows = []
+    for recipe, by_data in gaps.items():
+        texts = []
+        for name in data:
+            found = np.concatenate(by_data.get(name, [np.array([])]))
+            found = found[~np.isnan(found)]
+            error = found.std(ddof=1) / np.sqrt(found.size) if found.size > 1 else np.nan
+            texts.append(f"{found.mean():+.4f} ± {error:.4f}" if found.size > 1 else "–")
+        rows.append([recipe, *texts])
+    print("\n" + harness.markdown(["bag, beside that of the default", *data], rows))
 
 
 def main() -> int:
     parser = harness.arguments(__doc__, out="results/auto.json", processes=1)
     parser.add_argument("folder", nargs="?", help="where the data are; by default where rw.load_dataset looks")
-    parser.add_argument("--data", nargs="+", choices=("mq2008", "mq2007"), default=["mq2008", "mq2007"])
+    parser.add_argument("--data", nargs="+", choices=(*REAL, *KINDS), default=list(REAL))
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=METHODS, help="the first is held against the rest"
     )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=FOLDS, help="of the five outer ones, the first so many")
-    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--minutes", type=float, default=1.5)
     parser.add_argument("--threads", type=int, default=2, help="of each cell")
+    parser.add_argument("--tuned-seeds", type=int, default=1, help="seeds of tuned models")
     options = parser.parse_args()
     folder = harness.data_folder(options.folder)
     if (missing := harness.missing_data(folder, options.data)) is not None:
@@ -169,16 +302,19 @@ def main() -> int:
     make = functools.partial(Cell, folder, minutes=options.minutes, threads=options.threads)
     wanted = [
         make(data=data, method=method, seed=seed, fold=fold)
-        for seed in range(options.seeds)
+        for method in options.methods
+        for seed in range(options.tuned_seeds if method.startswith("tuned") else options.seeds)
         for data in options.data
         for fold in range(1, options.folds + 1)
-        for method in options.methods
     ]
     cells = harness.Cells[Cell](options.out).measure(wanted, measure, options.processes)
-    print(f"{', '.join(options.data)}; {options.folds} folds, {options.seeds} seeds, {options.minutes:g} minutes on "
-          f"{options.threads} threads; {', '.join(f'{name} {text}' for name, text in versions().items())}")  # fmt: skip
-    rows = show(Results(cells), list(options.methods), options.data, options.seeds)
-    write(options.out, json.dumps({"minutes": options.minutes, "versions": versions(), **rows}, indent=1))
+    print(f"{options.folds} folds, {options.seeds} seeds, {options.minutes:g} minutes on {options.threads} threads; "
+          f"{', '.join(f'{name} {text}' for name, text in versions().items())}")  # fmt: skip
+    methods = list(options.methods) + ([BEST] if any(name.startswith("tuned") for name in options.methods) else [])
+    show(Results(cells), methods, options.data)
+    if "auto" in methods:
+        show_recipes(cells, options.data)
+    write(options.out, json.dumps({"minutes": options.minutes, "versions": versions()}, indent=1))
     say(f"\nwritten: {options.out}")
     return 0
 

@@ -96,7 +96,9 @@ def test_a_leaderboard_fits_the_terminal(columns, intervals, monkeypatch):
     name = "lightgbm(stochastic(lambdarank, scale=0.25))"
     entries = [
         Entry(recipe=name, state="complete", rounds=3, mean=0.5, low=0.4, high=0.6, difference=0.0, chosen=True),
-        Entry(recipe="b", state="complete", rounds=3, mean=0.45, low=0.4, high=0.5, difference=-0.05, p=0.01),
+        Entry(
+            recipe="b", state="complete", rounds=3, mean=0.45, low=0.4, high=0.5, gain=-0.05, difference=-0.05, p=0.01
+        ),
     ]
     board = Leaderboard(metric="ndcg@10", entries=tuple(entries), stopped="recipes", seconds=9.0, queries=5)
     terminal = Terminal()

@@ -71,8 +71,8 @@ def _tested(tested: "Evaluation") -> str:
 
 
 _COLUMNS = (
-    "The arrow marks what was taken. p is of Student's paired test of the difference to the leader, not corrected for "
-    "how many recipes there are; win/tie/loss counts the queries on which a recipe is better, equal and worse."
+    "The arrow marks what was taken. Differences to a bag of the default are paired by query, with Student's 95% "
+    "interval, not corrected for how many recipes there are; weight is the share in the average of all kinds."
 )
 
 

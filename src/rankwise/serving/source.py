@@ -45,7 +45,8 @@ class ExportSource:
                 raise check.error(
                     "a blend can be exported where all its members are trees of one library",
                     got=str(ranker.objective),
-                    hint="blend such members alone, or train one ranker with rw.distilled(blend, ranker)",
+                    hint='search with rw.AutoRanker(prefer="fast"), blend such members alone, or train one ranker with '
+                    "rw.distilled(blend, ranker)",
                 )
             raise check.error(
                 "only rankers of trees and nets can be exported",

@@ -5,7 +5,6 @@ import json
 import math
 import re
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise import files
 from rankwise.model_selection.auto import budget, portfolio
-from rankwise.model_selection.auto.choice import MIXED, NETS, TREES, RankerCandidate, choose
+from rankwise.model_selection.auto.choice import RankerCandidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
 from rankwise.rankers.ensembles.members import BagLearner
 from tests import tiers
@@ -85,28 +84,48 @@ def test_every_recipe_is_the_bag_that_it_would_be_alone(data, fitted):
         assert entry.mean == alone.out_of_fold_.mean["ndcg@10"]
         if entry.chosen:
             assert np.array_equal(fitted.predict(data), alone.predict(data))
-    assert not {entry.recipe for entry in fitted.leaderboard_.entries} - {*entries, "lightgbm blend of 3 bags"}
+        assert entry.expression == repr(rw.LightGBMRanker(loss, **SMALL))
+    (blend,) = (entry for entry in fitted.leaderboard_.entries if entry.blend)
+    assert blend.recipe == "lightgbm average of 3 bags"
     assert fitted.stopped_ == "recipes"
 
 
-def test_better_half_goes_on(data, trainings):
+def test_recipes_are_trained_one_after_the_other(data, trainings):
     model = auto().fit(data)
-    # All of the first; a quarter, then half of the others' better half, and what is left of it; then the rest.
-    segments = [list(range(ROUNDS)), [0, 1, 2], [0, 1, 2], [3, 4, 5], list(range(6, 12)), list(range(3, 12))]
-    assert trainings.calls == [number for segment in segments for number in segment]
+    assert trainings.calls == 3 * list(range(ROUNDS))
     assert {entry.state for entry in model.leaderboard_.entries} == {"complete"}
+
+
+def test_time_that_is_left_is_used_for_further_seeds(data, trainings):
+    model = auto(minutes=60.0, recipes=[*recipes(1), *recipes(2)[1:]]).fit(data)
+    # Two recipes, then both again; lambdarank draws nothing, and is the same again; xendcg comes a third time.
+    assert trainings.calls == 5 * list(range(ROUNDS))
+    assert model.stopped_ == "seeds"
+    assert "with three seeds each" in repr(model.leaderboard_)
+    names = [entry.recipe for entry in model.leaderboard_.entries]
+    assert {"lightgbm(xendcg) again", "lightgbm(xendcg) again, 2", "lightgbm(lambdarank) again"} <= {*names}
+    weights = {entry.recipe: entry.weight for entry in model.leaderboard_.entries if not entry.blend}
+    assert weights["lightgbm(lambdarank)"] == weights["lightgbm(lambdarank) again"] == 0.25  # one recipe, one share
+    assert math.isclose(sum(weights.values()), 1.0)
+
+
+def test_a_search_ends_early_where_further_seeds_change_nothing(data, trainings, monkeypatch):
+    monkeypatch.setattr("rankwise.model_selection.auto.search.NEGLIGIBLE", 1.0)  # the whole metric
+    model = auto(minutes=60.0).fit(data)
+    assert model.stopped_ == "level"
+    assert "further seeds change the average by less than a thousandth" in repr(model.leaderboard_)
+    assert len(trainings.calls) == 6 * ROUNDS  # two laps, and no third
 
 
 @pytest.mark.parametrize("seconds", [5, 12, 14, 20, 26])
 def test_time_is_kept(seconds, data, trainings):
     model = auto(minutes=seconds / 60).fit(data)
-    assert trainings.now <= seconds
-    assert trainings.now >= seconds - 1 - (seconds - ROUNDS) % 2
+    assert seconds - 2 <= trainings.now <= seconds
     assert model.stopped_ == "minutes"
     assert model.leaderboard_.seconds == trainings.now
     assert np.isfinite(model.predict(data)).all()
     states = [entry.state for entry in model.leaderboard_.entries]
-    assert states.count("not tried") == {5: 2, 12: 2, 14: 1, 20: 0, 26: 0}[seconds]
+    assert states.count("not tried") == {5: 2, 12: 2, 14: 1, 20: 1, 26: 0}[seconds]
     if seconds == 5:  # the last is for what comes after the rounds
         assert len(model.history_["ndcg@10"]) == 4
         assert model.leaderboard_.chosen.state == "minutes"
@@ -128,7 +147,7 @@ def test_time_is_kept_for_the_end(seconds, data, trainings, monkeypatch):
     monkeypatch.setattr(rw.blended, "of_fitted", slower)
     model = auto(minutes=seconds / 60).fit(data)
     assert trainings.now <= seconds
-    assert seconds - 6 < trainings.now or model.stopped_ == "recipes"
+    assert seconds - 6 < trainings.now
     assert all(entry.microseconds > 0.0 for entry in model.leaderboard_.entries if entry.rounds)
 
 
@@ -261,37 +280,37 @@ def test_time_of_runs_before_counts(data, trainings, tmp_path):
     assert trainings.now == spent
     assert plain(again) == plain(first)
     more = auto(minutes=3.0, study=tmp_path).fit(data)
-    assert more.stopped_ == "recipes"
+    assert more.stopped_ == "seeds"
     assert more.leaderboard_.seconds == trainings.now
 
 
-def candidate(name: str, kind: int, values: list[float]) -> RankerCandidate:
-    evaluation = rw.Evaluation({"ap": values}, range(len(values)))
-    return RankerCandidate(name=name, ranker=None, kind=kind, evaluation=evaluation, metric="ap")
+def candidate(name: str, values: list[float], library: str = "lightgbm", bags: int = 1) -> RankerCandidate:
+    evaluation, forest = rw.Evaluation({"ap": values}, range(len(values))), library not in ("", "neural")
+    how: dict[str, Any] = {"library": library, "forest": forest, "bags": bags, "metric": "ap"}
+    return RankerCandidate(name=name, ranker=None, evaluation=evaluation, **how)
 
 
-def test_simpler_is_taken_within_one_standard_error():
-    trees = candidate("trees", TREES, [0.5, 0.5, 0.5, 0.5])
-    noisy = candidate("nets", NETS, [0.7, 0.4, 0.6, 0.4])  # ahead by .025 ± .075
-    better = candidate("blend", MIXED, [0.6, 0.6, 0.7, 0.6])  # ahead of trees by .125 ± .025, of nets by .1 ± .04
-    assert [one.name for one in choose([noisy, trees])] == ["nets", "trees"]
-    assert [one.name for one in choose([trees, noisy, better])] == ["blend", "blend"]
-    close = candidate("blend", MIXED, [0.75, 0.4, 0.65, 0.4])  # ahead of nets by .025 ± .014, of trees by .05 ± .09
-    assert [one.name for one in choose([trees, noisy, close])] == ["blend", "trees"]
-    worse = candidate("trees", TREES, [0.3, 0.0, 0.2, 0.0])
-    assert [one.name for one in choose([worse, noisy, close])] == ["blend", "blend"]
+def test_an_average_is_taken_unless_one_bag_is_surely_better():
+    average = candidate("average", [0.5, 0.5, 0.5, 0.5], library="", bags=2)
+    lucky = candidate("net", [0.7, 0.4, 0.6, 0.4], library="neural")  # ahead by .025 ± .075
+    other = candidate("trees", [0.4, 0.4, 0.4, 0.4])
+    assert choose([other, lucky, average]).name == "average"
+    better = candidate("net", [0.6, 0.6, 0.7, 0.6], library="neural")  # ahead by .125 ± .025
+    assert choose([other, better, average]).name == "net"
+    assert choose([other, lucky]).name == "net"  # nothing was averaged: all others are surely worse
 
 
-def test_a_blend_of_the_same_kind_is_taken_within_one_standard_error():
-    lucky = candidate("trees", TREES, [0.7, 0.4, 0.6, 0.4])
-    blend = replace(candidate("blend", TREES, [0.5, 0.5, 0.5, 0.5]), blend=True)  # behind by .025 ± .075
-    assert [one.name for one in choose([lucky, blend])] == ["trees", "blend"]
-    worse = replace(candidate("blend", TREES, [0.6, 0.3, 0.5, 0.2]), blend=True)  # behind by .125 ± .025
-    assert [one.name for one in choose([lucky, worse])] == ["trees", "trees"]
-    mixed = replace(
-        candidate("mixed", MIXED, [0.7, 0.4, 0.6, 0.4]), blend=True
-    )  # no better than trees, and less simple
-    assert [one.name for one in choose([mixed, lucky, worse])] == ["mixed", "trees"]
+def test_one_forest_is_taken_where_fast_is_preferred():
+    trees = candidate("trees", [0.5, 0.4, 0.5, 0.4])
+    average = candidate("trees' average", [0.5, 0.5, 0.5, 0.5], bags=2)
+    mixed = candidate("average", [0.9, 0.9, 0.9, 0.9], library="", bags=3)
+    other = candidate("xgboost", [0.7, 0.4, 0.6, 0.4], library="xgboost")  # ahead of the average by .025 ± .075
+    assert choose([trees, other, mixed, average], "best").name == "average"
+    assert choose([trees, other, mixed, average], "fast").name == "trees' average"
+    better = candidate("xgboost", [0.6, 0.6, 0.7, 0.6], library="xgboost")
+    assert choose([trees, better, mixed, average], "fast").name == "xgboost"
+    net = candidate("net", [0.5, 0.4, 0.5, 0.4], library="neural")
+    assert choose([net], "fast").name == "net"  # there is no forest
 
 
 def test_a_recipe_that_comes_again_has_another_seed_and_the_same_folds(data, tmp_path):
@@ -307,35 +326,39 @@ def test_a_recipe_that_comes_again_has_another_seed_and_the_same_folds(data, tmp
     assert portfolio.names(recipes(1) * 3)[1:] == ["lightgbm(xendcg) again", "lightgbm(xendcg) again, 2"]
 
 
-def test_blends_are_of_one_library_and_of_all(data):
-    own = [rw.XGBoostRanker("xendcg", **SMALL), *recipes(2)]
-    model = auto(recipes=own).fit(data)
-    made = {entry.recipe for entry in model.leaderboard_.entries if "blend" in entry.recipe}
-    assert "lightgbm blend of 2 bags" in made
-    assert made - {"lightgbm blend of 2 bags"} <= {"mixed blend of 2 bags", "mixed blend of 3 bags"}
-    assert "xgboost blend" not in str(made)
+def test_averages_are_of_all_and_of_one_library(data, tmp_path):
+    mixed = [*recipes(2), rw.XGBoostRanker("xendcg", **SMALL)]
+    model = auto(recipes=mixed).fit(data)
+    names = {entry.recipe for entry in model.leaderboard_.entries if entry.blend}
+    assert names == {"average of 3 bags", "lightgbm average of 2 bags"}
+    assert model.leaderboard_.chosen.recipe == "average of 3 bags"
+    with pytest.raises(ValueError, match=r'AutoRanker\(prefer="fast"\)'):
+        rw.export(model, tmp_path / "model.txt", "ranklib")
+    fast = auto(recipes=mixed, prefer="fast").fit(data)
+    assert plain(fast) != plain(model)
+    assert fast.leaderboard_.chosen.recipe == "lightgbm average of 2 bags"
+    assert rw.export(fast, tmp_path / "model.txt", "ranklib").is_file()
 
 
-def test_a_blend_that_is_taken_is_a_ranker(data, monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        "rankwise.model_selection.auto.ranker.choose", lambda candidates: (candidates[0], candidates[-1])
-    )
+def test_the_average_is_that_of_blended(data, tmp_path):
     model = auto(max_recipes=2).fit(data)
-    assert model.ranker_.name == "blended"
+    assert model.leaderboard_.chosen.recipe == "lightgbm average of 2 bags"
     bags = [rw.bagged(one.set_params(threads=1), 3).fit(data) for one in recipes(2)]
-    bags = sorted(bags, key=lambda bag: -bag.out_of_fold_.mean["ndcg@10"])
-    np.testing.assert_array_equal(model.predict(data), rw.blended.of_fitted(bags, data).predict(data))
+    alike = rw.blended.of_fitted(bags, data, weights="average")
+    np.testing.assert_array_equal(model.predict(data), alike.predict(data))
+    assert alike.weights_.values == (0.5, 0.5)
     model.save(tmp_path / "model")
-    assert np.array_equal(rw.load(tmp_path / "model").predict(data), model.predict(data))
-    assert model.leaderboard_.chosen.recipe == "lightgbm blend of 2 bags"
+    loaded = rw.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict(data), model.predict(data))
+    assert loaded.weights == "average"
     assert model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
     assert np.array_equal(model.scorer()(data.features), model.predict(data))
 
 
-def test_no_blend_without_time(data, monkeypatch):
-    monkeypatch.setattr("rankwise.model_selection.auto.choice._seconds", lambda *_: 1e9)
-    board = auto(minutes=5.0).fit(data).leaderboard_
-    assert any(note.startswith("No lightgbm blend: it may take") for note in board.notes)
+def test_no_average_without_time(data, monkeypatch):
+    monkeypatch.setattr(budget.Budget, "closing", 1e9)
+    board = auto(minutes=5.0, max_recipes=3).fit(data).leaderboard_
+    assert any(note.startswith("No lightgbm average: it may take") for note in board.notes)
 
 
 def test_it_is_a_ranker(data, fitted, tmp_path):
@@ -376,29 +399,39 @@ def test_leaderboard_is_complete(fitted):
     assert "<table>" in board._repr_html_()
 
 
-def test_queries_better_equal_and_worse_than_the_leaders_are_counted():
-    values = {"leader": [0.5, 0.5, 0.9, math.nan, 0.7], "other": [0.6, 0.5, 0.1, math.nan, 0.2]}
-    other, leader = (
-        RankerCandidate(
-            name=name, ranker=None, kind=TREES, metric="ap", evaluation=rw.Evaluation({"ap": values[name]}, range(5))
-        )
-        for name in ("other", "leader")
-    )
-    numbers = measured(other, leader)
+def board_of(*entries: Entry, **others: Any) -> Leaderboard:
+    usual: dict[str, Any] = {"metric": "ap", "stopped": "recipes", "seconds": 1.0, "queries": 4}
+    return Leaderboard(entries=entries, **usual | others)
+
+
+def test_numbers_beside_the_leader_and_the_baseline():
+    leader = candidate("leader", [0.5, 0.5, 0.9, math.nan, 0.7])
+    other = candidate("other", [0.6, 0.5, 0.1, math.nan, 0.2])
+    numbers = measured(other, leader, leader)
     assert (numbers["wins"], numbers["ties"], numbers["losses"]) == (1, 1, 2)
-    entry = Entry(recipe="other", state="complete", chosen=True, **numbers)
-    board = Leaderboard(metric="ap", entries=(entry,), stopped="recipes", seconds=1.0, queries=4)
-    assert "1/1/2" in repr(board)
-    assert board.to_dict()["recipes"][0]["losses"] == 2
+    gaps = np.array([0.1, 0.0, -0.8, -0.5])
+    half = 3.182446305284263 * gaps.std(ddof=1) / 2.0  # Student's quantile for three degrees of freedom
+    expected = [gaps.mean(), gaps.mean() - half, gaps.mean() + half]
+    np.testing.assert_allclose([numbers["gain"], numbers["gain_low"], numbers["gain_high"]], expected)
+    assert "gain" not in measured(other, leader, other)
+    assert board_of(Entry(recipe="a", state="complete", chosen=True, **numbers)).to_dict()["recipes"][0]["losses"] == 2
 
 
-@pytest.mark.parametrize(("blend", "why"), [(True, "the best of several by luck too"), (False, "less simple")])
-def test_why_the_leader_was_not_taken_is_said(blend, why):
+def test_what_the_search_was_worth_is_said():
     one: dict[str, Any] = {"state": "complete", "low": 0.4, "high": 0.6}
-    taken = Entry(recipe="a", mean=0.50, difference=-0.01, error=0.02, blend=blend, chosen=True, **one)
-    leader = Entry(recipe="b", mean=0.51, **one)
-    board = Leaderboard(metric="ap", entries=(leader, taken), stopped="recipes", seconds=1.0, queries=9)
-    assert f"b is ahead by 0.0100, within noise (standard error 0.0200), and {why}" in board.verdict()
+    default = Entry(recipe="b", mean=0.49, **one)
+    better = Entry(recipe="a", mean=0.50, gain=0.01, gain_low=0.004, gain_high=0.016, blend=True, chosen=True, **one)
+    assert board_of(better, default).verdict() == (
+        "Taken: a, with ap 0.5000 [0.4000, 0.6000] out of fold. The search was worth +0.0100 [+0.0040, +0.0160] over "
+        "one bag of the default."
+    )
+    level = Entry(recipe="a", mean=0.50, gain=0.01, gain_low=-0.004, gain_high=0.024, blend=True, chosen=True, **one)
+    assert board_of(level, default).verdict().endswith("within noise: a bag of the default would have done.")
+    lucky = Entry(recipe="c", mean=0.51, **one)
+    behind = Entry(recipe="a", mean=0.50, difference=-0.01, error=0.02, blend=True, chosen=True, **one)
+    assert "c is ahead by 0.0100, within noise (standard error 0.0200): the best of several by luck too" in (
+        board_of(lucky, behind, baseline="b").verdict()
+    )
 
 
 def test_recipe_that_fails_is_said(data):
@@ -423,6 +456,7 @@ def test_refusals(data, tmp_path):
         ({"minutes": 0}, "minutes"),
         ({"metric": "ndgc"}, "ndcg"),
         ({"folds": 1}, "folds"),
+        ({"prefer": "small"}, "prefer"),
     ):
         with pytest.raises(ValueError, match=said):
             auto(**wrong).fit(data)
@@ -439,7 +473,7 @@ def test_a_metric_of_ones_own_is_searched_by_and_resumed_with(data, tmp_path):
     first = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
     assert {entry.state for entry in first.leaderboard_.entries} == {"complete"}
     names = [entry.recipe for entry in first.leaderboard_.entries]
-    assert "lightgbm blend of 2 bags" in names
+    assert "lightgbm average of 2 bags" in names
     again = auto(metric=regret, study=tmp_path / "search", recipes=recipes(2)).fit(data)
     assert plain(again) == plain(first)
     expected = np.mean(regret(again.predict(data), data.labels, data.offsets))
@@ -481,9 +515,10 @@ def test_libraries_that_are_missing_are_left_out_and_said(monkeypatch):
     assert "pip install 'rankwise[catboost,torch,xgboost]'" in note
     assert len(set(portfolio.names(found))) == len(found)
     large, _ = portfolio.portfolio(portfolio.LARGE)
-    assert large[0].get_params()["leaves"] > found[0].get_params()["leaves"]
+    assert large[1].get_params()["leaves"] > found[1].get_params()["leaves"]
     middle, _ = portfolio.portfolio(portfolio.MIDDLE)
-    assert {one.get_params()["leaves"] for one in middle} == {31, 63}
+    assert {one.get_params()["leaves"] for one in middle} == {None, 31, 63}
+    assert [repr(some[0]) for some in (found, middle, large)] == [repr(rw.LightGBMRanker())] * 3
     assert [one.get_params() for one in portfolio.portfolio(portfolio.MIDDLE - 1)[0]] == [
         one.get_params() for one in found
     ]

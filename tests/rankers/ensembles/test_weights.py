@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.ensembles.weights import Weights, choose_weights
+from rankwise.rankers.ensembles.weights import AVERAGE, Weights, average_weights, choose, choose_weights
 
 NDCG = rw.metric("ndcg@10")
 DOCS = 20
@@ -166,3 +166,46 @@ def test_errors_say_what_is_wrong():
     broken[1, 3] = np.nan
     with pytest.raises(ValueError, match="nan"):
         choose_weights(broken, labels, offsets)
+
+
+def test_the_average_leaves_out_what_is_surely_worse_and_nothing_else():
+    rng = np.random.default_rng(5)
+    best = rng.uniform(0.3, 0.7, 200)
+    noise = rng.normal(size=200)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)  # so that the standard error is known: 1 / sqrt(200)
+    error = 0.1 / np.sqrt(200)
+    level, worse = best - 1.99 * error + 0.1 * noise, best - 2.01 * error + 0.1 * noise
+    np.testing.assert_array_equal(average_weights(np.stack([best, level]), [0, 1]), [0.5, 0.5])
+    np.testing.assert_array_equal(average_weights(np.stack([best, worse]), [0, 1]), [1.0, 0.0])
+    skipped = np.where(np.arange(200) % 2 == 0, np.nan, best)
+    np.testing.assert_array_equal(average_weights(np.stack([skipped, skipped]), [0, 1]), [0.5, 0.5])
+
+
+def test_members_of_one_group_share_a_weight():
+    values = np.random.default_rng(6).uniform(size=(5, 30))
+    weights = average_weights(values * 1e-3, [0, 0, 1, 2, 0])
+    np.testing.assert_allclose(weights, np.array([1 / 3, 1 / 3, 1.0, 1.0, 1 / 3]) / 3.0)
+
+
+def test_queries_that_count_nothing_have_no_say():
+    values = np.random.default_rng(7).uniform(size=(2, 40))
+    values[1, :20] -= 1.0
+    weights = np.repeat([0.0, 1.0], 20)
+    np.testing.assert_array_equal(average_weights(values, [0, 1], weights), average_weights(values[:, 20:], [0, 1]))
+    np.testing.assert_array_equal(average_weights(values, [0, 1]), [1.0, 0.0])
+
+
+def test_the_average_of_each_part_is_decided_on_the_others():
+    """A member that is worse on one part alone is left out of the other parts' averages, and stays in that part's."""
+    rng = np.random.default_rng(8)
+    labels, offsets, fold = rng.integers(0, 3, 600).astype(float), np.arange(0, 601, 6), np.repeat(np.arange(5), 20)
+    good = labels + 0.1 * rng.normal(size=600)
+    bad = np.where(np.repeat(fold, 6) == 2, -labels, good)  # turned round in part 2
+    how = {"names": None, "fold": fold, "query_weights": None, "judged": None, "rule": AVERAGE}
+    chosen = choose(np.stack([good, bad]), np.stack([good, bad]), labels, offsets, "ndcg@5", **how)
+    assert chosen.weights.values == (1.0, 0.0)
+    part = np.repeat(fold, 6) == 2
+    means = np.repeat(good.reshape(-1, 6).mean(axis=1), 6)
+    correlation = np.corrcoef(chosen.scores[~part], (good - means)[~part])[0, 1]
+    assert correlation > 1 - 1e-12  # of the good one alone
+    assert np.corrcoef(chosen.scores[part], (good - means)[part])[0, 1] < 0.9  # of both: its own part had no say

@@ -35,6 +35,10 @@ def auto(
         str | None, option("Data to evaluate the ranker on once it is taken; nothing is chosen by them.", "DATA")
     ] = None,
     report: Annotated[Path | None, option("Write the leaderboard as a page for a browser: .html.", "FILE")] = None,
+    prefer: Annotated[
+        str,
+        option("best: the average of all kinds; fast: one forest, which is fast to score and can be exported.", "KIND"),
+    ] = "best",
     max_recipes: Annotated[
         int | None, option("Try the first N recipes only; with --minutes inf the result repeats.", "N", min=1)
     ] = None,
@@ -74,14 +78,15 @@ def auto(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Try recipes until the time is over, and write the ranker that is best.
+    """Train recipes until the time is over, and write their average.
 
-    Each recipe is trained as a bag, on TRAIN and --valid together, and judged on queries that its members have not
-    seen; a simpler ranker is taken where it is within one standard error of the best. Ctrl-C ends the search and keeps
-    the best so far.
+    Each recipe, the default ranker first, is trained as a bag, on TRAIN and --valid together, and judged on queries
+    that its members have not seen; those that are surely worse than the best are left out of the average. Ctrl-C ends
+    the search and keeps the best so far.
 
     [cyan]rankwise auto train.txt --minutes 10 -o model[/cyan]
     [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
+    [cyan]rankwise auto train.txt --prefer fast -o model[/cyan]
     [cyan]rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model[/cyan]
     """
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
@@ -100,6 +105,7 @@ def auto(
     model = rw.AutoRanker(
         None if minutes == math.inf else minutes,
         metric,
+        prefer=prefer,
         max_recipes=max_recipes,
         monotone_constraints=inputs.settings(monotone) if monotone else None,  # type: ignore[arg-type]
         folds=bag,

@@ -1,6 +1,6 @@
-"""The choice among candidates, by out-of-fold values alone: the simplest kind within noise of the best; and blends."""
+"""The choice among candidates by out-of-fold values: an average of bags, unless one alone is surely better."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,19 +9,16 @@ import numpy as np
 from rankwise.arrays import Array
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.metrics import metric as find_metric
-from rankwise.model_selection.auto.budget import Budget, clock
+from rankwise.model_selection.auto.budget import Budget
 from rankwise.rankers.ensembles.blended import blended
-from rankwise.rankers.ensembles.weights import COMPUTED
+from rankwise.rankers.ensembles.weights import AVERAGE, SURELY
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.significance import TTest, t_test
 
-TREES, NETS, MIXED = 0, 1, 2
-"""From the simplest: one forest, one bag of nets or of a ranker of one's own, several models."""
-MOST = 8
-"""The number of bags that are blended at most, the best ones: each makes scoring slower."""
+BEST, FAST = "best", "fast"
+"""What is preferred: the best ranking, or one forest, which is fast to score and can be exported."""
 _SHARE = 0.02
-"""The share of all seconds that a blend may take although they are over."""
+"""The share of all seconds that an average may take although they are over."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,10 +27,12 @@ class RankerCandidate:
 
     name: str
     ranker: Any
-    kind: int
-    """``TREES``, ``NETS`` or ``MIXED``."""
-    blend: bool = False
-    """Whether it is made of several bags; where these are trees of one library, it is one forest all the same."""
+    library: str
+    """The name of its rankers; empty for an average over several kinds."""
+    forest: bool = False
+    """Whether it is one forest."""
+    bags: int = 1
+    """The number of bags that it is made of."""
     evaluation: Evaluation
     metric: str
 
@@ -43,91 +42,80 @@ class RankerCandidate:
         return self.evaluation.mean[self.metric]
 
 
-def behind(one: RankerCandidate, leader: RankerCandidate) -> TTest:
-    """Test the mean of a candidate's values less the leader's, paired by query."""
-    return t_test(*differences(one, leader))
+def gap(one: RankerCandidate, other: RankerCandidate) -> TTest:
+    """Test the mean of a candidate's values less another's, paired by query."""
+    return t_test(*differences(one, other))
 
 
-def differences(one: RankerCandidate, leader: RankerCandidate) -> tuple[Array, Array | None]:
-    """Return a candidate's values less the leader's, of the queries that the metric scores, and their weights."""
-    values = one.evaluation[one.metric] - leader.evaluation[leader.metric]
+def differences(one: RankerCandidate, other: RankerCandidate) -> tuple[Array, Array | None]:
+    """Return a candidate's values less another's, of the queries that the metric scores, and their weights."""
+    values = one.evaluation[one.metric] - other.evaluation[other.metric]
     scored = ~np.isnan(values)
-    weights = leader.evaluation.weights
+    weights = other.evaluation.weights
     return values[scored], None if weights is None else weights[scored]
 
 
-def choose(candidates: Sequence[RankerCandidate]) -> tuple[RankerCandidate, RankerCandidate]:
-    """Return the leader, whose mean is the highest, and the one to choose.
+def choose(candidates: Sequence[RankerCandidate], prefer: str = BEST) -> RankerCandidate:
+    """Return the candidate to choose; the first one is the baseline.
 
-    That is of the simplest kind whose best is within noise of the leader: behind it by no more than one standard error
-    of the paired difference. Within that kind it is a blend, where one is within noise of the best: the best of several
-    bags is the best by luck too, and their mean is not. Of equals the first is better.
+    With ``prefer="best"`` it is the average over all kinds. With ``prefer="fast"`` it is that of the forests of one
+    library: the baseline's, unless another's is surely better. Either is passed over for a single bag that is surely
+    better, by more than two standard errors of the difference, paired by query. Where there is no forest, ``"fast"``
+    is ``"best"``.
     """
-    leader = max(candidates, key=lambda one: one.mean)
-    for kind in range(leader.kind + 1):
-        alike = [one for one in candidates if one.kind == kind]
-        best = max(alike, key=lambda one: one.mean, default=None)
-        if best is not None and _within_noise(best, leader):
-            within = [one for one in alike if one.blend and _within_noise(one, best)]
-            return leader, max(within, key=lambda one: one.mean, default=best)
-    return leader, leader
+    forests = [one for one in candidates if one.forest] if prefer == FAST else []
+    if not forests:
+        return _average_or_bag(candidates)
+    libraries = dict.fromkeys(one.library for one in forests)
+    chosen, *others = (_average_or_bag([one for one in forests if one.library == name]) for name in libraries)
+    for other in others:
+        if surely_better(other, chosen):
+            chosen = other
+    return chosen
 
 
-def _within_noise(one: RankerCandidate, better: RankerCandidate) -> bool:
-    gap = behind(one, better)
-    return one is better or -gap.mean <= gap.error
+def _average_or_bag(candidates: Sequence[RankerCandidate]) -> RankerCandidate:
+    """Return the first average, or the best bag where it is surely better or there is no average."""
+    best = max((one for one in candidates if one.bags == 1), key=lambda one: one.mean)
+    average = next((one for one in candidates if one.bags > 1), best)
+    return best if surely_better(best, average) else average
 
 
-def blends(
-    candidates: Sequence[RankerCandidate], data: RankingDataset, metric: MetricLike, budget: Budget
+def surely_better(one: RankerCandidate, other: RankerCandidate) -> bool:
+    """Whether a candidate is ahead by more than two standard errors."""
+    if one is other:
+        return False
+    ahead = gap(one, other)
+    return ahead.mean > SURELY * ahead.error
+
+
+def averages(
+    bags: Sequence[RankerCandidate], data: RankingDataset, metric: MetricLike, budget: Budget
 ) -> tuple[list[RankerCandidate], str]:
-    """Return blends of the best bags, and why one is missing; empty where there is nothing to blend."""
-    blend_candidates: list[RankerCandidate] = []
-    for title, members in _groups(sorted(candidates, key=lambda one: -one.mean)):
-        seconds = len(members) * _seconds(members[0], data, metric, budget)
+    """Return the averages of all bags and of those of each library, and why one is missing."""
+    libraries: dict[str, list[RankerCandidate]] = {}
+    for one in bags:
+        libraries.setdefault(one.library, []).append(one)
+    groups = {library: members for library, members in libraries.items() if len(members) > 1 and members[0].forest}
+    if len(libraries) > 1 or not groups:
+        groups = {"": list(bags)} | groups
+    candidates: list[RankerCandidate] = []
+    for library, members in groups.items() if len(bags) > 1 else ():
+        title, seconds = f"{library} average".strip(), len(members) * budget.closing
         if seconds > max(budget.left, _SHARE * budget.seconds):
-            return blend_candidates, f"No {title}: it may take {seconds:.0f} s, and no time was left."
-        blend = blended.of_fitted([one.ranker for one in members], data, metrics=(metric,))
+            return candidates, f"No {title}: it may take {seconds:.0f} s, and no time was left."
+        blend = blended.of_fitted([one.ranker for one in members], data, weights=AVERAGE, metrics=(metric,))
         count = sum(weight > 0.0 for weight in blend.weights_.values)
         if count > 1:
-            blend_candidates.append(
+            candidates.append(
                 RankerCandidate(
                     name=f"{title} of {count} bags",
                     ranker=blend,
-                    kind=MIXED if blend.weighted else TREES,
-                    blend=True,
+                    library=library,
+                    forest=not blend.weighted,
+                    bags=count,
                     evaluation=blend.out_of_fold_,
                     metric=members[0].metric,
                 )
             )
-    return blend_candidates, ""
-
-
-def _groups(best: Sequence[RankerCandidate]) -> Iterator[tuple[str, list[RankerCandidate]]]:
-    """Yield groups to blend: the best bags of one library; then the best of each library and the best beside."""
-    libraries: dict[str, list[RankerCandidate]] = {}
-    for one in best:
-        libraries.setdefault(one.ranker.ranker.name, []).append(one)
-    for library, bags in libraries.items():
-        if len(bags) > 1:
-            yield f"{library} blend", bags[:MOST]
-    if len(libraries) > 1:
-        first = [bags[0] for bags in libraries.values()]
-        beside = [one for one in best if one not in first]
-        yield "mixed blend", [*first, *beside][:MOST]
-
-
-def blend_seconds(
-    candidates: Sequence[RankerCandidate], data: RankingDataset, metric: MetricLike, budget: Budget
-) -> float:
-    """Return the seconds that all blends may take; one bag will be blended with the next."""
-    bags = sum(len(members) for _, members in _groups(sorted(candidates, key=lambda one: -one.mean)))
-    return max(bags, 2) * _seconds(candidates[0], data, metric, budget)
-
-
-def _seconds(one: RankerCandidate, data: RankingDataset, metric: MetricLike, budget: Budget) -> float:
-    """Return the seconds of a blend for each of its bags: to choose weights by a metric, and to end."""
-    measure, scores = find_metric(metric), np.asarray(one.ranker.oof_scores_)
-    began = clock()
-    measure(scores, data.labels, data.offsets, data.judged)
-    return COMPUTED * (clock() - began) + budget.closing
+    return candidates, ""

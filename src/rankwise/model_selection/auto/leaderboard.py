@@ -10,7 +10,7 @@ import numpy as np
 
 from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.model_selection.auto.choice import RankerCandidate, behind, differences
+from rankwise.model_selection.auto.choice import RankerCandidate, differences, gap
 from rankwise.rankers.base import Ranker
 from rankwise.statistics import tables
 from rankwise.statistics.significance import wins_ties_losses
@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SCORED = 1000  # documents whose scoring is timed
-_STOPS = {
+STOPS = {
     "recipes": "all recipes were tried",
+    "seeds": "all recipes were tried, and those that are averaged with three seeds each",
+    "level": "all recipes were tried, and further seeds change the average by less than a thousandth",
     "minutes": "the time was over",
     "interrupted": "it was interrupted",
 }
+"""Why a search ends."""
+DEFAULT = "the default"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +36,19 @@ class Entry:
 
     recipe: str
     state: str
-    """``complete``, ``partial`` (a quarter or half of its rounds: others were better, or the time was over before its
-    turn came), ``minutes`` (the time was over while it trained), ``interrupted``, ``failed`` or ``not tried``."""
+    """``complete``, ``minutes`` (the time was over while it trained), ``interrupted``, ``failed`` or ``not tried``."""
     rounds: int = 0
     """Of its best round; a blend has none."""
     mean: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    gain: float = math.nan
+    """Its mean less that of the first recipe, a bag of the default ranker, paired by query."""
+    gain_low: float = math.nan
+    """The lower end of the 95% interval of that difference."""
+    gain_high: float = math.nan
+    weight: float = math.nan
+    """Its weight in the average over all kinds: 0 where it is surely worse than the best."""
     difference: float = math.nan
     """Its mean less the leader's, paired by query."""
     error: float = math.nan
@@ -60,6 +70,8 @@ class Entry:
     chosen: bool = False
     reason: str = ""
     """Why it failed."""
+    expression: str = ""
+    """The recipe as ``rw.ranker`` reads it; of averages empty."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -69,11 +81,13 @@ class Leaderboard:
     metric: str
     entries: tuple[Entry, ...]
     stopped: str
-    """Why the search ended: ``recipes``, ``minutes`` or ``interrupted``."""
+    """Why the search ended: ``recipes``, ``seeds``, ``level``, ``minutes`` or ``interrupted``."""
     seconds: float
     """Of the whole search, over all its runs."""
     queries: int
     """Out of fold, that the metric scores."""
+    baseline: str = DEFAULT
+    """The first recipe, in words."""
     notes: tuple[str, ...] = ()
     """Recipes that were left out, and why."""
 
@@ -91,6 +105,10 @@ class Leaderboard:
     def tried(self) -> int:
         """The number of recipes that were tried, without blends."""
         return sum(bool(entry.rounds or entry.reason) for entry in self.entries)
+
+    @property
+    def _beside(self) -> str:
+        return "to default" if self.baseline == DEFAULT else "to first"
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per recipe, the best first; null where nothing was measured."""
@@ -117,22 +135,26 @@ class Leaderboard:
         }
 
     def verdict(self) -> str:
-        """Return in words which one was chosen, and why."""
+        """Return in words what was chosen, and what it is worth beside one bag of the default."""
         chosen, leader = self.chosen, self.leader
         value = f"{self.metric} {tables.number(chosen.mean)} {tables.interval(chosen.low, chosen.high)} out of fold"
-        if chosen is leader:
-            return f"Taken: {chosen.recipe}, with {value}, the highest."
-        why = "less simple"
-        if chosen.blend and not leader.blend:
-            why = "the best of several by luck too, which a blend of them is not"
-        return (
-            f"Taken: {chosen.recipe}, with {value}. {leader.recipe} is ahead by {tables.number(-chosen.difference)}, "
-            f"within noise (standard error {tables.number(chosen.error)}), and {why}."
-        )
+        words = [f"Taken: {chosen.recipe}, with {value}."]
+        if chosen is not leader and chosen.blend and not leader.blend:
+            words.append(
+                f"{leader.recipe} is ahead by {tables.number(-chosen.difference)}, within noise (standard error "
+                f"{tables.number(chosen.error)}): the best of several by luck too, which an average is not."
+            )
+        if not math.isnan(chosen.gain_low):
+            worth = tables.number(chosen.gain, signed=True)
+            within = tables.interval(chosen.gain_low, chosen.gain_high, signed=True)
+            words.append(f"The search was worth {worth} {within} over one bag of {self.baseline}.")
+            if chosen.gain_low <= 0.0:
+                words[-1] = words[-1][:-1] + f", within noise: a bag of {self.baseline} would have done."
+        return " ".join(words)
 
     def table(self) -> tables.Table:
         """Return a table that prints as text, Markdown, LaTeX or HTML."""
-        numbers = ("95% interval", "to leader", "p", "win/tie/loss", "rounds", "training", "µs/doc")
+        numbers = ("95% interval", self._beside, "95% interval", "weight", "rounds", "training", "µs/doc")
         # Most often all are complete, and the table is wide enough without a column that says so.
         states = any(entry.state not in ("complete", "not tried") for entry in self.entries)
         header = ("", "recipe", self.metric, *numbers, *(("state",) if states else ()))
@@ -142,11 +164,9 @@ class Leaderboard:
                 entry.recipe,
                 tables.Cell(tables.number(entry.mean), best=entry is self.leader),
                 tables.interval(entry.low, entry.high),
-                tables.NOTHING if entry is self.leader else tables.number(entry.difference, signed=True),
-                tables.probability(entry.p),
-                f"{entry.wins}/{entry.ties}/{entry.losses}"
-                if entry.wins + entry.ties + entry.losses
-                else tables.NOTHING,
+                tables.number(entry.gain, signed=True),
+                tables.interval(entry.gain_low, entry.gain_high, signed=True),
+                tables.number(entry.weight, 2),
                 str(entry.rounds or tables.NOTHING),
                 tables.duration(entry.seconds) if entry.seconds else tables.NOTHING,
                 tables.number(entry.microseconds, 2),
@@ -158,24 +178,25 @@ class Leaderboard:
         waiting = [entry.recipe for entry in self.entries if entry.state == "not tried"]
         notes = [
             self.verdict(),
-            f"{tables.count(self.tried, 'recipe')} tried in {tables.duration(self.seconds)}; {_STOPS[self.stopped]}.",
+            f"{tables.count(self.tried, 'recipe')} tried in {tables.duration(self.seconds)}; {STOPS[self.stopped]}.",
             f"Values are those of {tables.count(self.queries, 'query', 'queries')} that no member had seen, and "
             "differences are paired by query; a value that was chosen among several is a little too good.",
             *(f"{entry.recipe} failed: {entry.reason}" for entry in self.entries if entry.reason),
             *([f"Not tried: {', '.join(waiting)}."] if waiting else []),
             *self.notes,
         ]
-        return tables.Table(header=header, rows=rows, align="llrlrrrrrr" + "l" * states, notes=tuple(notes))
+        return tables.Table(header=header, rows=rows, align="llrlrlrrrr" + "l" * states, notes=tuple(notes))
 
     def brief(self) -> tables.Table:
         """Return the columns that decide, for a terminal that is too narrow for all."""
         full = self.table()
-        columns = [full.header.index(name) for name in (self.metric, "to leader", "p")]
+        names = (self.metric, self._beside)
+        columns = [full.header.index(name) for name in names]
         return tables.Table(
-            header=("  recipe", self.metric, "to leader", "p"),
+            header=("  recipe", *names),
             rows=tuple((f"{row[0] or ' '} {row[1]}", *(row[column] for column in columns)) for row in full.rows),
-            align="lrrr",
-            notes=(*full.notes, "A wider terminal has room for intervals, rounds and costs."),
+            align="lrr",
+            notes=(*full.notes, "A wider terminal has room for intervals, weights, rounds and costs."),
         )
 
     def __repr__(self) -> str:
@@ -185,14 +206,17 @@ class Leaderboard:
         return self.table().html()
 
 
-def measured(one: RankerCandidate, leader: RankerCandidate) -> Keywords:
-    """Return the numbers of a candidate beside the leader's."""
+def measured(one: RankerCandidate, leader: RankerCandidate, baseline: RankerCandidate) -> Keywords:
+    """Return the numbers of a candidate beside the leader's and the baseline's."""
     low, high = one.evaluation.interval[one.metric]
-    numbers: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0, "p": math.nan}
+    numbers: Keywords = {"mean": one.mean, "low": low, "high": high, "difference": 0.0, "error": 0.0}
     if one is not leader:
-        gap = behind(one, leader)
+        behind = gap(one, leader)
         counts = zip(("wins", "ties", "losses"), wins_ties_losses(differences(one, leader)[0]), strict=True)
-        numbers |= {"difference": gap.mean, "error": gap.error, "p": gap.p, **dict(counts)}
+        numbers |= {"difference": behind.mean, "error": behind.error, "p": behind.p, **dict(counts)}
+    if one is not baseline:
+        ahead = gap(one, baseline)
+        numbers |= dict(zip(("gain", "gain_low", "gain_high"), (ahead.mean, *ahead.interval()), strict=True))
     return numbers
 
 

@@ -1,4 +1,4 @@
-"""The portfolio: recipes in the order of trial, good and cheap ones first, and soon one of another kind.
+"""The portfolio: recipes in the order of trial, the default first, and soon one of each kind.
 
 Every ranker states its recipes and their places in the order: ``Ranker.portfolio``.
 """
@@ -23,8 +23,8 @@ def portfolio(n_docs: int) -> tuple[list[Ranker], list[str]]:
     """Return the recipes for so many documents, in order, and a note of those whose library is not installed.
 
     >>> recipes, _ = portfolio(1000)
-    >>> recipes[0].name, recipes[0].objective, recipes[0].leaves
-    ('lightgbm', 'xendcg', 15)
+    >>> recipes[0]
+    lightgbm(lambdarank)
     """
     size = "large" if n_docs >= LARGE else "middle" if n_docs >= MIDDLE else "small"
     places = {
@@ -103,5 +103,11 @@ def names(recipes: Sequence[Ranker]) -> list[str]:
 
 def repeats(recipes: Sequence[Ranker]) -> list[int]:
     """Return the number of equal recipes before each: it is trained with another seed, on the same folds."""
+    groups = groups_of(recipes)
+    return [groups[:number].count(group) for number, group in enumerate(groups)]
+
+
+def groups_of(recipes: Sequence[Ranker]) -> list[int]:
+    """Return the number of the first recipe that is equal to each."""
     keys = [(one.name, one._objective_expression(), one.get_params(deep=False)) for one in recipes]
-    return [keys[:number].count(key) for number, key in enumerate(keys)]
+    return [keys.index(key) for key in keys]

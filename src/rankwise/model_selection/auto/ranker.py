@@ -1,5 +1,6 @@
 """AutoRanker: the best of a portfolio of rankers within a time budget."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,10 +15,10 @@ from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.model_selection.auto import portfolio, store
 from rankwise.model_selection.auto.budget import Budget
-from rankwise.model_selection.auto.choice import RankerCandidate, blends, choose
-from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured, microseconds, ordered
+from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose
+from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
-from rankwise.model_selection.auto.search import RecipeRun, Search
+from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import trains_at_once
@@ -32,18 +33,18 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 
 
 class AutoRanker(DelegatingRanker):
-    """A ranker that is chosen within a time: recipes are trained as bags on the same folds, and the best is chosen.
+    """AutoML within a time budget: an average of many bags, or one forest of the best library.
 
-    Training and validation queries are pooled. Each recipe is trained as a :class:`bag <bagged>`: members see all
-    queries but one fold, stop together, and are averaged. The first recipe is trained to its end, so that there always
-    is a ranker; of the others the better half goes on after a quarter and again after half of their rounds. The best
-    bags are :class:`blended` too: those of one library, which become one forest, and those of all kinds. What is best
-    is decided on queries that members have not seen, paired by query, and a simpler kind is chosen where it is within
-    one standard error of the best: one forest before a bag of nets, and this before several models.
+    Training and validation queries are pooled. Each recipe, the default ranker first, is trained as a
+    :class:`bag <bagged>`: members see all queries but one fold, stop together, and are averaged. With time left,
+    recipes are trained again with further seeds. The result is the average of all bags, at equal weights and on one
+    scale, without those that are surely worse than the best: behind by more than two standard errors on queries that
+    members have not seen, paired by query. A bag is taken alone only where it is surely better than the average.
 
     Ctrl-C ends the search and keeps the best so far; before the first round is complete it raises KeyboardInterrupt.
     How many recipes are complete is decided by the clock, and so is where the last training ends. With ``minutes=None``
-    and ``max_recipes`` the same seed, data and threads give the same ranker, bit for bit.
+    or ``max_recipes`` there are no further seeds; with ``minutes=None`` the same seed, data and threads give the same
+    ranker, bit for bit.
 
     Args:
         minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
@@ -52,6 +53,9 @@ class AutoRanker(DelegatingRanker):
         recipes: Rankers of trees or nets, or of one's own, not trained, or their expressions, in the order in which
             they are tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by
             the search.
+        prefer: ``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests
+            of one library, which are one forest: fast to score, and exported by :func:`rw.export
+            <rankwise.serving.export>`. The leaderboard says what that costs.
         max_recipes: How many of them are tried at most.
         monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
             from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
@@ -71,7 +75,7 @@ class AutoRanker(DelegatingRanker):
     >>> recipes = [rw.LightGBMRanker(loss, rounds=20, leaves=4) for loss in ("xendcg", "lambdarank")]
     >>> model = rw.AutoRanker(None, recipes=recipes, folds=3, threads=1, progress=False).fit(data)
     >>> sorted(entry.recipe for entry in model.leaderboard_.entries), model.stopped_
-    (['lightgbm blend of 2 bags', 'lightgbm(lambdarank)', 'lightgbm(xendcg)'], 'recipes')
+    (['lightgbm average of 2 bags', 'lightgbm(lambdarank)', 'lightgbm(xendcg)'], 'recipes')
     >>> model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean
     True
     """
@@ -88,6 +92,7 @@ class AutoRanker(DelegatingRanker):
         metric: MetricLike = "ndcg@10",
         *,
         recipes: Sequence[Ranker | str] | None = None,
+        prefer: str = BEST,
         max_recipes: int | None = None,
         monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
         folds: int = 5,
@@ -101,6 +106,7 @@ class AutoRanker(DelegatingRanker):
         self.minutes = minutes
         self.metric = metric
         self.recipes = recipes
+        self.prefer = prefer
         self.max_recipes = max_recipes
         self.monotone_constraints = monotone_constraints
         self.folds = folds
@@ -143,12 +149,12 @@ class AutoRanker(DelegatingRanker):
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        check.choice("prefer", self.prefer, (BEST, FAST))
         recipes, notes = self._recipes(data)
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
-        named = enumerate(zip(portfolio.names(recipes), recipes, portfolio.repeats(recipes), strict=True))
-        runs = [RecipeRun(number=number, name=name, recipe=one, again=again) for number, (name, one, again) in named]
+        runs = self._runs(recipes)
         settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
             caches.announce_compiling(self.progress),
@@ -174,6 +180,21 @@ class AutoRanker(DelegatingRanker):
             best = self.leaderboard_.chosen.recipe
             warnings.warn(f"interrupted: the best so far, {best}, is kept", InterruptedWarning, stacklevel=2)
         return self
+
+    def _runs(self, recipes: Sequence[Ranker]) -> list[RecipeRun]:
+        """Return one run for each recipe, and within a time limit further ones with other seeds."""
+        laps = 1 if self.minutes is None or self.max_recipes is not None else SEEDS
+        groups = portfolio.groups_of(recipes)
+        drawing = [one for number, one in enumerate(recipes) if groups[number] == number and not trains_at_once(one)]
+        listed = [(one, 0) for one in recipes] + [(one, lap) for lap in range(1, laps) for one in drawing]
+        rankers = [one for one, _ in listed]
+        columns = zip(
+            listed, portfolio.names(rankers), portfolio.groups_of(rankers), portfolio.repeats(rankers), strict=True
+        )
+        return [
+            RecipeRun(number=number, name=name, recipe=one, group=group, seed=seed, lap=lap)
+            for number, ((one, lap), name, group, seed) in enumerate(columns)
+        ]
 
     def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
         """Return the recipes, and notes about those that are left out."""
@@ -212,21 +233,28 @@ class AutoRanker(DelegatingRanker):
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
         budget.release()
-        blend_candidates: list[RankerCandidate] = []
-        why = ""
-        if self.stopped_ != "interrupted":
-            blend_candidates, why = blends(list(candidates.values()), data, self.metric, budget)
-        leader, chosen = choose([*candidates.values(), *blend_candidates])
+        bags = list(candidates.values())
+        blends, why = averages(bags, data, self.metric, budget)
+        everyone = [*bags, *blends]
+        chosen, leader, baseline = choose(everyone, self.prefer), max(everyone, key=lambda one: one.mean), bags[0]
+        shown = next(iter(blends), None)
+        weights: dict[int, float] = {}
+        if shown is not None:
+            members = zip(shown.ranker.members_, shown.ranker.weights_.values, strict=True)
+            weights = {id(bag): weight for bag, weight in members}
         entries = []
         for one in runs:
             candidate = candidates.get(one.number)
-            numbers: Keywords = {} if candidate is None else measured(candidate, leader)
+            if candidate is None and one.lap and not one.reason:
+                continue  # a further seed that was not trained is nothing that is missing
+            numbers: Keywords = {} if candidate is None else measured(candidate, leader, baseline)
             if candidate is not None:
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
+                numbers |= {"weight": weights.get(id(candidate.ranker), math.nan)}
             state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
-            entries.append(Entry(**state, **numbers, chosen=candidate is chosen))
-        for blend in blend_candidates:
-            value: Keywords = {**measured(blend, leader), "microseconds": microseconds(blend.ranker, data)}
+            entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.recipe)))
+        for blend in blends:
+            value: Keywords = {**measured(blend, leader, baseline), "microseconds": microseconds(blend.ranker, data)}
             entries.append(Entry(recipe=blend.name, state="complete", **value, blend=True, chosen=blend is chosen))
         stopped = self.stopped_
         if stopped == "interrupted":
@@ -239,6 +267,7 @@ class AutoRanker(DelegatingRanker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
+            baseline=DEFAULT if self.recipes is None else baseline.name,
             notes=(
                 *([WEIGHTED] if varies(leader.evaluation.weights) else []),
                 *filter(None, (budget.exceeded(), why)),

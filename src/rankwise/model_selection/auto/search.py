@@ -1,30 +1,36 @@
-"""The search: recipes are trained on the same folds, the better half continues, and time is checked every round."""
+"""The search: recipes are trained on the same folds, then again with further seeds, and time is checked every round."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rankwise.arrays import Json, Keywords
+import numpy as np
+
+from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
 from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
-from rankwise.model_selection.auto.choice import NETS, TREES, RankerCandidate, blend_seconds
+from rankwise.model_selection.auto.choice import RankerCandidate
 from rankwise.model_selection.auto.leaderboard import microseconds
 from rankwise.model_selection.auto.live import Moment, Report
 from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.weights import average_weights, centred, spread
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.statistics.significance import t_test
 
 if TYPE_CHECKING:
     from rankwise.model_selection.auto.store import SearchStore
     from rankwise.rankers.training.loop import History
     from rankwise.statistics.evaluation import Evaluation
 
-QUARTERS = (1, 2, 4)
-"""The quarters of its rounds that a recipe is trained for before the better half continues."""
+SEEDS = 3
+"""The number of seeds that a recipe is trained with at most: one bag's luck is a few thousandths."""
+NEGLIGIBLE = 0.001
+"""The share of the metric below which a change of the average is not worth further seeds."""
 _FIRST_ROUND = {"lightgbm": 1.0, "xgboost": 2.0, "catboost": 2.0, "neural": 10.0}
 """The relative time of a library's first round, until it was measured: an epoch sees all lists."""
 _FAILURES = (ValueError, RuntimeError, MemoryError)
@@ -39,11 +45,13 @@ class RecipeRun:
     number: int
     name: str
     recipe: Ranker
-    again: int = 0
-    """The number of equal recipes before: its seed differs by that."""
+    group: int
+    """The number of the recipe, whatever the seed."""
+    seed: int = 0
+    """What is added to the seed of the search: 0 for the first bag of a recipe."""
+    lap: int = 0
+    """0 for recipes as they are listed; further seeds of them come in laps 1 and 2."""
     bag: bagged | None = None
-    values: dict[int, float] = field(default_factory=dict)
-    """Quarters of its rounds -> the best value of the metric up to there, out of fold."""
     finished: bool = False
     """Whether it is complete, or failed."""
     state: str = "not tried"
@@ -55,7 +63,7 @@ class RecipeRun:
     leaves: float = 0.0
     """Of its trees up to the best round; the end of a training takes time for each."""
     evaluation: "Evaluation | None" = None
-    """Of its bag, out of fold; None for one that was read from a folder."""
+    """Of its bag, out of fold."""
     microseconds: float = math.nan
     """Of scoring a document with its bag."""
     reason: str = ""
@@ -66,38 +74,23 @@ class RecipeRun:
         return 1 if trains_at_once(self.recipe) else int(getattr(self.recipe, self.recipe.unit))
 
     @property
-    def quarter(self) -> int:
-        """A quarter of the rounds."""
-        return max(1, math.ceil(self.rounds / 4))
-
-    @property
     def value(self) -> float:
-        """The best value so far; −inf where there is none."""
-        return self.values[max(self.values)] if self.values else -math.inf
-
-    def at(self, quarters: int) -> float:
-        """Return the value after so many quarters, or after all that there were."""
-        trained = [one for one in self.values if one <= quarters]
-        return self.values[max(trained)] if trained else -math.inf
+        """The value of its bag, out of fold; −inf where there is none."""
+        return self.evaluation.mean[next(iter(self.evaluation.mean))] if self.evaluation is not None else -math.inf
 
     def record(self) -> Json:
         """Return the entry of the file of a search."""
-        scalars = {name: getattr(self, name) for name in _STORED}
         microseconds = None if math.isnan(self.microseconds) else self.microseconds
-        head = {"recipe": self.name, "trained": self.bag is not None}
-        return (
-            head
-            | {"values": {str(n): value for n, value in self.values.items()}, "microseconds": microseconds}
-            | scalars
-        )
+        head = {"recipe": self.name, "trained": self.bag is not None, "microseconds": microseconds}
+        return head | {name: getattr(self, name) for name in _STORED}
 
-    def restore(self, record: Json) -> None:
-        """Restore the entry of the file of a search."""
-        self.values = {int(quarters): float(value) for quarters, value in record["values"].items()}
+    def restore(self, record: Json, bag: bagged | None) -> None:
+        """Restore the entry of the file of a search, and its bag."""
         for name in _STORED:
-            value = record.get(name, 0.0) if name == "leaves" else record[name]  # older files have no leaves
-            setattr(self, name, type(getattr(self, name))(value))
+            setattr(self, name, type(getattr(self, name))(record[name]))
         self.microseconds = math.nan if record["microseconds"] is None else float(record["microseconds"])
+        if bag is not None:
+            self.bag, self.evaluation = bag, bag.out_of_fold_
 
     def measure(self, data: RankingDataset) -> None:
         """Measure the other numbers of the leaderboard, while there is time for that."""
@@ -107,12 +100,10 @@ class RecipeRun:
 
     def candidate(self, metric: str) -> RankerCandidate:
         """Return its bag as a candidate."""
-        kind = TREES if isinstance(self.recipe, TreeRanker) else NETS
-        bag = self.bag
-        if bag is None:
+        if self.bag is None or self.evaluation is None:
             raise LookupError(self.name)
-        evaluation = bag.out_of_fold_ if self.evaluation is None else self.evaluation
-        return RankerCandidate(name=self.name, ranker=bag, kind=kind, evaluation=evaluation, metric=metric)
+        how: Keywords = {"library": self.recipe.name, "forest": hasattr(self.bag, "ranker_"), "metric": metric}
+        return RankerCandidate(name=self.name, ranker=self.bag, evaluation=self.evaluation, **how)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -122,7 +113,7 @@ class Search:
     data: RankingDataset
     metric: Metric
     runs: Sequence[RecipeRun]
-    """All recipes, in the order in which they are tried."""
+    """All recipes, in the order in which they are tried, and then the same with further seeds."""
     settings: Keywords
     """Parameters of every recipe: ``threads``, ``metrics``."""
     seed: int
@@ -134,23 +125,78 @@ class Search:
     report: Report
 
     def run(self) -> str:
-        """Search; return why it ended: ``recipes``, ``minutes`` or ``interrupted``."""
+        """Search; return why it ended: a key of ``leaderboard.STOPS``."""
         ended = "recipes"
         try:
-            for one, quarters in self._schedule():
-                if one.finished or quarters in one.values:
+            for one in self._schedule():
+                if one.finished:
                     continue
                 if self.usable and self.budget.left <= self._least(one):
                     ended = OVER  # others may begin faster
                     continue
-                self._train(one, quarters)
+                self._train(one)
                 if one.state in (OVER, "interrupted"):
                     return one.state
         except KeyboardInterrupt:
             if not self.usable:
                 raise
             return "interrupted"
-        return ended
+        return self._enough if ended == "recipes" else ended
+
+    def _schedule(self) -> Iterator[RecipeRun]:
+        """Yield the recipe to train next: all of them, then with further seeds those that are averaged."""
+        self._enough = "recipes"
+        for lap in range(SEEDS):
+            runs = [one for one in self.runs if one.lap == lap]
+            if lap and runs:
+                if self._negligible(lap):
+                    self._enough = "level"
+                    return
+                weights = average_weights(self._values, [one.group for one in self._trained], self.data.weights)
+                kept = {one.group for one, weight in zip(self._trained, weights, strict=True) if weight > 0.0}
+                runs = [one for one in runs if one.group in kept - self._certain]
+                self._enough = "seeds"
+            yield from runs
+
+    @property
+    def _trained(self) -> list[RecipeRun]:
+        return [one for one in self.runs if one.bag is not None]
+
+    @property
+    def _values(self) -> Array:
+        """The metric of every bag on every query, out of fold."""
+        return np.stack([one.candidate(str(self.metric)).evaluation[str(self.metric)] for one in self._trained])
+
+    @property
+    def _certain(self) -> set[int]:
+        """Recipes that draw nothing: further seeds of them give the same bag."""
+        first = {one.group: one.bag for one in self._trained if one.seed == 0}
+        return {
+            one.group
+            for one in self._trained
+            if one.bag is not None
+            and one.seed
+            and (bag := first.get(one.group)) is not None
+            and np.array_equal(one.bag.oof_scores_, bag.oof_scores_)
+        }
+
+    def _negligible(self, lap: int) -> bool:
+        """Whether the bags of the lap before changed the average of all by next to nothing, surely."""
+        latest = [one for one in self._trained if one.lap < lap]
+        before = [one for one in latest if one.lap < lap - 1]
+        if not before or len(before) == len(latest):
+            return False
+        now, then = self._average(latest), self._average(before)
+        scored = ~np.isnan(now)
+        gain = t_test((now - then)[scored], None if self.data.weights is None else self.data.weights[scored])
+        return gain.mean + 2.0 * gain.error < NEGLIGIBLE * abs(float(np.mean(now[scored])))
+
+    def _average(self, runs: Sequence[RecipeRun]) -> Array:
+        """Return the metric of the plain average of bags on every query, out of fold."""
+        data = self.data
+        columns = [one.bag._out_of_fold().cross_fitted for one in runs if one.bag is not None]
+        units = [centred(column, data.offsets) / (spread(column, data.offsets) or np.inf) for column in columns]
+        return self.metric(np.mean(units, axis=0), data.labels, data.offsets, data.judged)
 
     def _least(self, one: RecipeRun) -> float:
         """Return the seconds until the first round of a recipe: as of its library, or as expected from others."""
@@ -166,41 +212,14 @@ class Search:
         """Whether there is a ranker to choose."""
         return any(one.bag is not None for one in self.runs)
 
-    def _schedule(self) -> Iterator[tuple[RecipeRun, int]]:
-        """Yield the recipe to train next, and for how many quarters of its rounds.
-
-        The first recipe is trained to its end, so that there is a ranker. The others have a quarter of their rounds,
-        the better half of them two, and the better half of these all. Those that are left come last, the best first.
-        """
-        last = QUARTERS[-1]
-        waiting = list(self.runs)
-        while waiting:
-            first = waiting.pop(0)
-            yield first, last
-            if first.bag is not None:
-                break
-        racing = waiting
-        for quarters in QUARTERS[:-1]:
-            until = self.budget.left / 2.0  # the other half is for those that go on
-            for one in racing:
-                if self.budget.left >= until:
-                    yield one, quarters
-            ranked = sorted((one for one in racing if one.bag is not None), key=lambda one: -one.at(quarters))
-            racing = ranked[: (len(ranked) + 1) // 2]
-        for one in racing:
-            yield one, last
-        for one in sorted(waiting, key=lambda one: -one.value):
-            yield one, last
-
-    def _train(self, one: RecipeRun, quarters: int) -> None:
+    def _train(self, one: RecipeRun) -> None:
         """Train a recipe on from where it is."""
-        rounds = min(one.rounds, quarters * one.quarter)
-        changes: Keywords = {one.recipe.unit: rounds, "progress": False, "checkpoint_every": one.quarter}
+        changes: Keywords = {"progress": False, "checkpoint_every": max(1, math.ceil(one.rounds / 4))}
         recipe = one.recipe.__sklearn_clone__()
         bag, timer = bagged(recipe, **self.bags), Timer(self.budget, lambda rounds: rounds * self._leaves(recipe))
         original = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
         checkpoint = self.store.checkpoint(one.number)
-        bag.set_params(**self.settings, **changes, seed=self.seed + one.again, checkpoint=checkpoint)
+        bag.set_params(**self.settings, **changes, seed=self.seed + one.seed, checkpoint=checkpoint)
 
         def watch(round: int, history: "History") -> None:
             self._report(one, round, history[str(self.metric)][-1])
@@ -215,14 +234,10 @@ class Search:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:
             # A bag that is chosen, or trained on by its user, has no parameters of the search.
-            bag.set_params(**original, **{one.recipe.unit: one.rounds}, checkpoint=None)
+            bag.set_params(**original, checkpoint=None)
             one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
-            if bag.stopped_ in (OVER, "interrupted"):
-                one.state = bag.stopped_
-            else:
-                one.finished = quarters == QUARTERS[-1] or rounds >= one.rounds or bag.stopped_ != bag.unit
-                one.state = "complete" if one.finished else "partial"
-                one.values[quarters] = one.evaluation.mean[str(self.metric)]
+            one.finished = bag.stopped_ not in (OVER, "interrupted")
+            one.state = "complete" if one.finished else bag.stopped_
         one.seconds, one.first = before + timer.seconds, max(one.first, timer.first or 0.0)
         one.measure(self.data)
         self.store.write(one, self.budget.spent)
@@ -247,8 +262,7 @@ class Search:
     def _reserve(self) -> None:
         """Reserve time for the end of a training, as it was so far, and for blends of the bags that there are."""
         self.budget.closings = [(one.leaves, one.closing) for one in self.runs if one.closing > 0.0]
-        bags = [one.candidate(str(self.metric)) for one in self.runs if one.bag is not None]
-        self.budget.reserve(blend_seconds(bags, self.data, self.metric, self.budget) if bags else 0.0)
+        self.budget.reserve(2.0 * max(len(self._trained), 2) * self.budget.closing)  # averages of all, and of libraries
 
     def _report(self, one: RecipeRun, round: int, value: float, ended: str = "") -> None:
         best = max(self.runs, key=lambda other: other.value)
@@ -260,7 +274,7 @@ class Search:
                 round=round,
                 value=value,
                 ended=ended,
-                leader=best.name if best.values else "",
+                leader=best.name if best.bag is not None else "",
                 leads_with=best.value,
                 spent=self.budget.spent,
                 seconds=self.budget.seconds,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.ensembles.bagged import bagged
 
 FILE = "auto.json"
-_FORMAT = 1
+_FORMAT = 2
 _MOST = 2**26  # bytes
 MANAGED = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_every")
 """Parameters of recipes that the search sets itself."""
@@ -66,18 +66,23 @@ class SearchStore:
         stored = settings_files.load(self.folder / FILE, "the file of a search", as_json=True, most=_MOST).keys
         with _making_sense(self.folder):
             if stored["format"] != _FORMAT:
-                raise KeyError("format")
+                raise check.error(
+                    "the folder holds a search of another version",
+                    got=f"format {stored['format']}, where this version has {_FORMAT}",
+                    where=str(self.folder),
+                    hint="name a new folder",
+                )
             hint = "call it with the same data and settings, or name a new folder"
             what = "the folder holds another search"
             check_same(stored["identity"], self.identity, what, where=self.folder, hint=hint)
             self.spent, self.records = float(stored["spent"]), dict(stored["recipes"])
             for one in tried:
                 if record := self.records.get(str(one.number)):
-                    one.restore(record)
-                    if record["trained"]:
-                        bag = cast("bagged", load(self.bag(one.number)))
+                    bag = cast("bagged", load(self.bag(one.number))) if record["trained"] else None
+                    if bag is not None:
                         live = [name for name in ("objective",) if name in one.recipe.own_parameters()]
-                        one.bag = bag.set_params(**settings, **{name: getattr(one.recipe, name) for name in live})
+                        bag.set_params(**settings, **{name: getattr(one.recipe, name) for name in live})
+                    one.restore(record, bag)
 
     def write(self, one: "RecipeRun", spent: float) -> None:
         """Write the progress of a recipe, and its bag; remove a checkpoint that is no longer needed."""

@@ -31,7 +31,7 @@ from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import EnsembleRanker
 from rankwise.rankers.ensembles.oof import HeldOut, pooled
-from rankwise.rankers.ensembles.weights import Weights, choose
+from rankwise.rankers.ensembles.weights import AVERAGE, GREEDY, Weights, choose
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import any_class
 
@@ -59,6 +59,10 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         folds: Into how many parts queries fall, by their ids and ``seed``; bags among the rankers must have as many.
         repeats: How often that is done, with other folds each time; of bags, too.
         seed: Of the folds.
+        weights: ``"greedy"`` weights, as above, or the ``"average"``: equal weights of all rankers but those that are
+            surely worse than the best, by two standard errors of the difference, paired by query. Rankers that differ
+            in their seed alone share the weight of one. What few queries tell of weights is mostly luck:
+            :class:`rw.AutoRanker <rankwise.model_selection.auto.ranker.AutoRanker>` averages.
         metrics: The first decides on weights; by default those of the first ranker.
         processes: How many processes train members of a bag side by side; bags among the rankers say so themselves.
         dask: The address of a Dask cluster whose workers train them instead.
@@ -91,6 +95,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         *,
         repeats: int = 1,
         seed: int = 0,
+        weights: str = GREEDY,
         metrics: MetricLike | Sequence[MetricLike] | None = None,
         processes: int = 1,
         dask: str | None = None,
@@ -100,6 +105,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         self.folds = folds
         self.repeats = repeats
         self.seed = seed
+        self.weights = weights
         self.metrics = metrics  # type: ignore[assignment]
         self.processes = processes
         self.dask = dask
@@ -155,6 +161,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         X: Documents,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
+        weights: str = GREEDY,
         metrics: MetricLike | Sequence[MetricLike] | None = None,
         valid: inputs.Validation = None,
         qid: ArrayLike | None = None,
@@ -178,7 +185,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         shared = shared_folds(rankers, data)
         folds: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
-        blend = cls(rankers, metrics=metrics, **folds).__sklearn_clone__()
+        blend = cls(rankers, weights=weights, metrics=metrics, **folds).__sklearn_clone__()
         measured, fold = blend._metrics(), Folds(blend.folds, blend.repeats, blend.seed).of(data)
         members = [
             one if isinstance(one, bagged) else FeatureRanker(one, measured).cross_fit(data, fold) for one in rankers
@@ -198,6 +205,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
             judged=data.judged,
+            rule=check.choice("weights", self.weights, (GREEDY, AVERAGE)),
+            groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
         self._held_out = HeldOut.measured(scores, cross_fitted, data, metrics)
         self._remember(data)
@@ -281,6 +290,15 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             like = first.ranker if isinstance(first, bagged) else first
             self._ensemble = Ensemble.read(self, like, description, files)
         self._importances = None if importances is None else np.array(importances, np.float64)
+
+
+def _groups(rankers: Sequence[Any]) -> list[int]:
+    """Return a number for each member; those that differ in their seed alone have the same."""
+    keys = [
+        (one.name, one._objective_expression(), one._parameters(("seed",))) if isinstance(one, Ranker) else one
+        for one in rankers
+    ]
+    return [keys.index(key) for key in keys]
 
 
 def _cross_fitted(member: Any) -> Array:

@@ -13,13 +13,16 @@ from rankwise.arrays import Array, Column, Json, Keywords, part_of, rows_of
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.statistics.significance import t_test
 
+GREEDY, AVERAGE = "greedy", "average"
+"""How weights are chosen: selected greedily, or equal ones of all members but those that are surely worse."""
+SURELY = 2.0
+"""A member is surely worse that is behind the best by more than so many standard errors of the paired difference."""
 _PICKS = 16
 """How many picks a selection has; weights are the mean of several selections, and finer than that."""
 _PARTS = 5
 """Into how many parts queries fall at most, by their folds; all but two of them are selected on at a time."""
-COMPUTED = _PICKS * (_PARTS - 1) * (_PARTS - 2) // 2
-"""How often at most the metric of all queries is computed for each member: on parts of them, for every pick."""
 
 
 def centred(scores: Array, offsets: NDArray[np.int64]) -> Array:
@@ -136,6 +139,36 @@ def choose_weights(
     return chosen.weights, chosen.scores
 
 
+def average_weights(values: Array, groups: Sequence[int], query_weights: Array | None = None) -> Array:
+    """Return equal weights of all members but those that are surely worse than the best.
+
+    ``values`` is (n_members, n_queries), the metric of each member on queries that it has not seen, NaN where a query
+    is skipped. Members of one group, such as bags of one recipe with several seeds, share the weight of one, and are
+    judged by their mean. A group is left out that is behind the best by more than two standard errors of the
+    difference, paired by query: to choose the best of many is luck, and to average is not.
+
+    >>> level, worse = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.1, 0.3, 0.3, 0.5])
+    >>> average_weights(np.stack([level, level[::-1], worse, level]), [0, 1, 2, 0])
+    array([0.25, 0.5 , 0.  , 0.25])
+    """
+    group = np.asarray(groups)
+    numbers = np.unique(group)
+    scored = ~np.isnan(values[0]) if query_weights is None else ~np.isnan(values[0]) & (query_weights > 0.0)
+    weights = None if query_weights is None else query_weights[scored]
+    rows = np.stack([values[group == number][:, scored].mean(axis=0) for number in numbers])
+    if rows.shape[1] < 2:
+        return np.asarray(_shared(np.ones(numbers.size, bool), numbers, group))
+    best = rows[int(np.argmax([weighted_mean(row, weights) for row in rows]))]
+    gaps = [t_test(best - row, weights) for row in rows]
+    return _shared(np.array([gap.mean <= SURELY * gap.error for gap in gaps]), numbers, group)
+
+
+def _shared(kept: NDArray[np.bool_], numbers: NDArray[np.int64], group: NDArray[np.int64]) -> Array:
+    """Equal weights of the groups that are kept, shared by the members of each."""
+    shares = {number: 1.0 / (kept.sum() * np.sum(group == number)) for number in numbers[kept]}
+    return np.array([shares.get(number, 0.0) for number in group])
+
+
 class Chosen(NamedTuple):
     """Weights of members, and blended scores of every document by selections that had not seen its query."""
 
@@ -156,8 +189,10 @@ def choose(
     fold: ArrayLike | None,
     query_weights: Array | None,
     judged: ArrayLike | None,
+    rule: str = GREEDY,
+    groups: Sequence[int] | None = None,
 ) -> Chosen:
-    """Choose weights from ``scores`` as :func:`choose_weights` does; values that are reported are of ``cross_fitted``.
+    """Choose weights; values that are reported, and those that :func:`average_weights` sees, are of ``cross_fitted``.
 
     These are scores of the same members, each fold after the rounds that were chosen on the others.
     """
@@ -171,21 +206,37 @@ def choose(
     alone = lists.values(np.asarray(cross_fitted))
     require_scored(str(lists.metric), alone[0], query_weights)
     useful, group = np.array(spreads) > 0.0, part % _PARTS
-    groups = np.unique(group)
-    selected: dict[tuple[int, ...], Array] = {(): useful / useful.sum()}  # equal weights see no query
-    if groups.size > 1:
-        most = combinations(groups.tolist(), max(1, groups.size - 2))
-        selected = {some: _selected(*lists.take(np.isin(group, some)), units, useful) for some in most}
+    present = np.unique(group).tolist()
+    if rule == AVERAGE:
+        members = np.arange(len(units)) if groups is None else np.asarray(groups)
+
+        def select(queries: NDArray[np.bool_]) -> Array:
+            weights = np.zeros(len(units))
+            some = None if query_weights is None else query_weights[queries]
+            weights[useful] = average_weights(alone[useful][:, queries], members[useful].tolist(), some)
+            return weights
+
+        values = select(np.ones(lists.n_queries, bool))
+        unseen = {number: select(group != number) if len(present) > 1 else values for number in present}
+    else:
+        selected: dict[tuple[int, ...], Array] = {(): useful / useful.sum()}  # equal weights see no query
+        if len(present) > 1:
+            most = combinations(present, max(1, len(present) - 2))
+            selected = {some: _selected(*lists.take(np.isin(group, some)), units, useful) for some in most}
+        values = np.mean([*selected.values()], axis=0)
+        unseen = {
+            number: np.mean([weights for some, weights in selected.items() if number not in some], axis=0)
+            for number in present
+        }
     blended, reported = np.empty(units.shape[1]), np.empty(units.shape[1])
     for number in np.unique(part):
         few, rows = lists.take(part == number)
-        unseen = np.mean([weights for some, weights in selected.items() if number % _PARTS not in some], axis=0)
-        blended[rows] = unseen @ units[:, rows]
+        blended[rows] = unseen[number % _PARTS] @ units[:, rows]
         # After rounds of its own a part has scores of another spread.
-        reported[rows] = unseen @ _in_own_units(np.asarray(cross_fitted)[:, rows], few.offsets)[0]
+        reported[rows] = unseen[number % _PARTS] @ _in_own_units(np.asarray(cross_fitted)[:, rows], few.offsets)[0]
     weights = Weights(
         names=titles,
-        values=tuple(np.mean([*selected.values()], axis=0).tolist()),
+        values=tuple(values.tolist()),
         spreads=spreads,
         alone=tuple(weighted_mean(row, query_weights) for row in alone),
         metric=str(lists.metric),

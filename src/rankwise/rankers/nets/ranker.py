@@ -129,8 +129,8 @@ class NeuralRanker(TorchRanker):
         "optimizer": "adamw",
     }
     portfolio = (
-        Recipe("softmax_ce", _RECIPE, small=(7,), middle=(6,), large=(5,)),
-        Recipe("listnet", _RECIPE, small=(19,)),
+        Recipe("softmax_ce", _RECIPE, small=(4,), middle=(4,), large=(5,)),
+        Recipe("listnet", _RECIPE, small=(11,)),
     )
     model_: "Perceptron"
     """The net, a ``torch.nn.Module`` from raw features to scores."""

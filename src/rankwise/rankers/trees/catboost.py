@@ -401,9 +401,9 @@ class CatBoostRanker(TreeRanker):
         "random_strength": "uniform(0.0, 2.0, start=1.0)",
     }
     portfolio = (
-        Recipe("yeti", SMALL_DATA, small=(9,)),
-        Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(18,)),
-        Recipe("yeti", LARGE_DATA, middle=(8,), large=(6,)),
+        Recipe("yeti", SMALL_DATA, small=(3,)),
+        Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(10,)),
+        Recipe("yeti", LARGE_DATA, middle=(5,), large=(6,)),
     )
 
     def _chosen(self) -> tuple[str | None, Objective | None]:

@@ -332,9 +332,9 @@ class XGBoostRanker(TreeRanker):
         "reg_lambda": "log(1e-3, 100.0, start=1.0)",
     }
     portfolio = (
-        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(4, 14)),
-        Recipe("lambdarank", _DIVERSE, small=(10,)),
-        Recipe("lambdarank", LARGE_DATA, middle=(4,), large=(4,)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(2,)),
+        Recipe("lambdarank", _DIVERSE, small=(7,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(2,), large=(4,)),
         Recipe("xendcg", _DIVERSE | {"leaves": 31}, middle=(7,)),
         Recipe("xendcg", LARGE_DATA | {"leaves": 255}, large=(9,)),
     )
