@@ -30,13 +30,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import FOLDS, KINDS, REAL, parts, say, shuffled, versions, write
-from rankwise.model_selection.auto import ranker as search
+from rankwise.model_selection.auto.choice import averages
 from rankwise.rankers.ensembles.weights import centred, spread
 
 METRIC = "ndcg@10"
@@ -89,18 +90,14 @@ def trained(cell: Cell, train: rw.RankingDataset, valid: rw.RankingDataset) -> t
 def measure(cell: Cell) -> dict[str, Any]:
     train, valid, test = parts(cell.folder, cell.data, cell.fold)
     bags: list[Any] = []
-    averages = search.averages
 
     def noted(candidates: list[Any], *rest: Any) -> Any:
         bags.extend(candidates)
         return averages(candidates, *rest)
 
-    search.averages = noted  # type: ignore[assignment]
     began = time.perf_counter()
-    try:
+    with mock.patch("rankwise.model_selection.auto.ranker.averages", noted):
         model, words = trained(cell, shuffled(train, cell.seed), valid)
-    finally:
-        search.averages = averages
     seconds = time.perf_counter() - began
     values = harness.by_query(rw.evaluate(model, test, [METRIC]), [METRIC])[METRIC]
     offsets = rw.concatenate([train, valid]).offsets
@@ -133,7 +130,7 @@ def within(errors: float) -> Rule:
         best = values[np.argmax(values.mean(axis=1))]
         gaps = best - values
         kept = gaps.mean(axis=1) <= errors * gaps.std(axis=1, ddof=1) / np.sqrt(values.shape[1])
-        return kept / kept.sum()
+        return np.asarray(kept / kept.sum())
 
     return weights
 
@@ -145,7 +142,7 @@ def by_family(values: np.ndarray, bags: list[dict[str, Any]]) -> np.ndarray:
     sums = [(kept & ~nets).sum(), (kept & nets).sum()]
     if not all(sums):
         return np.asarray(kept / kept.sum())
-    return np.where(nets, 0.25 / sums[1], 0.75 / sums[0]) * kept
+    return np.asarray(np.where(nets, 0.25 / sums[1], 0.75 / sums[0]) * kept)
 
 
 def by_library(values: np.ndarray, bags: list[dict[str, Any]]) -> np.ndarray:
@@ -202,10 +199,11 @@ class Results:
                 for name, rule in RULES.items():
                     found = ruled(outcome, rule, test)
                     groups.setdefault((f"rule: {name}", cell.data, cell.seed), []).append(found)
-        tuned = {(c.data, c.seed, c.fold): [] for c in cells if c.method.startswith("tuned")}
+        tuned: dict[tuple[str, int, int], list[tuple[float, np.ndarray]]] = {}
         for cell, outcome in cells.items():
             if cell.method.startswith("tuned"):
-                tuned[cell.data, cell.seed, cell.fold].append((outcome["valid"], np.array(outcome["values"], float)))
+                values = np.array(outcome["values"], float)
+                tuned.setdefault((cell.data, cell.seed, cell.fold), []).append((outcome["valid"], values))
         for (data, seed, _), choices in tuned.items():
             groups.setdefault((BEST, data, seed), []).append(max(choices, key=lambda choice: choice[0])[1])
         for (method, data, _), folds in groups.items():
@@ -213,7 +211,7 @@ class Results:
 
     def of(self, method: str, data: str) -> np.ndarray:
         """Return the values of all test queries of a data set, the mean over seeds."""
-        return np.mean(self.values[method, data], axis=0)
+        return np.asarray(np.mean(self.values[method, data], axis=0))
 
     def gap(self, one: str, other: str, sets: list[str]) -> tuple[float, float, int]:
         """Return how far one method is ahead of another, paired by query: mean, standard error, queries."""
