@@ -280,6 +280,21 @@ def paired_table(results: Sequence[Result], header: Sequence[str], baseline: Has
     return markdown([*header, str(baseline), *map(str, methods)], rows)
 
 
+def tables_by_data(values: dict[tuple[str, str], np.ndarray], baseline: str) -> str:
+    """Two tables, a row per method and a column per data set: means, and differences to the baseline by query.
+
+    ``values`` are those of test queries, by method and data set.
+    """
+    methods, sets = (list(dict.fromkeys(column)) for column in zip(*values, strict=True))
+    means = [[f"`{name}`", *(f"{np.nanmean(values[name, data]):.4f}" for data in sets)] for name in methods]
+    gaps = [
+        [f"`{name}`", *(difference(values[name, data] - values[baseline, data]) for data in sets)]
+        for name in methods
+        if name != baseline
+    ]
+    return "\n\n".join([markdown(["", *sets], means), markdown([f"less `{baseline}`", *sets], gaps)])
+
+
 # ---- clocks, memory, targets -----------------------------------------------------------------------------------------
 
 Call = Callable[[], object]
