@@ -42,8 +42,7 @@ class DeviceLists(Ragged, Lists):
         self.dtype = dtype
         self.errors: Tensor | None = None
         """A number that is added to the value of each query, if any: 0, or NaN if a label is not valid."""
-        self.none = _nothing(dtype, self.device)
-        """A column without elements."""
+        self.none = self.unwanted = _nothing(dtype, self.device)
 
     @classmethod
     def at(cls, offsets: Any, n_docs: int, device: Any, dtype: Any = None) -> Self:
@@ -159,12 +158,6 @@ class DeviceLists(Ragged, Lists):
             flags.numel(), self.n_docs, factor, self.errors is not None, moved is not None, _WIDE,
         )  # fmt: skip
         return total
-
-    def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
-        """Return uninitialised tensors for derivatives; without ``numerator`` that is the gradient's."""
-        gradient = self.empty_documents()
-        diagonal = self.empty_documents() if hessian else self.none
-        return Derivatives(self.empty_queries(), gradient, diagonal, self.empty_documents() if numerator else gradient)
 
     def random(self, stream: Stream, streams: Sequence[Stream]) -> Random:
         """Return the words of the keys of some streams, on the host, and the words of the queries of ``stream``."""
