@@ -1,7 +1,7 @@
 """Ragged arrays on a device, and the tiles that programs work on."""
 
 from functools import cached_property, lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -79,11 +79,11 @@ class Ragged:
         self._pair_shapes: dict[int, tuple[int, int]] = {}
 
     @classmethod
-    def of(cls, offsets: Offsets, device: torch.device) -> Self:
-        """Copy offsets to a device."""
+    def of(cls, offsets: Offsets, device: torch.device, **settings: Any) -> Self:
+        """Copy offsets to a device; ``settings`` are those of a subclass."""
         n_docs = int(offsets[-1])
         dtype = np.int32 if n_docs < 2**31 else np.int64
-        return cls(to_device(offsets.astype(dtype), device), n_docs, offsets)
+        return cls(to_device(offsets.astype(dtype), device), n_docs, offsets, **settings)
 
     @property
     def host(self) -> Offsets:

@@ -21,7 +21,6 @@ _NOTHING = 1e-18
 _EPSILON = 1e-5  # of infAP, in trec_eval
 # Kinds of documents, in the order of ties=worst.
 _OTHER, _UNJUDGED, _POOLED, _RELEVANT = 0, 1, 2, 3
-_N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -100,7 +99,7 @@ class NumQ(_Count):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(1.0), _N_QUERIES
+        return _count, relevance_rule(0.0), 1.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -114,7 +113,7 @@ class NumRet(_Count):
     name: ClassVar[str] = "num_ret"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(1.0), _N_RETRIEVED
+        return weighted_sum, relevance_rule(0.0), np.ones(longest), PLAIN
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -128,7 +127,7 @@ class NumRel(_Count, BinaryMetric):
     name: ClassVar[str] = "num_rel"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(self.relevant), _N_RELEVANT
+        return _count, relevance_rule(self.relevant), np.inf
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -286,15 +285,9 @@ def _share_judged(first, last, offsets, scores, labels, cutoff, ties, rule, judg
 
 
 @kernel
-def _count(first, last, offsets, scores, labels, cutoff, ties, rule, counted, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+def _count(first, last, offsets, scores, labels, cutoff, ties, rule, most, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Fill the number of documents with a gain, or ``most`` where that is less."""
     buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
         query = open_query(q, offsets, scores, labels, rule, buffers)
-        if not query.valid:
-            out[q] = np.inf
-        elif counted == _N_RELEVANT:
-            out[q] = query.gains.sum()
-        elif counted == _N_RETRIEVED:
-            out[q] = min((query.scores > -np.inf).sum(), cutoff)
-        else:
-            out[q] = 1.0
+        out[q] = min(query.gains.sum(), most) if query.valid else np.inf

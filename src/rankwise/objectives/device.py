@@ -47,13 +47,11 @@ class DeviceLists(Ragged, Lists):
     @classmethod
     def at(cls, offsets: Any, n_docs: int, device: Any, dtype: Any = None) -> Self:
         """Return lists on a device; offsets on a device are not copied to the host."""
-        place, dtype = torch.device(device), dtype or torch.float32
-        width = torch.int32 if n_docs < 2**31 else torch.int64  # kernels are compiled once for either
+        dtype = dtype or torch.float32
         if isinstance(offsets, Tensor) and offsets.device.type != "cpu":
+            width = torch.int32 if n_docs < 2**31 else torch.int64  # kernels are compiled once for either
             return cls(offsets.to(width), n_docs, None, dtype)
-        host = check.offsets(offsets, n_docs)
-        copied = to_device(host.astype(np.int32 if n_docs < 2**31 else np.int64), place)
-        return cls(copied, n_docs, host, dtype)
+        return cls.of(check.offsets(offsets, n_docs), torch.device(device), dtype=dtype)
 
     @classmethod
     def checked_labels(cls, labels: Tensor, offsets: Any) -> tuple[Tensor, Self]:

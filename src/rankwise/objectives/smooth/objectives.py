@@ -20,14 +20,7 @@ from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_ordering
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.prepared import (
-    PerDocument,
-    PerQuery,
-    Prepared,
-    PreparedKernel,
-    checked_lists,
-    reject_columns,
-)
+from rankwise.objectives.prepared import PerDocument, PerQuery, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.smooth import cpu
 
 _DEVICE = "rankwise.objectives.smooth.triton"
@@ -58,7 +51,7 @@ class _Smooth(Objective):
     def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
         """Return the gain of each document, and the ideal DCG or the number of relevant documents of each query."""
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> PreparedKernel:
         """Compute gains, and the relevant documents of each query."""
         reject_columns(self, columns)
         checked, lists = checked_lists(labels, offsets)
