@@ -21,6 +21,7 @@ _NOTHING = 1e-18
 _EPSILON = 1e-5  # of infAP, in trec_eval
 # Kinds of documents, in the order of ties=worst.
 _OTHER, _UNJUDGED, _POOLED, _RELEVANT = 0, 1, 2, 3
+_N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,7 +100,7 @@ class NumQ(_Count):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(0.0), 1.0
+        return _count, relevance_rule(1.0), _N_QUERIES
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -113,7 +114,7 @@ class NumRet(_Count):
     name: ClassVar[str] = "num_ret"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return weighted_sum, relevance_rule(0.0), np.ones(longest), PLAIN
+        return _count, relevance_rule(1.0), _N_RETRIEVED
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -127,7 +128,7 @@ class NumRel(_Count, BinaryMetric):
     name: ClassVar[str] = "num_rel"
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _count, relevance_rule(self.relevant), np.inf
+        return _count, relevance_rule(self.relevant), _N_RELEVANT
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -285,9 +286,15 @@ def _share_judged(first, last, offsets, scores, labels, cutoff, ties, rule, judg
 
 
 @kernel
-def _count(first, last, offsets, scores, labels, cutoff, ties, rule, most, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    """Fill the number of documents with a gain, or ``most`` where that is less."""
+def _count(first, last, offsets, scores, labels, cutoff, ties, rule, counted, empty, out):  # type: ignore[no-untyped-def]  # noqa: ARG001
     buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
         query = open_query(q, offsets, scores, labels, rule, buffers)
-        out[q] = min(query.gains.sum(), most) if query.valid else np.inf
+        if not query.valid:
+            out[q] = np.inf
+        elif counted == _N_RELEVANT:
+            out[q] = query.gains.sum()
+        elif counted == _N_RETRIEVED:
+            out[q] = min((query.scores > -np.inf).sum(), cutoff)
+        else:
+            out[q] = 1.0
