@@ -24,7 +24,7 @@ def objectives() -> str:
 
 def arguments() -> str:
     """Return their arguments and defaults."""
-    words = {True: "yes", False: "no"}
+    words: dict[bool | str, bool | str] = {True: "yes", False: "no"}
     rows = [
         (f"`{e.name}`", f"`{e.class_name}`", f"`{e.defaults()}`" if e.defaults() else "–",
          words.get(e.estimator, e.estimator))
