@@ -16,11 +16,11 @@ def test_tiles_cover_every_document_once_the_longest_list_first():
 
 def test_rows_of_selected_queries():
     lists = Lists([3, 2, 1]).on_device()
-    selected = lists.rows(np.array([2, 0, 2]))
-    assert selected.ragged.host.tolist() == selected.ragged.offsets.tolist() == [0, 1, 4, 5]
-    assert selected.rows.tolist() == [5, 0, 1, 2, 5]
-    assert selected.ragged.spread(selected.numbers).tolist() == [2, 0, 0, 0, 2]
-    assert lists.rows(np.array([], int)).rows.tolist() == []
+    ragged, numbers, rows = lists.rows(np.array([2, 0, 2]))
+    assert ragged.host.tolist() == ragged.offsets.tolist() == [0, 1, 4, 5]
+    assert rows.tolist() == [5, 0, 1, 2, 5]
+    assert ragged.spread(numbers).tolist() == [2, 0, 0, 0, 2]
+    assert lists.rows(np.array([], int))[2].tolist() == []
 
 
 def test_tiles_that_the_device_makes_cover_every_document_once():

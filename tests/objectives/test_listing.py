@@ -8,19 +8,19 @@ import pytest
 from typer.testing import CliRunner
 
 import rankwise as rw
+from benchmarks.pages import objectives as page
 from rankwise.cli.app import app
 from rankwise.objectives import listing
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
 ROOT = Path(__file__).parents[2]
 ENTRIES = listing.entries()
-COMMAND = "python -m rankwise.objectives.listing docs/objectives.md"
 
 
 def test_tables_in_the_guide_are_current():
     text = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
-    assert "<!-- objectives:begin -->" in text
-    assert text == listing.rewritten(text, "docs/objectives.md"), f"run: {COMMAND}"
+    assert [block["name"] for block in page.BLOCK.finditer(text)] == list(page.BLOCKS)
+    assert text == page.filled(text), "run: python -m benchmarks.pages.objectives"
 
 
 def test_everything_of_the_table_is_listed_once():
@@ -83,28 +83,20 @@ def test_an_objective_without_an_exact_setting_is_not_exact():
 def test_only_text_between_markers_is_replaced():
     begin, end = "<!-- objectives:begin -->", "<!-- objectives:end -->"
     text = f"a\n{begin}\nold | table\n{end}\nb {begin}{end}\n"
-    new = listing.rewritten(text)
+    new = page.filled(text)
     assert new.startswith("a\n<!-- objectives:begin -->\n\n| name |")
     assert new.count("| `xendcg` |") == 2
     assert "old" not in new
     assert "<!-- objectives:end -->\nb <!--" in new
-    assert listing.rewritten(new) == new
+    assert page.filled(new) == new
 
 
-def test_markers_that_are_missing_or_do_not_pair_up_are_errors():
-    with pytest.raises(
-        ValueError, match=r"page must have <!-- objectives:end --> for every <!-- objectives:begin -->: got 1 and 0"
-    ):
-        listing.rewritten("<!-- objectives:begin -->", "page")
-    with pytest.raises(ValueError, match=r"page has no place for a table\. Hint: write <!-- objectives:begin -->"):
-        listing.rewritten("nothing", "page")
-
-
-def test_the_command_that_rewrites(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("<!-- arguments:begin -->\n<!-- arguments:end -->\n", encoding="utf-8")
-    listing.main([str(page)])
-    assert "| `xendcg` | `XENDCG` | `gamma=uniform, " in page.read_text(encoding="utf-8")
+def test_the_command_that_rewrites(tmp_path, monkeypatch):
+    path = tmp_path / "page.md"
+    path.write_text("<!-- arguments:begin -->\n<!-- arguments:end -->\n", encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["objectives", "--page", str(path)])
+    page.main()
+    assert "| `xendcg` | `XENDCG` | `gamma=uniform, " in path.read_text(encoding="utf-8")
 
 
 def test_command_line_lists_the_same():

@@ -1,7 +1,7 @@
 """Ragged arrays on a device, and the tiles that programs work on."""
 
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -79,11 +79,11 @@ class Ragged:
         self._pair_shapes: dict[int, tuple[int, int]] = {}
 
     @classmethod
-    def of(cls, offsets: Offsets, device: torch.device) -> Self:
-        """Copy offsets to a device."""
+    def of(cls, offsets: Offsets, device: torch.device, **settings: Any) -> Self:
+        """Copy offsets to a device; ``settings`` are those of a subclass."""
         n_docs = int(offsets[-1])
         dtype = np.int32 if n_docs < 2**31 else np.int64
-        return cls(to_device(offsets.astype(dtype), device), n_docs, offsets)
+        return cls(to_device(offsets.astype(dtype), device), n_docs, offsets, **settings)
 
     @property
     def host(self) -> Offsets:
@@ -182,23 +182,12 @@ class Ragged:
         """Return the value of its query for each document."""
         return values.repeat_interleave(self.sizes, output_size=self.n_docs)
 
-    def rows(self, queries: NDArray[np.int64]) -> "SelectedRows":
-        """Return the rows of the documents of some queries."""
+    def rows(self, queries: NDArray[np.int64]) -> "tuple[Ragged, Tensor, Tensor]":
+        """Return some of the queries with their documents numbered anew, their numbers, and their documents' rows."""
         sizes = (self.host[1:] - self.host[:-1])[queries]
         offsets = offsets_of(sizes)
         ragged = Ragged.of(offsets, self.device)
         numbers, starts = to_device(np.stack((queries, self.host[:-1][queries])), self.device)
         rows = torch.empty(ragged.n_docs, dtype=torch.int64, device=self.device)
         _fill_rows[(ragged.n_queries,)](ragged.offsets, starts, rows, 256, num_warps=1)
-        return SelectedRows(ragged, numbers, rows)
-
-
-class SelectedRows(NamedTuple):
-    """Some of the queries of a ragged array."""
-
-    ragged: Ragged
-    """Their documents, numbered anew."""
-    numbers: Tensor
-    """Their numbers."""
-    rows: Tensor
-    """The rows of their documents."""
+        return ragged, numbers, rows

@@ -112,17 +112,15 @@ def distribution(
         return ranks._replace(values=ranks.values - relevant * (relevant - 1) / 2)
     levels, counts = np.unique(gains, return_counts=True)
     weights = favour ** (levels / levels[-1]) if levels[-1] > 0.0 else np.ones(levels.size)
-    exact = _distinct_orderings(counts, orderings) <= orderings
-    shares = None
+    n_orderings, shares, is_ap = _distinct_orderings(counts, orderings), None, kind == AP
+    exact = n_orderings <= orderings
     if exact:
-        results = np.empty(_distinct_orderings(counts, orderings))
-        shares = np.empty(results.size)
-        _enumerate(np.repeat(np.arange(levels.size), counts), levels, weights, discounts, kind == AP, results, shares)
+        results, shares = np.empty(n_orderings), np.empty(n_orderings)
+        _enumerate(np.repeat(np.arange(levels.size), counts), levels, weights, discounts, is_ap, results, shares)
     elif uniform:
-        results = draw(gains, discounts, is_ap=kind == AP, orderings=orderings, seed=seed)
+        results = draw(gains, discounts, is_ap=is_ap, orderings=orderings, seed=seed)
     else:
-        levels_and_ranks = (levels, counts, weights, discounts)
-        results = draw_favouring(*levels_and_ranks, is_ap=kind == AP, orderings=orderings, seed=seed)
+        results = draw_favouring(levels, counts, weights, discounts, is_ap=is_ap, orderings=orderings, seed=seed)
     # Orderings with equal values differ in the last digits by the order of their sums.
     values, which, times = np.unique(np.round(results, 13), return_inverse=True, return_counts=True)
     weighed = times if uniform or shares is None else np.bincount(which, shares)

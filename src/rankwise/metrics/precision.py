@@ -1,8 +1,8 @@
 """Metrics of binary relevance: AP, reciprocal rank, precision, R-precision, recall and hit.
 
-With averaged ties each value is the exact mean over all
-orders of the tied documents. Precision and recall are weighted sums over ranks (see ``dcg.py``); reciprocal rank and
-hit need only the tie group of the best relevant document, and no sorting at all.
+With averaged ties each value is the exact mean over all orders of the tied documents. Precision and recall are weighted
+sums over ranks (see ``dcg.py``); reciprocal rank and hit need only the tie group of the best relevant document, and no
+sorting at all.
 """
 
 from dataclasses import dataclass

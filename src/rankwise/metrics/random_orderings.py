@@ -13,7 +13,7 @@ import numpy as np
 from rankwise.arrays import Array, Offsets
 from rankwise.compiling import kernel
 from rankwise.stream import Stream, philox_word, split_mix
-from rankwise.threads import over_queries
+from rankwise.threads import Kernel, over_queries
 
 _BLOCK = 256  # orderings from one seed; a thread draws whole blocks, so that the number of threads has no effect
 _32 = np.uint64(32)
@@ -32,28 +32,23 @@ def draw(gains: Array, discounts: Array, *, is_ap: bool, orderings: int, seed: i
     by_rank[: discounts.size] = discounts[:n]
     if is_ap:
         by_rank = 1.0 / np.arange(1.0, n + 1.0)
-    values = np.empty(orderings)
-    blocks = _blocks(orderings)
-    work = np.diff(blocks) * (2.0 * np.count_nonzero(ascending) + n * is_ap)
-    over_queries(_draw, blocks, Stream(seed).key, ascending, by_rank, is_ap, values, work=work)
-    return values
+    work = 2.0 * np.count_nonzero(ascending) + n * is_ap
+    return _metrics(_draw, orderings, seed, work, ascending, by_rank, is_ap)
 
 
 def draw_favouring(
     levels: Array, counts: Offsets, weights: Array, discounts: Array, *, is_ap: bool, orderings: int, seed: int
 ) -> Array:
     """Return the metric of random orderings in which documents of some levels of gain are likelier to come next."""
-    values = np.empty(orderings)
-    blocks = _blocks(orderings)
-    work = np.diff(blocks) * (6.0 * counts.sum())
-    over_queries(
-        _draw_favouring, blocks, Stream(seed).key, levels, counts, weights, discounts, is_ap, values, work=work
-    )
+    work = 6.0 * counts.sum()
+    return _metrics(_draw_favouring, orderings, seed, work, levels, counts, weights, discounts, is_ap)
+
+
+def _metrics(kernel: Kernel, orderings: int, seed: int, work: float, *arguments: object) -> Array:
+    """Return the metric of orderings that a kernel draws; ``work`` is the cost of one."""
+    blocks, values = np.minimum(np.arange(-(-orderings // _BLOCK) + 1) * _BLOCK, orderings), np.empty(orderings)
+    over_queries(kernel, blocks, Stream(seed).key, *arguments, values, work=np.diff(blocks) * work)
     return values
-
-
-def _blocks(orderings: int) -> Offsets:
-    return np.minimum(np.arange(-(-orderings // _BLOCK) + 1) * _BLOCK, orderings)
 
 
 @kernel

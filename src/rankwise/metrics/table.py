@@ -51,19 +51,25 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     >>> metric("recip_rank"), metric("AP(rel=2)@100")
     (rr(ties=row, empty=0), ap(relevant=2, ties=row, empty=0)@100)
     """
-    if not isinstance(expression, str) and callable(expression) and not isinstance(expression, RankMetric):
-        return _custom(expression, conventions, options)
-    parsed = _read(expression, conventions)
+    if isinstance(expression, type):
+        name = expression.__name__
+        raise check.error("a metric is needed, and not its class", got=name, hint=f"write {name}()")
+    if isinstance(expression, RankMetric) or not callable(expression):
+        parsed = _read(expression, conventions)
+    else:
+        custom = expression if isinstance(expression, Metric) else FunctionMetric(expression)
+        parsed = checked_name(custom, _lookup)
     if not isinstance(parsed, RankMetric):
-        return _without_options(parsed, conventions, options)
-    if options:
-        names = [field.name for field in fields(parsed)]
-        for name in options:
-            if name not in names:
-                hint = check.suggestion(name, names).rstrip("?")
-                raise check.error(f"unknown option of {parsed.name}", got=repr(name), hint=hint)
-        parsed = replace(parsed, **options)
-    return parsed
+        if conventions is not None or options:
+            what = "a custom metric has no options or conventions"
+            raise check.error(what, got=repr(parsed), hint="build them into the function")
+        return parsed
+    names = [field.name for field in fields(parsed)]
+    for name in options:
+        if name not in names:
+            hint = check.suggestion(name, names).rstrip("?")
+            raise check.error(f"unknown option of {parsed.name}", got=repr(name), hint=hint)
+    return replace(parsed, **options) if options else parsed
 
 
 def expression(value: MetricLike) -> str | Metric:
@@ -95,22 +101,6 @@ def metrics(values: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
     return tuple(by_name.values())
 
 
-def _custom(value: Metric | MetricFunction, conventions: str | None, options: Keywords) -> Metric:
-    """Return a custom metric, or a custom function as one."""
-    if isinstance(value, type):
-        raise check.error("a metric is needed, and not its class", got=value.__name__, hint=f"write {value.__name__}()")
-    named = checked_name(value if isinstance(value, Metric) else FunctionMetric(value), _lookup)
-    return _without_options(named, conventions, options)
-
-
-def _without_options(custom: Metric, conventions: str | None, options: Keywords) -> Metric:
-    """Return a custom metric; raise if there are options for it."""
-    if conventions is not None or options:
-        what = "a custom metric has no options or conventions"
-        raise check.error(what, got=repr(custom), hint="build them into the function")
-    return custom
-
-
 def _lookup(name: str) -> Metric | None:
     """Return the metric of a name, one of ours or a registered one; None if there is none."""
     try:
@@ -127,17 +117,13 @@ def _read(expression: str | RankMetric, conventions: str | None) -> Metric:
         options = options_of(conventions, type(expression))
         return replace(expression, **{name: value for name, value in options.items() if name in defaults})
     otherwise = f"`pass one of your own as the function itself, or |`{registry.HINT}"
-    table = _builders(conventions) | _registered()
-    parsed: Metric = grammar.parse(normalized_name(expression), table, "metric", otherwise=otherwise)
-    return require_cutoff(expression, parsed) if isinstance(parsed, RankMetric) else parsed
-
-
-def _registered() -> Keywords:
-    """Return the builders of registered metrics."""
-    return {
+    registered = {
         name: custom if isinstance(custom, type) else functools.partial(FunctionMetric, custom)
         for name, custom in registry.of("metric").items()
     }
+    table = _builders(conventions) | registered
+    parsed: Metric = grammar.parse(normalized_name(expression), table, "metric", otherwise=otherwise)
+    return require_cutoff(expression, parsed) if isinstance(parsed, RankMetric) else parsed
 
 
 @functools.cache

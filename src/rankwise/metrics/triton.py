@@ -125,18 +125,9 @@ class DeviceMetric:
         totals = torch.empty(self.lists.n_queries, dtype=torch.float64, device=self.lists.device)
         with torch.cuda.device_of(scores):
             _sum_over_ranks[(triton.cdiv(self.lists.n_queries, _BLOCK),)](
-                self.lists.offsets,
-                scores,
-                ranked,
-                self.gains,
-                self.weights,
-                self.depths,
-                totals,
-                self.lists.n_queries,
-                self.average,
-                _BLOCK,
-                num_warps=1,
-            )
+                self.lists.offsets, scores, ranked, self.gains, self.weights, self.depths, totals,
+                self.lists.n_queries, self.average, _BLOCK, num_warps=1,
+            )  # fmt: skip
         return torch.where(self.scored_on_device, (totals / self.divisors).clamp(max=self.highest), self.empty)
 
 
@@ -159,18 +150,9 @@ def _gain(label, table, n_table, rule: tl.constexpr):
 
 @triton_kernel
 def _gains_and_ideal(
-    offsets,
-    labels,
-    table,
-    cumulative,
-    cutoff,
-    n_table,
-    gains,
-    ideal,
-    rule: tl.constexpr,
-    shares: tl.constexpr,
+    offsets, labels, table, cumulative, cutoff, n_table, gains, ideal, rule: tl.constexpr, shares: tl.constexpr,
     block: tl.constexpr,
-):
+):  # fmt: skip
     """Fill the gains of a query and its ideal DCG: from counts of grades, or by counting the documents before each."""
     query, first, size = program_list(offsets)
     lanes, grades = tl.arange(0, block), tl.arange(0, _GRADES)

@@ -5,7 +5,7 @@
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn, Self
 
@@ -62,13 +62,19 @@ class Adapted(Objective):
         return bool(getattr(self.function, "estimator", False))
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Check the labels, and inspect the parameters of the function."""
-        parameters = _parameters(self.function)
+        """Check the labels, and inspect the parameters of the function: one with a fourth is called with the stream."""
         checked, lists = checked_lists(labels, offsets)
-        if parameters is not None and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-            reject_columns(self, columns, tuple(parameter.name for parameter in parameters))
+        try:
+            parameters = inspect.signature(self.function).parameters
+        except (TypeError, ValueError):  # compiled functions may have no signature
+            streamed = False
+        else:
+            kinds = [parameter.kind for parameter in parameters.values()]
+            if inspect.Parameter.VAR_KEYWORD not in kinds:
+                reject_columns(self, columns, tuple(parameters))
+            plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            streamed = inspect.Parameter.VAR_POSITIONAL in kinds or sum(map(kinds.count, plain)) > 3
         further = {name: lists.checked(name, values) for name, values in columns.items()}
-        streamed = _takes_stream(parameters)
         return _PreparedFunction(lists=lists, objective=self, labels=checked, columns=further, streamed=streamed)
 
     def __repr__(self) -> str:
@@ -124,20 +130,3 @@ class _PreparedFunction(Prepared):
 
     def _unexpected(self, got: str) -> ValueError:
         return check.error(f"the objective {self.objective!r} did not return derivatives", got=got, hint=_EXPECTED)
-
-
-def _parameters(function: Callable[..., object]) -> Sequence[inspect.Parameter] | None:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # compiled functions may have no signature
-        return None
-
-
-def _takes_stream(parameters: Sequence[inspect.Parameter] | None) -> bool:
-    """Whether a function has a fourth parameter; one without a signature is called with three arguments."""
-    if parameters is None:
-        return False
-    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return True
-    return len([parameter for parameter in parameters if parameter.kind in plain]) > 3

@@ -63,8 +63,9 @@ class PreparedLoss:
             stream = self.loss.next_stream()
         if weights is None and self.loss.reduction != "none":
             factor = 1.0 / max(lists.n_queries, 1) if self.loss.reduction == "mean" else 1.0
-            return _loss(scores, self, stream, factor)
-        value = _loss(scores, self, stream, sizes=as_tensor(lists.sizes).to(scores.device))
+            total: Tensor = _Loss.run(scores, self, stream, factor, None)[0]
+            return total
+        value: Tensor = _Loss.run(scores, self, stream, 1.0, as_tensor(lists.sizes).to(scores.device))[0]
         return value if weights is None else _weighted(value, weights, self.loss.reduction, lists.n_docs)
 
     def take(self, queries: ArrayLike) -> "PreparedLoss":
@@ -157,14 +158,6 @@ class LossPart(PreparedLoss):
             return None if full is None else full.take(self._queries)
 
 
-def _loss(
-    scores: Tensor, prepared: "PreparedLoss", stream: Stream | None, factor: float = 1.0, sizes: Tensor | None = None
-) -> Tensor:
-    """Return ``factor`` times the sum of the losses of all queries; with ``sizes`` of queries, the loss of each."""
-    losses: Tensor = _Loss.run(scores, prepared, stream, factor, sizes)[0]
-    return losses
-
-
 class _Function(torch.autograd.Function):
     """A function that is called without torch's binding of arguments, which takes as long as a small loss."""
 
@@ -177,7 +170,10 @@ class _Function(torch.autograd.Function):
 
 
 class _Loss(_Function):
-    """The loss of each query, or of all; its gradient is computed with it, for the backward pass."""
+    """``factor`` times the sum of the losses of all queries, or, with ``sizes`` of queries, the loss of each.
+
+    The gradient is computed with it, for the backward pass.
+    """
 
     @staticmethod
     def forward(

@@ -1,16 +1,15 @@
 """Checks of the contract of objectives, which every trainer relies on, on small lists."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Derivatives
-from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.stream import Stream
@@ -20,8 +19,6 @@ _SCALES = (1.0, 5.0, 50.0)
 _DRAWS = 10  # of scores at each scale, for the sign of the Hessian
 _EXTREMES = (37.0, 4000.0)
 PASSED, FAILED, SKIPPED, NOTED = "passed", "FAILED", "skipped", "noted"
-Differences = Mapping[float, tuple[Derivatives, Array, Array]]
-"""Scale of scores -> derivatives there, and finite differences of the value and of the gradient."""
 
 
 class Check(NamedTuple):
@@ -72,8 +69,7 @@ def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChec
     Hessian = d gradient / ...
     """
     chosen = find_objective(objective)
-    example = _Example(chosen, seed)
-    return ObjectiveChecks(repr(chosen), tuple(Check(*row) for row in _rows(example)))
+    return ObjectiveChecks(repr(chosen), tuple(_checks(_Example(chosen, seed))))
 
 
 class _Example:
@@ -92,99 +88,92 @@ class _Example:
             "teacher_scores": rng.normal(scale=2.0, size=self.scores.size),
         }
         self.documents = {name: columns[name] for name in objective.reads if name in columns}
-        self.ids = np.arange(len(_SIZES)) + 100
-        self.stream = Stream(7, 0, self.ids)
         # A generator of its own, so that further checks do not change the draws above.
         self._more = np.random.default_rng([seed, 1])
-
-    @functools.cached_property
-    def prepared(self) -> Prepared:
-        """The objective that has seen the labels of all queries."""
-        return self.objective.prepare(self.labels, self.offsets, **self.documents)
 
     def spread(self, scale: float) -> Array:
         """Draw scores between ``-scale`` and ``scale``."""
         return self._more.uniform(-scale, scale, self.scores.size)
 
-    def at(self, scores: Array, queries: slice | list[int] = slice(None)) -> Derivatives:
+    def at(self, scores: Array, queries: slice = slice(None)) -> Derivatives:
         """Call the objective with all queries, or some."""
         numbers = np.arange(len(_SIZES))[queries]
         rows, offsets = rows_of(numbers, self.offsets)
-        stream = Stream(7, 0, self.ids[numbers])
         documents = {name: column[rows] for name, column in self.documents.items()}
-        return self.objective(scores[rows], self.labels[rows], offsets, stream, **documents)
+        return self.objective(scores[rows], self.labels[rows], offsets, _stream(numbers), **documents)
+
+    def differences(self, scores: Array) -> tuple[Derivatives, Array, Array]:
+        """Return the derivatives, and differences of the value and of the gradient by each score."""
+        prepared = self.objective.prepare(self.labels, self.offsets, **self.documents)
+        stream = _stream(np.arange(len(_SIZES)))
+
+        def value_and_gradient(scores: Array) -> Array:
+            at = prepared(scores, stream, hessian=False)
+            return np.array([at.value.sum(), *at.gradient])
+
+        rows = differences(value_and_gradient, scores)
+        return self.at(scores), rows[:, 0], np.diag(rows[:, 1:])
 
 
-def _rows(example: _Example) -> Iterator[tuple[str, str, str]]:
+def _stream(numbers: NDArray[np.int64]) -> Stream:
+    return Stream(7, 0, numbers + 100)
+
+
+def _checks(example: _Example) -> Iterator[Check]:
     """Yield every check; without finite numbers of the right shape only the first."""
-    name = "shapes and finite numbers"
+    scores = example.scores
     try:
-        derivatives = example.at(example.scores)
+        derivatives = example.at(scores)
     except ValueError as wrong:
-        yield name, FAILED, str(wrong)
+        yield Check("shapes and finite numbers", FAILED, str(wrong))
         return
     valued = not np.isnan(derivatives.value).all()
-    bad = [part for part in ("value", "gradient", "hessian") if not np.isfinite(getattr(derivatives, part)).all()]
-    bad = bad if valued else [part for part in bad if part != "value"]
-    size = f"{example.scores.size} documents in {len(_SIZES)} queries"
-    yield name, FAILED if bad else PASSED, f"not finite: {', '.join(bad)}" if bad else size
+    bad = _not_finite(derivatives, *(["value"] if valued else []), "gradient", "hessian")
+    detail = f"not finite: {bad}" if bad else f"{scores.size} documents in {len(_SIZES)} queries"
+    yield Check("shapes and finite numbers", FAILED if bad else PASSED, detail)
     if bad:
         return
     spreads = {scale: example.spread(scale) for scale in _SCALES}
-    differences = {}
-    if not example.objective.estimator:
-        differences = {scale: _differences(example, scores) for scale, scores in spreads.items()}
-    yield _gradient(example, differences, valued)
-    yield _hessian(example, differences)
-    yield _independence(example, derivatives)
-    yield _extremes(example)
-    yield _single(example)
-    yield _repeats(example, derivatives)
-    yield _shift(example, derivatives)
-    yield _sign(example, spreads)
+    yield from _derivatives(example, spreads, valued)
+    yield Check("queries do not see each other", *_independence(example, derivatives.gradient))
+    yield Check("extreme scores stay finite", *_extremes(example))
+    still = (example.at(scores, slice(0, 1)).gradient == 0.0).all()
+    detail = "gradient 0" if still else "it has a gradient: not a ranking loss"
+    yield Check("one document: nothing to learn", NOTED, detail)
+    again = example.at(scores)
+    same = np.array_equal(again.gradient, derivatives.gradient) and np.array_equal(again.hessian, derivatives.hessian)
+    hint = "random numbers must come from the stream, and nothing may be kept between calls"
+    yield Check("the same call gives the same", PASSED if same else FAILED, "bit for bit" if same else hint)
+    blind = np.allclose(example.at(scores + 2.0).gradient, derivatives.gradient, rtol=1e-6, atol=1e-9)
+    detail = "yes, at scores + 2" if blind else "no: scores mean more than their order"
+    yield Check("blind to a constant", NOTED, detail)
+    yield Check("Hessian not negative", NOTED, _signs(example, spreads))
 
 
-def _gradient(example: _Example, differences: Differences, valued: bool) -> tuple[str, str, str]:
-    name = "gradient = d value / d score"
-    if not valued:
-        return name, SKIPPED, "the function returns no value"
-    if example.objective.estimator:
-        return name, SKIPPED, "an estimator is not differentiable draw by draw"
-    if example.objective.held_fixed:
-        return name, SKIPPED, f"held fixed when derivatives are taken: {example.objective.held_fixed}"
-    return name, *_compared({scale: (at.gradient, expected) for scale, (at, expected, _) in differences.items()}, 2e-6)
+def _not_finite(derivatives: Derivatives, *parts: str) -> str:
+    return ", ".join(part for part in parts if not np.isfinite(getattr(derivatives, part)).all())
 
 
-def _hessian(example: _Example, differences: Differences) -> tuple[str, str, str]:
-    name = "Hessian = d gradient / d score"
-    if example.objective.estimator:
-        return name, SKIPPED, "an estimator is not differentiable draw by draw"
-    pairs = {scale: (at.hessian, expected) for scale, (at, _, expected) in differences.items()}
-    outcome, detail = _compared(pairs, 1e-5)
-    if outcome == FAILED and not example.objective.exact_hessian:
-        return name, NOTED, f"{detail}: something else stands there"
-    return name, outcome, detail
-
-
-def _sign(example: _Example, spreads: Mapping[float, Array]) -> tuple[str, str, str]:
-    """Report negative Hessians: at several scales of scores, with ties and without, and at equal scores."""
-    tried = [("equal scores", np.zeros_like(example.scores))]
-    for scale, scores in spreads.items():
-        drawn = [scores, *(example.spread(scale) for _ in range(_DRAWS - 1))]
-        tied = np.round(scores / scale) * scale  # three values: -scale, 0 and scale
-        tried += [(f"scores of ±{scale:g}", one) for one in drawn] + [(f"tied scores of ±{scale:g}", tied)]
-    hessians = np.nan_to_num(np.stack([example.at(scores).hessian for _, scores in tried]))
-    lists = f"{len(tried) * len(_SIZES)} lists with {_plus_minus(_SCALES)}, tied and equal scores"
-    worst, document = np.unravel_index(np.argmin(hessians), hessians.shape)
-    if hessians[worst, document] >= 0.0:
-        return "Hessian not negative", NOTED, f"nowhere in {lists}"
-    share = float((hessians < 0.0).mean())
-    least = f"{hessians[worst, document]:.2g} at {tried[worst][0]}"
-    return (
-        "Hessian not negative",
-        NOTED,
-        f"negative at {share:.2g} of documents, least {least}, of {lists}; trees floor it",
-    )
+def _derivatives(example: _Example, spreads: Mapping[float, Array], valued: bool) -> Iterator[Check]:
+    """Compare gradient and Hessian with finite differences, where the objective has derivatives."""
+    objective, at_scale = example.objective, {}
+    gradient, hessian = "gradient = d value / d score", "Hessian = d gradient / d score"
+    estimator = "an estimator is not differentiable draw by draw" if objective.estimator else ""
+    if not estimator:
+        at_scale = {scale: example.differences(scores) for scale, scores in spreads.items()}
+    held = f"held fixed when derivatives are taken: {objective.held_fixed}" if objective.held_fixed else ""
+    if skipped := estimator or held if valued else "the function returns no value":
+        yield Check(gradient, SKIPPED, skipped)
+    else:
+        pairs = {scale: (at.gradient, expected) for scale, (at, expected, _) in at_scale.items()}
+        yield Check(gradient, *_compared(pairs, 2e-6))
+    if estimator:
+        yield Check(hessian, SKIPPED, estimator)
+        return
+    outcome, detail = _compared({scale: (at.hessian, expected) for scale, (at, _, expected) in at_scale.items()}, 1e-5)
+    if outcome == FAILED and not objective.exact_hessian:
+        outcome, detail = NOTED, f"{detail}: something else stands there"
+    yield Check(hessian, outcome, detail)
 
 
 def _compared(pairs: Mapping[float, tuple[Array, Array]], tolerance: float) -> tuple[str, str]:
@@ -217,58 +206,38 @@ def differences(function: Callable[[Array], Array], scores: Array, step: float =
     return np.array(rows)
 
 
-def _differences(example: _Example, scores: Array) -> tuple[Derivatives, Array, Array]:
-    """Return the derivatives, and differences of the value and of the gradient by each score."""
-
-    def value_and_gradient(scores: Array) -> Array:
-        at = example.prepared(scores, example.stream, hessian=False)
-        return np.array([at.value.sum(), *at.gradient])
-
-    rows = differences(value_and_gradient, scores)
-    return example.at(scores), rows[:, 0], np.diag(rows[:, 1:])
-
-
-def _independence(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:
-    name = "queries do not see each other"
+def _independence(example: _Example, gradient: Array) -> tuple[str, str]:
     for q in range(len(_SIZES)):
-        alone = example.at(example.scores, slice(q, q + 1))
-        if not np.allclose(
-            alone.gradient, derivatives.gradient[example.offsets[q] : example.offsets[q + 1]], rtol=1e-9, atol=1e-12
-        ):
-            return name, FAILED, f"query {q} has another gradient when it is alone"
-    turned = example.at(example.scores, slice(None, None, -1))
+        alone = example.at(example.scores, slice(q, q + 1)).gradient
+        if not np.allclose(alone, gradient[example.offsets[q] : example.offsets[q + 1]], rtol=1e-9, atol=1e-12):
+            return FAILED, f"query {q} has another gradient when it is alone"
+    turned = example.at(example.scores, slice(None, None, -1)).gradient
     rows = rows_of(np.arange(len(_SIZES))[::-1], example.offsets)[0]
-    if not np.allclose(turned.gradient, derivatives.gradient[rows], rtol=1e-9, atol=1e-12):
-        return name, FAILED, "the gradient depends on the order of queries"
-    return name, PASSED, "alone and in another order"
+    if not np.allclose(turned, gradient[rows], rtol=1e-9, atol=1e-12):
+        return FAILED, "the gradient depends on the order of queries"
+    return PASSED, "alone and in another order"
 
 
-def _extremes(example: _Example) -> tuple[str, str, str]:
-    name = "extreme scores stay finite"
+def _extremes(example: _Example) -> tuple[str, str]:
     for gap in _EXTREMES:
         for sign in (1.0, -1.0):
-            scores = sign * gap * np.tanh(example.scores)
-            parts = example.at(scores)._asdict().items()
-            bad = [part for part, array in parts if part != "value" and not np.isfinite(array).all()]
-            if bad:
-                return name, FAILED, f"{', '.join(bad)} at scores of ±{gap:g}"
-    return name, PASSED, f"±{_EXTREMES[0]:g} and ±{_EXTREMES[1]:g}"
+            derivatives = example.at(sign * gap * np.tanh(example.scores))
+            if bad := _not_finite(derivatives, "gradient", "hessian", "numerator"):
+                return FAILED, f"{bad} at scores of ±{gap:g}"
+    return PASSED, " and ".join(f"±{gap:g}" for gap in _EXTREMES)
 
 
-def _single(example: _Example) -> tuple[str, str, str]:
-    alone = example.at(example.scores, slice(0, 1))
-    still = bool((alone.gradient == 0.0).all())
-    return "one document: nothing to learn", NOTED, "gradient 0" if still else "it has a gradient: not a ranking loss"
-
-
-def _repeats(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:
-    again = example.at(example.scores)
-    same = np.array_equal(again.gradient, derivatives.gradient) and np.array_equal(again.hessian, derivatives.hessian)
-    hint = "random numbers must come from the stream, and nothing may be kept between calls"
-    return "the same call gives the same", PASSED if same else FAILED, "bit for bit" if same else hint
-
-
-def _shift(example: _Example, derivatives: Derivatives) -> tuple[str, str, str]:
-    moved = example.at(example.scores + 2.0)
-    blind = np.allclose(moved.gradient, derivatives.gradient, rtol=1e-6, atol=1e-9)
-    return "blind to a constant", NOTED, "yes, at scores + 2" if blind else "no: scores mean more than their order"
+def _signs(example: _Example, spreads: Mapping[float, Array]) -> str:
+    """Return where Hessians are negative: at several scales of scores, with ties and without, and at equal scores."""
+    tried = [("equal scores", np.zeros_like(example.scores))]
+    for scale, scores in spreads.items():
+        drawn = [scores, *(example.spread(scale) for _ in range(_DRAWS - 1))]
+        tied = np.round(scores / scale) * scale  # three values: -scale, 0 and scale
+        tried += [(f"scores of ±{scale:g}", one) for one in drawn] + [(f"tied scores of ±{scale:g}", tied)]
+    hessians = np.nan_to_num(np.stack([example.at(scores).hessian for _, scores in tried]))
+    lists = f"{len(tried) * len(_SIZES)} lists with {_plus_minus(_SCALES)}, tied and equal scores"
+    worst, document = np.unravel_index(np.argmin(hessians), hessians.shape)
+    if hessians[worst, document] >= 0.0:
+        return f"nowhere in {lists}"
+    least = f"{hessians[worst, document]:.2g} at {tried[worst][0]}"
+    return f"negative at {(hessians < 0.0).mean():.2g} of documents, least {least}, of {lists}; trees floor it"

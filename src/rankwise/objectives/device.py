@@ -42,19 +42,16 @@ class DeviceLists(Ragged, Lists):
         self.dtype = dtype
         self.errors: Tensor | None = None
         """A number that is added to the value of each query, if any: 0, or NaN if a label is not valid."""
-        self.none = _nothing(dtype, self.device)
-        """A column without elements."""
+        self.none = self.unwanted = _nothing(dtype, self.device)
 
     @classmethod
     def at(cls, offsets: Any, n_docs: int, device: Any, dtype: Any = None) -> Self:
         """Return lists on a device; offsets on a device are not copied to the host."""
-        place, dtype = torch.device(device), dtype or torch.float32
-        width = torch.int32 if n_docs < 2**31 else torch.int64  # kernels are compiled once for either
+        dtype = dtype or torch.float32
         if isinstance(offsets, Tensor) and offsets.device.type != "cpu":
+            width = torch.int32 if n_docs < 2**31 else torch.int64  # kernels are compiled once for either
             return cls(offsets.to(width), n_docs, None, dtype)
-        host = check.offsets(offsets, n_docs)
-        copied = to_device(host.astype(np.int32 if n_docs < 2**31 else np.int64), place)
-        return cls(copied, n_docs, host, dtype)
+        return cls.of(check.offsets(offsets, n_docs), torch.device(device), dtype=dtype)
 
     @classmethod
     def checked_labels(cls, labels: Tensor, offsets: Any) -> tuple[Tensor, Self]:
@@ -159,12 +156,6 @@ class DeviceLists(Ragged, Lists):
             flags.numel(), self.n_docs, factor, self.errors is not None, moved is not None, _WIDE,
         )  # fmt: skip
         return total
-
-    def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
-        """Return uninitialised tensors for derivatives; without ``numerator`` that is the gradient's."""
-        gradient = self.empty_documents()
-        diagonal = self.empty_documents() if hessian else self.none
-        return Derivatives(self.empty_queries(), gradient, diagonal, self.empty_documents() if numerator else gradient)
 
     def random(self, stream: Stream, streams: Sequence[Stream]) -> Random:
         """Return the words of the keys of some streams, on the host, and the words of the queries of ``stream``."""

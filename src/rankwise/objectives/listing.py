@@ -1,21 +1,16 @@
 """Listings of all objectives and wrappers, for the command line and docs.
 
 Names come from the table of objectives, everything else from the classes: fields are arguments, the docstring's first
-sentence is the description, and flags are attributes of objects. ``python -m rankwise.objectives.listing
-docs/objectives.md`` rewrites the tables between markers there.
+sentence is the description, and flags are attributes of objects.
 """
 
 import dataclasses
 import functools
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from rankwise import check, grammar, registry
+from rankwise import grammar, registry
 from rankwise.arrays import Keywords
-from rankwise.files import replacing
 from rankwise.objectives.adapted import Adapted
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
@@ -77,27 +72,25 @@ def registered() -> list[ListingEntry]:
 
 def _entry(name: str, thing: Any) -> ListingEntry:
     """Return the entry of a class, or of a function."""
-    cls: Any = thing if isinstance(thing, type) else functools.partial(Adapted, thing)
-    fields = dataclasses.fields(thing) if isinstance(thing, type) else ()
+    is_class = isinstance(thing, type)
+    make: Any = thing if is_class else functools.partial(Adapted, thing)
+    fields = dataclasses.fields(thing) if is_class else ()
     wraps = any(item.name == "inner" for item in fields)
     exact: bool | str
     estimator: bool | str
     exact_with = ""
-    if wraps:
-        exact, estimator = INSIDE, INSIDE
-        sure, unsure = cls(ApproxNDCG(curvature="exact")), cls(ApproxNDCG())
-        if sure.exact_hessian == unsure.exact_hessian:  # it does not depend on the objective inside
-            exact = sure.exact_hessian
-        if unsure.estimator:  # though the objective inside is none
-            estimator = True
+    if wraps:  # a flag that is the same whatever is inside is its own
+        sure, unsure = make(ApproxNDCG(curvature="exact")), make(ApproxNDCG())
+        exact = sure.exact_hessian if sure.exact_hessian == unsure.exact_hessian else INSIDE
+        estimator = unsure.estimator or INSIDE
     else:
-        plain = cls()
+        plain = make()
         exact, estimator = plain.exact_hessian, plain.estimator
-        exact_with = "" if exact else next(_exact_settings(plain), "")
+        exact_with = "" if exact else _exact_setting(plain)
     return ListingEntry(
         name=name,
         kind="wrapper" if wraps else "objective",
-        class_name=thing.__name__ if isinstance(thing, type) else Adapted.__name__,
+        class_name=thing.__name__ if is_class else Adapted.__name__,
         description=_first_sentence(thing),
         paper=getattr(thing, "paper", ""),
         arguments={item.name: item.default for item in fields if item.name != "inner"},
@@ -107,20 +100,18 @@ def _entry(name: str, thing: Any) -> ListingEntry:
     )
 
 
-def _exact_settings(plain: Any) -> Iterator[str]:
-    """Yield single settings that make the Hessian exact: switches flipped, and curvatures that do not replace it."""
+def _exact_setting(plain: Any) -> str:
+    """Return the setting that makes the Hessian exact: a switch flipped, or a curvature that does not replace it."""
     for item in dataclasses.fields(plain):
         value = getattr(plain, item.name)
-        alternatives = (
-            (not value,) if isinstance(value, bool) else ("exact", "estimated") if item.name == "curvature" else ()
-        )
-        for other in alternatives:
+        curvatures = ("exact", "estimated") if item.name == "curvature" else ()
+        for other in (not value,) if isinstance(value, bool) else curvatures:
             try:
-                changed = dataclasses.replace(plain, **{item.name: other})
+                if dataclasses.replace(plain, **{item.name: other}).exact_hessian:
+                    return f"{item.name}={grammar.word(other)}"
             except ValueError:  # not a value of this objective
                 continue
-            if changed.exact_hessian:
-                yield f"{item.name}={grammar.word(other)}"
+    return ""
 
 
 def _first_sentence(cls: Any) -> str:
@@ -128,61 +119,3 @@ def _first_sentence(cls: Any) -> str:
     paragraph = " ".join((cls.__doc__ or "").split("\n\n")[0].split())
     without = re.sub(r" \((?:[^()]*\b\d{4}\b[^()]*|thesis[^()]*)\)", "", paragraph)
     return re.split(r"(?<=[.:])(?<!et al\.) (?=[A-Z\"“]|$)", without)[0].rstrip(".:").replace("``", "`")
-
-
-def overview() -> str:
-    """Return the Markdown table of the guide, one line for each objective and wrapper."""
-    rows = [(f"`{e.name}`", e.description, e.paper or "–", e.hessian()) for e in entries()]
-    return _markdown(("name", "what it is", "paper", "Hessian"), rows)
-
-
-def arguments() -> str:
-    """Return the Markdown table of arguments and defaults."""
-    rows = [
-        (f"`{e.name}`", f"`{e.class_name}`", f"`{e.defaults()}`" if e.defaults() else "–", _yes(e.estimator))
-        for e in entries()
-    ]
-    return _markdown(("name", "class", "arguments and defaults", "estimator"), rows)
-
-
-def _yes(answer: bool | str) -> str:
-    return answer if isinstance(answer, str) else "yes" if answer else "no"
-
-
-def _markdown(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [header, ("---",) * len(header), *(tuple(cell.replace("|", r"\|") for cell in row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-TABLES: dict[str, Callable[[], str]] = {"objectives": overview, "arguments": arguments}
-"""The generated tables, by the name in their markers: ``<!-- objectives:begin -->`` … ``<!-- objectives:end -->``."""
-
-
-def rewritten(text: str, name: str = "the text") -> str:
-    """Return ``text`` with every table between markers rewritten; unpaired markers are an error."""
-    n_tables = 0
-    for table, make in TABLES.items():
-        begin, end = f"<!-- {table}:begin -->", f"<!-- {table}:end -->"
-        if text.count(begin) != text.count(end):
-            raise check.error(
-                f"{name} must have {end} for every {begin}", got=f"{text.count(begin)} and {text.count(end)}"
-            )
-        parts = re.split(f"({re.escape(begin)}.*?{re.escape(end)})", text, flags=re.DOTALL)
-        parts[1::2] = [f"{begin}\n\n{make()}\n\n{end}"] * (len(parts) // 2)
-        n_tables += len(parts) // 2
-        text = "".join(parts)
-    if not n_tables:
-        raise check.error(f"{name} has no place for a table", hint="write <!-- objectives:begin --> and …:end -->")
-    return text
-
-
-def main(paths: list[str]) -> None:
-    """Rewrite the tables in files."""
-    for path in map(Path, paths):
-        text = rewritten(path.read_text(encoding="utf-8"), str(path))
-        with replacing(path, force=True) as new:
-            new.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

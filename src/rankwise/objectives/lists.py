@@ -78,6 +78,8 @@ class Lists:
     """torch's device, None for the CPU."""
     none: Any = NONE
     """A column without elements."""
+    unwanted: Any = UNWANTED
+    """An output without elements."""
 
     def __init__(self, offsets: Values) -> None:
         self.offsets = offsets
@@ -163,12 +165,10 @@ class Lists:
         """Do nothing: scores that are not finite were rejected; on a device they make the values NaN."""
 
     def outputs(self, *, hessian: bool, numerator: bool) -> Derivatives:
-        """Return uninitialised arrays for derivatives; without ``numerator`` that is the gradient's array."""
-        gradient = separate(self.n_docs)
-        diagonal = separate(self.n_docs) if hessian else UNWANTED
-        return Derivatives(
-            np.empty(self.n_queries), gradient, diagonal, separate(self.n_docs) if numerator else gradient
-        )
+        """Return uninitialised columns for derivatives; without ``numerator`` that is the gradient's."""
+        gradient = self.empty_documents()
+        diagonal = self.empty_documents() if hessian else self.unwanted
+        return Derivatives(self.empty_queries(), gradient, diagonal, self.empty_documents() if numerator else gradient)
 
     def outputs_like(self, out: Derivatives) -> Derivatives:
         """Return uninitialised arrays of the same form, for a part of a sum."""

@@ -30,7 +30,6 @@ PerQuery = Annotated[Values, "query"]
 
 KERNEL_DEVICES = {"cuda"}
 """The types of devices that there are kernels for, as in ``tensor.device.type``."""
-_OUTPUTS = ("value", "gradient", "hessian")
 
 
 class NoKernelWarning(UserWarning):
@@ -216,13 +215,13 @@ class PreparedKernel(Prepared):
 def _check_parameters(kernel: Any, arguments: Any) -> None:
     """Raise if the parameters of a kernel are not the fields of its arguments, in their order."""
     expected = (*FIRST, *arguments._fields)
-    rest = [*_OUTPUTS, "numerator"]
     names = parameters(kernel)
-    after = tuple(name for name in names[len(expected) :] if name not in ("keys", "queries"))
-    if names[: len(expected)] != expected or after not in (tuple(rest), tuple(rest[:-1])):
+    outputs = tuple(name for name in names[len(expected) :] if name not in ("keys", "queries"))
+    every = Derivatives._fields
+    if names[: len(expected)] != expected or outputs not in (every, every[:-1]):
         raise TypeError(
             f"{getattr(kernel, '__name__', kernel)} must have the parameters {', '.join(expected)}[, keys, queries], "
-            f"{', '.join(rest[:-1])}[, numerator]: got {', '.join(names)}"
+            f"value, gradient, hessian[, numerator]: got {', '.join(names)}"
         )
 
 

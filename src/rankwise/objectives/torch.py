@@ -1,8 +1,7 @@
 """Objectives as losses of torch: one autograd function for all of them.
 
 On the CPU tensors and arrays share memory. On a device with kernels (Triton) nothing is copied to the host: labels on
-the device are prepared there. An objective without a device kernel, such as a user's
-function, is computed on the CPU, with one warning.
+the device are prepared there. An objective without a device kernel is computed on the CPU, with one warning.
 """
 
 import inspect

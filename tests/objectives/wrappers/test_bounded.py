@@ -18,7 +18,7 @@ METHODS = ["min_max", "expectation", "expectation_max", "distribution"]
 
 def clear_caches():
     """Clear the caches of distributions, as in a new process."""
-    bounds._capped.cache_clear()
+    bounds._reduced.cache_clear()
     bounds._full.cache_clear()
 
 

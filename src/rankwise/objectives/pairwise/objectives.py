@@ -1,6 +1,6 @@
 """Pairwise losses: the loss and the weight of a pair are two choices, and LambdaRank and RankNet name such choices."""
 
-from collections.abc import Mapping
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -30,8 +30,46 @@ _LAMBDA_METRICS = ("ndcg", "map", "mrr")
 _LAMBDA_WEIGHTS = ("lambda", "ndcg2", "ndcg2++")
 
 
+class _Pairs(Objective):
+    """A loss that is one of :class:`Pairwise`."""
+
+    accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
+    """The columns of documents that it takes."""
+    prepares_on_device: ClassVar[bool] = True
+    steepness: ClassVar[str] = "sigma"
+
+    @abstractmethod
+    def pairs(self) -> "Pairwise":
+        """Return the same loss as a :class:`Pairwise`."""
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute the gains of documents, relative to the ideal of their list."""
+        reject_columns(self, columns, self.accepted)
+        checked, lists = checked_lists(labels, offsets)
+        pairs = self.pairs()
+        truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
+        gains = lists.as_argument(_gains(pairs, checked, lists))
+        return PreparedKernel(
+            lists=lists,
+            objective=self,
+            kernel=pairwise,
+            device_kernel="rankwise.objectives.pairwise.triton.pairwise:pairwise",
+            arguments=PairArguments(
+                rows=lists.order(gains) if lists.device is None else lists.none,
+                gains=gains,
+                document_weights=document_weights(columns, lists),
+                discounts=lists.table(rank_weights, pairs.weight, pairs.cutoff),
+                distances=lists.table(distance_weights, pairs.weight, pairs.cutoff),
+                settings=PairSettings(
+                    float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], *WEIGHTS[pairs.weight]
+                ),
+            ),
+            work=lists.sizes * (0.7 * np.minimum(lists.sizes, truncation) + 20.0) if lists.device is None else None,
+        )
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Pairwise(Objective):
+class Pairwise(_Pairs):
     """Any loss of a pair with any weight of a pair: Σ w·ℓ(σ(s_i − s_j)) over pairs where i is worth more than j.
 
     ``loss`` of a pair with margin m: "logistic" log(1 + e^−m), "hinge" max(0, 1 − m), "squared_hinge" its square, or
@@ -61,8 +99,6 @@ class Pairwise(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "pairwise"
-    prepares_on_device: ClassVar[bool] = True
-    steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges et al. 2005, Wang et al. 2018, Adàlia et al. 2025"
 
@@ -83,13 +119,13 @@ class Pairwise(Objective):
         """The norm's factors depend on the scores but are held fixed, and the hinge has no second derivative."""
         return not self.norm and self.loss != "hinge"
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Compute the gains of documents, relative to the ideal of their list."""
-        return _prepare(self, self, labels, offsets, columns)
+    def pairs(self) -> "Pairwise":
+        """Return the loss itself."""
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LambdaRank(Objective):
+class LambdaRank(_Pairs):
     """The logistic loss of every pair, weighed by how much swapping the two changes a metric (Burges 2010).
 
     The loss of a list is Σ |Δ|·log(1 + e^{−σ(s_i − s_j)}) over pairs where i is worth more than j. |Δ| depends on the
@@ -124,8 +160,6 @@ class LambdaRank(Objective):
     gain: Gain = "exponential"
     relevant: float = 1.0
     name: ClassVar[str] = "lambdarank"
-    prepares_on_device: ClassVar[bool] = True
-    steepness: ClassVar[str] = "sigma"
     held_fixed: ClassVar[str] = "the weights of pairs"
     paper: ClassVar[str] = "Burges 2010, Wang et al. 2018"
 
@@ -156,13 +190,9 @@ class LambdaRank(Objective):
             relevant=self.relevant,
         )
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Compute the gains of documents, relative to the ideal of their list."""
-        return _prepare(self, self.pairs(), labels, offsets, columns)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RankNet(Objective):
+class RankNet(_Pairs):
     """The logistic loss of every pair (Burges et al. 2005): Σ log(1 + e^{−σ(s_i − s_j)}) over pairs with y_i > y_j.
 
     Takes time in the square of the longest lists, but memory in proportion to their length. Only the order of labels
@@ -176,8 +206,7 @@ class RankNet(Objective):
     sigma: float = 1.0
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "ranknet"
-    prepares_on_device: ClassVar[bool] = True
-    steepness: ClassVar[str] = "sigma"
+    accepted: ClassVar[tuple[str, ...]] = ()
     paper: ClassVar[str] = "Burges et al. 2005"
 
     def __post_init__(self) -> None:
@@ -187,14 +216,9 @@ class RankNet(Objective):
         """Return the same loss as a :class:`Pairwise`."""
         return Pairwise(sigma=self.sigma)
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
-        """Check the labels: their order is what counts."""
-        reject_columns(self, columns)
-        return _prepare(self, self.pairs(), labels, offsets, {})
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class BPR(Objective):
+class BPR(_Pairs):
     """The logistic loss of relevant documents against drawn others (Rendle et al. 2009): Bayesian personalised ranking.
 
     Σ over relevant documents of the mean of log(1 + e^{−(s_i − s_j)}) over those that are not: the expected loss of a
@@ -208,17 +232,20 @@ class BPR(Objective):
 
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "bpr"
-    prepares_on_device: ClassVar[bool] = True
+    accepted: ClassVar[tuple[str, ...]] = ()
+    steepness: ClassVar[str] = ""
     paper: ClassVar[str] = "Rendle et al. 2009"
+
+    def pairs(self) -> Pairwise:
+        """Return the loss of all pairs, without weights of queries."""
+        return Pairwise()
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Count the documents of each list that are not relevant."""
-        reject_columns(self, columns)
         checked, lists = checked_lists(labels, offsets)
         relevant = lists.floats(checked > 0.0)
-        n_irrelevant = lists.sums(1.0 - relevant)
-        pairs = _prepare(self, Pairwise(), relevant, lists, {})  # type: ignore[arg-type]
-        weights = lists.as_argument(1.0 / lists.positive_or_one(n_irrelevant))
+        pairs = super().prepare(relevant, lists, **columns)  # type: ignore[arg-type]
+        weights = lists.as_argument(1.0 / lists.positive_or_one(lists.sums(1.0 - relevant)))
         return PreparedWeighted(lists=pairs.lists, inner=pairs, weights=weights)
 
 
@@ -250,32 +277,6 @@ class PairArguments(NamedTuple):
     distances: Array
     """The weight of a pair by how many ranks the two are apart."""
     settings: PairSettings
-
-
-def _prepare(
-    objective: Objective, pairs: Pairwise, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
-) -> PreparedKernel:
-    reject_columns(objective, columns, ("document_weights",))
-    checked, lists = checked_lists(labels, offsets)
-    truncation = NO_CUTOFF if pairs.truncation is None else pairs.truncation
-    gains = lists.as_argument(_gains(pairs, checked, lists))
-    return PreparedKernel(
-        lists=lists,
-        objective=objective,
-        kernel=pairwise,
-        device_kernel="rankwise.objectives.pairwise.triton.pairwise:pairwise",
-        arguments=PairArguments(
-            rows=lists.order(gains) if lists.device is None else lists.none,
-            gains=gains,
-            document_weights=document_weights(columns, lists),
-            discounts=lists.table(rank_weights, pairs.weight, pairs.cutoff),
-            distances=lists.table(distance_weights, pairs.weight, pairs.cutoff),
-            settings=PairSettings(
-                float(pairs.sigma), truncation, pairs.norm, LOSSES[pairs.loss], *WEIGHTS[pairs.weight]
-            ),
-        ),
-        work=lists.sizes * (0.7 * np.minimum(lists.sizes, truncation) + 20.0) if lists.device is None else None,
-    )
 
 
 def _gains(pairs: Pairwise, labels: Values, lists: Lists) -> Values:

@@ -117,9 +117,7 @@ class PLRank(Objective):
 
     def _work(self, lists: Lists) -> Array:
         ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
-        per_ranking = np.minimum(lists.sizes, ranks)
-        work: Array = 20.0 * (lists.sizes + self.samples * per_ranking)
-        return work
+        return np.asarray(20.0 * (lists.sizes + self.samples * np.minimum(lists.sizes, ranks)))
 
     def _gains(self, labels: Values, lists: Lists) -> Values:
         """Return the reward of each document at discount 1."""

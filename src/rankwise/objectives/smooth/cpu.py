@@ -273,12 +273,8 @@ def _spread(n, eta, has_hessian, score, decay, gain, c, bc, gradient, hessian):
                 f = decay[min(k, before)]
                 far_0, far_1, same_0, same_1 = (far_0 + same_0) * f, (far_1 + same_1) * f, 0.0, 0.0
                 if has_hessian:
-                    far_bc_0, far_bc_1, same_bc_0, same_bc_1 = (
-                        (far_bc_0 + same_bc_0) * f * f,
-                        (far_bc_1 + same_bc_1) * f * f,
-                        0.0,
-                        0.0,
-                    )
+                    far_bc_0, far_bc_1 = (far_bc_0 + same_bc_0) * f * f, (far_bc_1 + same_bc_1) * f * f
+                    same_bc_0, same_bc_1 = 0.0, 0.0
             relevant = gain[k] > 0.0
             far, same = (far_1, same_1) if relevant else (far_0, same_0)
             gradient[k] += 0.5 * (far + same)

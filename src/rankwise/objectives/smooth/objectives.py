@@ -2,12 +2,8 @@
 
 The rank of a document is 1 plus the number of documents that score higher. A sigmoid in the place of the comparison
 makes it smooth: R_i = 1 + Σ_j σ(η(s_j − s_i)). Only relevant documents' ranks enter a metric, so the cost of a list is
-the number of its relevant documents times its length, and the memory one row. First and second derivatives are exact:
-with p = σ(η(s_k − s_i)), w = p(1 − p) and t = w(1 − 2p), R_i has the derivatives ηw and η²t along s_k, and −ηΣw and
-η²Σt along s_i itself.
-
-With ``kernel="laplace"`` the comparison is the distribution function of Laplace instead (``cpu.py``), for which all
-ranks of a list cost little more than sorting it.
+the number of its relevant documents times its length, and the memory one row. First and second derivatives are exact
+(``cpu.py``).
 """
 
 from abc import abstractmethod
@@ -24,14 +20,7 @@ from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_ordering
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
 from rankwise.objectives.lists import Lists, Values
-from rankwise.objectives.prepared import (
-    PerDocument,
-    PerQuery,
-    Prepared,
-    PreparedKernel,
-    checked_lists,
-    reject_columns,
-)
+from rankwise.objectives.prepared import PerDocument, PerQuery, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.smooth import cpu
 
 _DEVICE = "rankwise.objectives.smooth.triton"
@@ -62,7 +51,7 @@ class _Smooth(Objective):
     def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
         """Return the gain of each document, and the ideal DCG or the number of relevant documents of each query."""
 
-    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> PreparedKernel:
         """Compute gains, and the relevant documents of each query."""
         reject_columns(self, columns)
         checked, lists = checked_lists(labels, offsets)
@@ -134,10 +123,14 @@ class ApproxNDCG(_Smooth):
         return ndcg_orderings(labels, offsets, self.gain)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class _Binary(_Smooth):
     """A smooth metric of documents that are relevant or not."""
 
-    relevant: float
+    eta: float = 1.0
+    kernel: str = "sigmoid"
+    relevant: float = 1.0
+    curvature: str = "floored"
     ordering: ClassVar[str]
     """The kind of its orderings."""
 
@@ -163,10 +156,6 @@ class SmoothAP(_Binary):
     array([-0.6667])
     """
 
-    eta: float = 1.0
-    kernel: str = "sigmoid"
-    relevant: float = 1.0
-    curvature: str = "floored"
     name: ClassVar[str] = "smooth_ap"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.AP
@@ -184,10 +173,6 @@ class SmoothRBP(_Binary):
     (array([0.5]), array([-0.25,  0.25]))
     """
 
-    eta: float = 1.0
-    kernel: str = "sigmoid"
-    relevant: float = 1.0
-    curvature: str = "floored"
     name: ClassVar[str] = "smooth_rbp"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.RBP

@@ -10,7 +10,7 @@ inequalities without the detour over the translation.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
@@ -51,28 +51,24 @@ def guarantees(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> list
     scored = total > 0.0
     if not scored.any():
         raise check.error("no list has a relevant document, so there is nothing to guarantee")
-    bounds = []
+    bounds: list[tuple[str, str, Array, float]] = []
     if np.isin(checked, (0.0, 1.0)).all():
         loss = SoftmaxCE()(scores, checked, lists.offsets).value
-        bounds += [
-            _guarantee("rr", "SoftmaxCE, theorems 1 and 2 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
-            _guarantee("ndcg", "SoftmaxCE, theorem 3 (2019)", np.exp(-loss), np.exp(-loss[scored].mean()), scored),
-        ]
+        for metric, theorem in (("rr", "theorems 1 and 2"), ("ndcg", "theorem 3")):
+            bounds.append((metric, f"SoftmaxCE, {theorem} (2019)", np.exp(-loss), np.exp(-loss[scored].mean())))
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss, inverse, share = (
-            XENDCG(gamma="tight")(scores, checked, lists.offsets).value,
-            1.0 / ideal_dcg,
-            total / ideal_dcg,
-        )
+        loss, inverse = XENDCG(gamma="tight")(scores, checked, lists.offsets).value, 1.0 / ideal_dcg
         mean = np.exp(-loss[scored].mean()) - inverse[scored].mean()
-        source = "XENDCG with tight gamma, theorem 1 (2021)"
-        bounds.append(_guarantee("ndcg", source, np.exp(-loss) - inverse, mean, scored))
-        loss = XENDCG(gamma="one")(scores, checked, lists.offsets).value
-        bound = share * np.exp(-loss)
-        bounds.append(_guarantee("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean(), scored))
-    return bounds
-
-
-def _guarantee(metric: str, source: str, bound: Array, mean: float, scored: NDArray[np.bool_]) -> Guarantee:
-    vacuous = int((bound[scored] <= 0.0).sum())
-    return Guarantee(metric, source, np.where(scored, np.maximum(bound, 0.0), np.nan), max(float(mean), 0.0), vacuous)
+        bounds.append(("ndcg", "XENDCG with tight gamma, theorem 1 (2021)", np.exp(-loss) - inverse, mean))
+        bound = total / ideal_dcg * np.exp(-XENDCG(gamma="one")(scores, checked, lists.offsets).value)
+        bounds.append(("ndcg", "XENDCG at gamma = 1, direct", bound, bound[scored].mean()))
+    return [
+        Guarantee(
+            metric=metric,
+            source=source,
+            bound=np.where(scored, np.maximum(bound, 0.0), np.nan),
+            mean=max(float(mean), 0.0),
+            vacuous=int((bound[scored] <= 0.0).sum()),
+        )
+        for metric, source, bound, mean in bounds
+    ]

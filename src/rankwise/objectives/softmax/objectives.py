@@ -20,20 +20,11 @@ from rankwise.objectives.prepared import (
     document_weights,
     reject_columns,
 )
-from rankwise.objectives.softmax.cpu import (
-    EXP,
-    GAMMA_ONE,
-    GAMMA_TIGHT,
-    GAMMA_UNIFORM,
-    GAMMA_ZERO,
-    SHARE,
-    cross_entropy_kernel,
-    fill_targets,
-)
+from rankwise.objectives.softmax import cpu
 from rankwise.stream import Stream
 
 _DEVICE = "rankwise.objectives.softmax.triton"
-_GAMMAS = {"uniform": GAMMA_UNIFORM, "zero": GAMMA_ZERO, "one": GAMMA_ONE, "tight": GAMMA_TIGHT}
+_GAMMAS = {"uniform": cpu.GAMMA_UNIFORM, "zero": cpu.GAMMA_ZERO, "one": cpu.GAMMA_ONE, "tight": cpu.GAMMA_TIGHT}
 
 
 class _CrossEntropy(Objective):
@@ -58,16 +49,16 @@ class _CrossEntropy(Objective):
         weights = document_weights(columns, lists)
         masses, units = lists.empty_documents(), lists.empty_queries()
         device_kernel = f"{_DEVICE}.targets:fill_targets"
-        lists.run(fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
+        lists.run(cpu.fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
         return PreparedKernel(
             lists=lists,
             objective=self,
-            kernel=cross_entropy_kernel,
+            kernel=cpu.cross_entropy_kernel,
             device_kernel=f"{_DEVICE}.cross_entropy:cross_entropy",
             arguments=SoftmaxArguments(
                 lists.as_argument(masses), lists.as_argument(units), self.target, float(self.epsilon)
             ),
-            streams=_streams if self.target == GAMMA_UNIFORM else None,
+            streams=_streams if self.target == cpu.GAMMA_UNIFORM else None,
             numerator=self.newton == "neumann",
         )
 
@@ -89,7 +80,7 @@ class ListNet(_CrossEntropy):
     epsilon: float = 0.0
     name: ClassVar[str] = "listnet"
     paper: ClassVar[str] = "Bruch 2021"
-    target: ClassVar[int] = EXP
+    target: ClassVar[int] = cpu.EXP
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,7 +102,7 @@ class SoftmaxCE(_CrossEntropy):
     name: ClassVar[str] = "softmax_ce"
     paper: ClassVar[str] = "Bruch et al. 2019"
     accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
-    target: ClassVar[int] = SHARE
+    target: ClassVar[int] = cpu.SHARE
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -99,8 +99,7 @@ def _tables(
             discounts = metric.discounts[: list_gains.size].tobytes() if metric.kind == LINEAR else b""
             best = least[q] if sign > 0.0 else most[q]
             span = most[q] - least[q]
-            # Sigmoids as narrow as those of eq. 3.13 resolve single values and need all of them; wider ones quantiles.
-            smoothed_by = _full if rule.gain == "thesis" else _capped
+            smoothed_by = _full if rule.gain == "thesis" else _reduced
             smoothed, gain = smoothed_by(metric.kind, key, discounts, float(best), float(span), rule)
             distributions.append(smoothed)
             gains.append(gain)
@@ -113,27 +112,19 @@ def _tables(
     return Tables(*map(read_only, (which, offsets, values, shares, np.array(gains))))
 
 
-@lru_cache(maxsize=1024)
-def _capped(
+def _smoothed(
     kind: str, list_gains: bytes, discounts: bytes, best: float, span: float, rule: BoundRule
 ) -> tuple[Distribution, float]:
-    """Return quantiles of a distribution and their gain, cached: batches repeat the same kinds of lists."""
-    reduced = quantiles(_distribution(kind, list_gains, discounts, rule))
-    return reduced, sigmoid_gain(reduced, best, span, rule.gain)
-
-
-@lru_cache(maxsize=256)
-def _full(
-    kind: str, list_gains: bytes, discounts: bytes, best: float, span: float, rule: BoundRule
-) -> tuple[Distribution, float]:
-    """Return a distribution with all its values, and their gain: 5 MB for 300,000 values; quantiles take 64 kB."""
-    full = _distribution(kind, list_gains, discounts, rule)
-    return full, sigmoid_gain(full, best, span, rule.gain)
-
-
-def _distribution(kind: str, list_gains: bytes, discounts: bytes, rule: BoundRule) -> Distribution:
+    """Return the distribution of a list, and the gain of the sigmoids that smooth it."""
     arrays = (np.frombuffer(part).copy() for part in (list_gains, discounts))
-    return distribution(kind, *arrays, orderings=rule.orderings, favour=rule.favour)
+    values = distribution(kind, *arrays, orderings=rule.orderings, favour=rule.favour)
+    # Sigmoids as narrow as those of eq. 3.13 resolve single values and need all of them; wider ones quantiles.
+    values = values if rule.gain == "thesis" else quantiles(values)
+    return values, sigmoid_gain(values, best, span, rule.gain)
+
+
+_full, _reduced = lru_cache(maxsize=256)(_smoothed), lru_cache(maxsize=1024)(_smoothed)
+"""Batches repeat the same kinds of lists. 300,000 values take 5 MB, quantiles 64 kB."""
 
 
 def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str) -> float:
@@ -142,14 +133,12 @@ def sigmoid_gain(distribution: Distribution, best: float, span: float, rule: str
     gain = distribution.different / (reach if reach > 0.0 else 1.0)
     if rule == "thesis":
         return gain
+    values, shares, which = distribution.values, np.cumsum(distribution.chances), np.zeros(1, np.int64)
+    offsets = offsets_of([values.size])
+    inputs = [read_only(array) for array in (offsets, np.array([best]), which, offsets, values, shares)]
     mapped, first, second = np.empty(1), np.empty(1), np.empty(1)
     while gain > 1.0 / span:
-        tables = (
-            *map(read_only, (np.zeros(1, np.int64), offsets_of([distribution.values.size]))),
-            *map(read_only, (distribution.values, np.cumsum(distribution.chances))),
-            read_only(np.array([gain])),
-        )
-        _smooth_share(0, 1, read_only(np.arange(2)), read_only(np.array([best])), *tables, mapped, first, second)
+        _smooth_share(0, 1, *inputs, read_only(np.array([gain])), mapped, first, second)
         if first[0] >= _SLOPE_SHARE / span:
             break
         gain *= 0.9

@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
+from rankwise.arrays import read_only
 from rankwise.compiling import kernel
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
@@ -113,17 +113,6 @@ def _parts(objective: Objective) -> Iterator[Objective]:
         yield from _parts(part)
 
 
-class PriceArguments(NamedTuple):
-    """Arguments of the kernel of prices, beside the scores."""
-
-    groups: PerDocument
-    merits: PerDocument
-    discounts: Array
-    samples: int
-    race: bool
-    draws: int
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedFair(Prepared):
     """An objective, PL-Rank as the model of exposure, and the groups of documents."""
@@ -154,13 +143,10 @@ class PreparedFair(Prepared):
     def _rewards(self, scores: Values, stream: Stream) -> Values:
         """Return minus the price of each document's exposure, −dD / d exposure, from independent rankings."""
         model = self.exposing.arguments
-        rewards = self.lists.empty_documents()
-        arguments = PriceArguments(self.groups, self.merits, model.discounts, model.samples, model.race, model.draws)
-        random = self.lists.random(stream, draw_streams(stream))
-        self.lists.run(
-            _price, "rankwise.objectives.wrappers.triton:price", scores, arguments, random, (rewards,),
-            self.exposing.work,
-        )  # fmt: skip
+        rewards, random = self.lists.empty_documents(), self.lists.random(stream, draw_streams(stream))
+        arguments = (self.groups, self.merits, model.discounts, model.samples, model.race, model.draws)
+        device_kernel = "rankwise.objectives.wrappers.triton:price"
+        self.lists.run(_price, device_kernel, scores, arguments, random, (rewards,), self.exposing.work)
         return self.lists.as_argument(rewards)
 
 

@@ -130,12 +130,8 @@ def weigh(side, settings, weighted, distances, document_tile, i, partners, first
     ``distances`` are weights by the number of ranks between the two, where that counts.
     """
     first, last = np.uint64(first), np.uint64(last)  # no index is negative, so that loops need no check
-    value, rank, upper, lower = (
-        document_tile.value[i],
-        document_tile.rank[i],
-        document_tile.upper[i],
-        document_tile.lower[i],
-    )
+    value, rank = document_tile.value[i], document_tile.rank[i]
+    upper, lower = document_tile.upper[i], document_tile.lower[i]
     if settings.weight == COUNT:
         for j in range(first, last):
             weights[j] = 1.0

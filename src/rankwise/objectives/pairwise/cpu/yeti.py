@@ -22,22 +22,9 @@ _NOISY, _SCORE, _GAIN, _WEIGHT, _LOSS, _GRADIENT, _HESSIAN, _ARRAYS = range(8)
 
 @kernel
 def yeti_kernel(
-    first,
-    last,
-    offsets,
-    scores,
-    gains,
-    discount_gaps,
-    metric,
-    noise,
-    scale,
-    sigma,
-    keys,
-    queries,
-    value,
-    gradient,
+    first, last, offsets, scores, gains, discount_gaps, metric, noise, scale, sigma, keys, queries, value, gradient,
     hessian,
-):
+):  # fmt: skip
     """Fill value, gradient and Hessian of these queries, from rankings that the keys draw."""
     longest = longest_of(first, last, offsets)
     ranked, sorting = np.empty(longest, np.int64), scratch_for(longest)

@@ -61,14 +61,13 @@ def tabulate(scores, rewards, head, floats, integers):
     guide = integers.reshape(-1)[GUIDE * integers.shape[1] :]
     weight, reward, height, mass, merit = floats[WEIGHT], floats[REWARD], floats[HEIGHT], floats[MASS], floats[MERIT]
     _arrange(scores, rewards, head, place, last_sample)
+    last_sample[: n + 1] = -1
     level = scores[place[head - 1]]
     for j in range(n):
         height[j] = scores[place[j]] - level
         weight[j] = np.exp(min(height[j], STEEP))
         reward[j] = rewards[place[j]]
-        last_sample[j] = -1
     mass[n] = merit[n] = 0.0
-    last_sample[n] = -1
     for j in range(n - 1, -1, -1):
         mass[j] = mass[j + 1] + weight[j]
         merit[j] = merit[j + 1] + weight[j] * reward[j]

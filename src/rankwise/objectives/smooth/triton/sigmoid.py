@@ -87,12 +87,8 @@ def _rank(
             w_relevant += w * hit
             if has_hessian:
                 t_relevant += t * hit
-    rank, relevant_rank, w_sum, w_relevant = (
-        tl.sum(rank, 0),
-        tl.sum(relevant_rank, 0),
-        tl.sum(w_sum, 0),
-        tl.sum(w_relevant, 0),
-    )
+    rank, relevant_rank = tl.sum(rank, 0), tl.sum(relevant_rank, 0)
+    w_sum, w_relevant = tl.sum(w_sum, 0), tl.sum(w_relevant, 0)
     if metric == _NDCG:
         gain = tl.load(gains + first + mine, mask=real, other=0.0)
         share = -gain * _LN2 / tl.load(best + query)

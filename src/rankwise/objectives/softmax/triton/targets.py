@@ -14,12 +14,8 @@ from rankwise.device.ragged import Ragged
 from rankwise.objectives.device import DeviceLists
 from rankwise.objectives.softmax.cpu import EXP, GAMMA_UNIFORM, GAMMA_ZERO, SHARE
 
-_EXP, _SHARE, _ZERO, _UNIFORM = (
-    tl.constexpr(EXP),
-    tl.constexpr(SHARE),
-    tl.constexpr(GAMMA_ZERO),
-    tl.constexpr(GAMMA_UNIFORM),
-)
+_EXP, _SHARE = tl.constexpr(EXP), tl.constexpr(SHARE)
+_ZERO, _UNIFORM = tl.constexpr(GAMMA_ZERO), tl.constexpr(GAMMA_UNIFORM)
 _BLOCK = 256
 
 
