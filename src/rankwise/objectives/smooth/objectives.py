@@ -92,7 +92,8 @@ class ApproxNDCG(_Smooth):
     """Minus NDCG with smooth ranks (Qin et al. 2010; Bruch et al. 2020, 5.2; thesis eq. 2.10).
 
     ``eta`` is the steepness η of the sigmoid: 10 in the 2020 paper, 1 in the thesis. The exact diagonal of the Hessian
-    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/cpu.py``).
+    is indefinite; ``curvature`` is its replacement, which trees divide by (see ``objectives/cpu.py``): measured by
+    ``python -m benchmarks.quality.curvature``, as are the defaults of the other smooth metrics.
 
     ``kernel="laplace"`` compares scores by Laplace's distribution function in the place of the sigmoid, here and in the
     other smooth metrics: a list then takes a sort and a few sweeps, whatever the number of its relevant documents. At
@@ -106,7 +107,7 @@ class ApproxNDCG(_Smooth):
     eta: float = 10.0
     kernel: str = "sigmoid"
     gain: Gain = "exponential"
-    curvature: str = "floored"
+    curvature: str = "gradient"
     name: ClassVar[str] = "approx_ndcg"
     paper: ClassVar[str] = "Bruch et al. 2020"
     metric: ClassVar[int] = cpu.NDCG
@@ -156,6 +157,7 @@ class SmoothAP(_Binary):
     array([-0.6667])
     """
 
+    curvature: str = "absolute"
     name: ClassVar[str] = "smooth_ap"
     paper: ClassVar[str] = "Westerborg 2022"
     metric: ClassVar[int] = cpu.AP
