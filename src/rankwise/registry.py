@@ -6,7 +6,7 @@ receive what is registered here.
 """
 
 import contextlib
-import importlib
+import importlib.util
 import pickle
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -58,11 +58,15 @@ def name_of(thing: object) -> str:
 
 
 def parcels() -> list[bytes]:
-    """Pickle what is registered for another process; what cannot be pickled is left out."""
+    """Pickle what is registered for another process; what cannot be pickled is left out.
+
+    cloudpickle, which Dask depends on, also pickles definitions of a notebook.
+    """
+    pickler: Any = importlib.import_module("cloudpickle") if importlib.util.find_spec("cloudpickle") else pickle
     packed = []
     for name, entry in _entries.items():
         with contextlib.suppress(Exception):  # what cannot be pickled may raise anything
-            packed.append(_pickler().dumps((name, *entry)))
+            packed.append(pickler.dumps((name, *entry)))
     return packed
 
 
@@ -72,14 +76,6 @@ def receive(packed: Iterable[bytes]) -> None:
         with contextlib.suppress(Exception):  # what cannot be imported here is unknown, and an error when it is used
             name, kind, thing = pickle.loads(parcel)  # noqa: S301 (from the process that started this one)
             _entries.setdefault(name, Registration(kind, thing))
-
-
-def _pickler() -> Any:
-    """Return cloudpickle, which Dask depends on and which also pickles definitions of a notebook; else pickle."""
-    try:
-        return importlib.import_module("cloudpickle")
-    except ImportError:
-        return pickle
 
 
 def _place(thing: Any) -> str:

@@ -195,10 +195,7 @@ def hashed_ids(ids: ArrayLike) -> NDArray[np.uint64]:
     if array.dtype.kind == "i":
         return array.astype(np.int64).view(np.uint64)
     if array.dtype.kind in "US" or all(isinstance(name, str) for name in array.tolist()):
-        return np.fromiter((_hash(name) for name in array.tolist()), np.uint64, array.size)
+        names = (name if isinstance(name, bytes) else name.encode() for name in array.tolist())
+        digests = b"".join(hashlib.blake2b(name, digest_size=8).digest() for name in names)
+        return np.frombuffer(digests, "<u8").astype(np.uint64)
     raise check.error("query ids must be integers or strings", got=str(array.dtype))
-
-
-def _hash(name: object) -> int:
-    data = name if isinstance(name, bytes) else str(name).encode()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

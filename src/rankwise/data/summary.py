@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Ids, Json
-from rankwise.compiling import kernel
+from rankwise.arrays import Ids, Json, row_blocks
 from rankwise.data.dataset import RankingDataset
 
 _FEW_LABELS = 20
@@ -66,7 +65,10 @@ def summary(data: RankingDataset) -> Json:
     if data.is_sparse:
         _scan_sparse(data.features, missing, varies)
     else:
-        _scan(data.features, missing, varies)
+        for rows in row_blocks(data.n_docs, data.n_features):
+            absent = np.isnan(data.features[rows])
+            missing += absent.sum(0)
+            varies |= ((data.features[rows] != data.features[0]) & ~(absent & np.isnan(data.features[0]))).any(0)
     names = data.feature_names or [str(number) for number in range(1, data.n_features + 1)]
     return {
         "queries": data.n_queries,
@@ -110,7 +112,7 @@ def _groups(groups: Ids) -> dict[str, int]:
 
 
 def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.bool_]) -> None:
-    """Do the same for a sparse matrix, in which zeros are not stored."""
+    """Count missing values of a sparse matrix, in which zeros are not stored, and find the columns that vary."""
     columns = features.tocsc()
     counts = np.diff(columns.indptr)
     stored = np.flatnonzero(counts)
@@ -122,18 +124,3 @@ def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.b
     low = np.fmin(np.fmin.reduceat(columns.data, starts), zero)
     high = np.fmax(np.fmax.reduceat(columns.data, starts), zero)
     varies[stored] = (low < high) | ((missing[stored] > 0) & (missing[stored] < n_docs))
-
-
-@kernel
-def _scan(features, missing, varies):  # type: ignore[no-untyped-def]
-    """Count missing values and find the columns that vary, in one pass over the rows as they lie in memory."""
-    n_docs, n_features = features.shape
-    if n_docs == 0:
-        return
-    first = features[0].copy()
-    for row in range(n_docs):
-        for column in range(n_features):
-            value = features[row, column]
-            absent = value != value
-            missing[column] += absent
-            varies[column] |= (value != first[column]) & ~(absent & (first[column] != first[column]))

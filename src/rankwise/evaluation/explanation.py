@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
@@ -18,8 +19,6 @@ from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import polars as pl
 
     from rankwise.rankers.base import Ranker
     from rankwise.rankers.schema import Documents
@@ -154,10 +153,8 @@ class Explanation:
         """How the score of each document that is shown comes about."""
         return [self._breakdown(row) for row in range(min(self.shown, len(self.documents)))]
 
-    def to_frame(self) -> "pl.DataFrame":
+    def to_frame(self) -> pl.DataFrame:
         """One row per document and feature: documents best first, the features of each by size of contribution."""
-        import polars as pl
-
         order = np.argsort(-np.abs(self.contributions), axis=1, kind="stable")
         rows = np.repeat(np.arange(len(self.documents)), len(self.features))
         columns = order.ravel()
