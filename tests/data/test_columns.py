@@ -14,7 +14,7 @@ from rankwise import check
 from rankwise.dask.rows import facts_of
 from rankwise.data import columns
 from rankwise.data.catalog.load import load_dataset
-from rankwise.data.columns import COLUMNS, Columns, DataColumn, Columns, Names
+from rankwise.data.columns import COLUMNS, Columns, DataColumn, NamedColumns, Names
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.resume import fingerprint
 
@@ -221,7 +221,7 @@ def test_unknown_columns_are_rejected():
 
 def test_types_agree_with_the_table():
     names = {column.name for column in COLUMNS}
-    assert set(Columns.__annotations__) - {"feature_names", "categorical", "categories"} == names - {"labels"}
+    assert set(NamedColumns.__annotations__) - {"feature_names", "categorical", "categories"} == names - {"labels"}
     assert set(Names.__annotations__) == {column.role for column in COLUMNS if column.role}
     assert names <= set(typing.get_type_hints(RankingDataset, localns={"Stream": rw.Stream}))
     assert "query_ids" not in Columns.__annotations__

@@ -109,8 +109,13 @@ def _transfer(archive: Archive, part: Path) -> None:
                 have = 0  # the server sends the whole again
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else archive.size
-            with part.open("ab" if have else "wb") as file:
-                got = _copy(response, file, have, total, archive.folder)
+            columns = ("text", "bar", "bytes", "left")
+            shown = bar(None, total, archive.folder, completed=have, columns=columns, transient=True)
+            with part.open("ab" if have else "wb") as file, shown as update:
+                while chunk := response.read(_CHUNK):
+                    have += file.write(chunk)
+                    if update is not None:
+                        update(have, archive.folder)
     except urllib.error.HTTPError as refused:
         refused.close()  # it is the answer, too, and holds the connection
         if refused.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
@@ -120,8 +125,8 @@ def _transfer(archive: Archive, part: Path) -> None:
         raise _broken(archive, f"the server answered {refused.code} {refused.reason}") from None
     except (OSError, http.client.HTTPException) as lost:
         raise _broken(archive, f"{lost}") from None
-    if total is not None and got < total:
-        raise _broken(archive, f"it broke off after {got:,} of {total:,} bytes, which are kept")
+    if total is not None and have < total:
+        raise _broken(archive, f"it broke off after {have:,} of {total:,} bytes, which are kept")
 
 
 def _broken(archive: Archive, why: str) -> ConnectionError:
@@ -129,16 +134,6 @@ def _broken(archive: Archive, why: str) -> ConnectionError:
         f"cannot download {archive.url}: {why}. Hint: try again, which resumes where it stopped, "
         f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
     )
-
-
-def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, name: str) -> int:
-    columns = ("text", "bar", "bytes", "left")
-    with bar(None, total, name, completed=have, columns=columns, transient=True) as update:
-        while chunk := response.read(_CHUNK):
-            have += file.write(chunk)
-            if update is not None:
-                update(have, name)
-    return have
 
 
 def _digest(part: Path) -> str:

@@ -209,6 +209,8 @@ class GrowingIds:
 
     def append(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
         """Add the ids that stand in these spans (start, length) of UTF-8 text."""
+        if not len(spans):
+            return
         if all(batch.dtype.kind == "i" for batch in self.batches[-1:]):
             numbers = np.empty(len(spans), np.int64)
             if _whole_numbers(text, spans, numbers):
