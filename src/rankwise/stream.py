@@ -94,6 +94,26 @@ def fill_uniforms(key, query, out, draw=0):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def empty_set(most):  # type: ignore[no-untyped-def]
+    """Return an empty set of up to ``most`` numbers of 0 or more, for draws without repetition."""
+    size = 4
+    while size < 2 * most:
+        size *= 2
+    return np.full(size, -1, np.int64)
+
+
+@kernel
+def insert(numbers, number):  # type: ignore[no-untyped-def]
+    """Insert a number into a set, and return whether it is new there."""
+    place = number & (numbers.size - 1)
+    while numbers[place] != -1 and numbers[place] != number:
+        place = (place + 1) & (numbers.size - 1)
+    is_new = numbers[place] == -1
+    numbers[place] = number
+    return is_new
+
+
+@kernel
 def _fill_documents(key, queries, offsets, draw, out):  # type: ignore[no-untyped-def]
     for q in range(queries.size):
         fill_uniforms(key, queries[q], out[offsets[q] : offsets[q + 1]], draw)

@@ -16,7 +16,7 @@ from rankwise.arrays import offsets_of
 from rankwise.compiling import kernel
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
-from rankwise.stream import Stream, uniform, uniform_pair
+from rankwise.stream import Stream, empty_set, insert, uniform, uniform_pair
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """How likely each grade is when a label is redrawn: 2021 paper, section 5.4."""
@@ -149,25 +149,13 @@ def _draw_distinct(key, query, limit, out):  # type: ignore[no-untyped-def]
     while count >= limit:
         count -= limit
         out[count : count + limit] = np.arange(limit)
-    if count == 0:
-        return
-    bits = 2
-    while 2**bits < 2 * count:
-        bits += 1
-    mask = 2**bits - 1
-    table = np.full(mask + 1, -1, np.int64)
+    numbers = empty_set(count)
     for i in range(count):
         largest = limit - count + i
         number = np.int64(uniform(key, query, i, 0) * (largest + 1))
-        place = number & mask
-        while table[place] != -1 and table[place] != number:
-            place = (place + 1) & mask
-        if table[place] == number:
+        if not insert(numbers, number):
             number = largest
-            place = number & mask
-            while table[place] != -1:
-                place = (place + 1) & mask
-        table[place] = number
+            insert(numbers, number)
         out[i] = number
 
 

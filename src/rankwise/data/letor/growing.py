@@ -197,6 +197,13 @@ def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
     return True
 
 
+@kernel
+def _copy_spans(text, spans, out):  # type: ignore[no-untyped-def]
+    for i in range(spans.shape[0]):
+        for place in range(spans[i, 1]):
+            out[i, place] = text[spans[i, 0] + place]
+
+
 class NotUtf8Error(Exception):
     """An id is not UTF-8; the argument is where it begins in the text."""
 
@@ -216,13 +223,19 @@ class GrowingIds:
             if _whole_numbers(text, spans, numbers):
                 self.batches.append(numbers)
                 return
-        content, words = text.data, []
-        for start, length in spans.tolist():
-            try:
-                words.append(str(content[start : start + length], "utf-8"))
-            except UnicodeDecodeError:
-                raise NotUtf8Error(start) from None
-        self.batches.append(np.array(words, np.str_))
+        raw = np.zeros((len(spans), spans[:, 1].max()), np.uint8)
+        _copy_spans(text, spans, raw)
+        words = raw.view(f"S{raw.shape[1]}")[:, 0]
+        try:
+            self.batches.append(words.astype(np.str_))
+        except UnicodeDecodeError:  # not ASCII
+            decoded = []
+            for word, start in zip(words.tolist(), spans[:, 0].tolist(), strict=True):
+                try:
+                    decoded.append(word.decode())
+                except UnicodeDecodeError:
+                    raise NotUtf8Error(start) from None
+            self.batches.append(np.array(decoded))
 
     def finish(self) -> Column:
         """Return all ids, as int64 or as strings."""
