@@ -80,7 +80,6 @@ class _Builder:
         return self.build(node) if node.kind in ("call", "chain") else node.value
 
     def make(self, node: Node) -> Any:
-        """Build the object of a name or a call."""
         name = node.value
         named = {word: self.value(argument) for word, argument in node.named.items()}
         args = [self.build(argument) for argument in node.parts]
@@ -105,7 +104,6 @@ class _Builder:
             raise ValueError(check.prefixed(self.place(node.start), wrong)) from None
 
     def join(self, node: Node) -> Any:
-        """Apply the operators of a chain from left to right."""
         result, before = self.build(node.parts[0]), _sort(node.parts[0])
         for mark, at, right in node.value:
             after = self.build(right)

@@ -79,6 +79,5 @@ def receive(packed: Iterable[bytes]) -> None:
 
 
 def _place(thing: Any) -> str:
-    """Return where a class or function is defined."""
     cls = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{cls.__module__}.{cls.__qualname__}"

@@ -59,7 +59,6 @@ class _Fork:
                 self.running |= name.startswith("polars-") and name[7:].isdecimal()
 
     def after(self) -> None:
-        """Reset the state in a forked process."""
         _pools.clear()
         loaded = tuple(name for name in ("lightgbm", "torch", "xgboost") if name in sys.modules)
         self.__init__(loaded, self.running)  # type: ignore[misc]

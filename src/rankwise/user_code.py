@@ -72,7 +72,6 @@ class _Walk:
         self.seen: dict[int, object] = {}  # holds the objects too: ids of deleted ones are reused
 
     def add(self, value: object) -> None:
-        """Add a value to the digest."""
         if isinstance(value, _PLAIN):
             self._text(f"{type(value).__name__} {value!r}")
         elif isinstance(value, types.CodeType):

@@ -124,7 +124,6 @@ class _Pieces(io.RawIOBase):
         self.pieces, self.rest = pieces, memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, space: Any) -> int:

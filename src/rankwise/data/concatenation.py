@@ -152,7 +152,6 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
 
 
 def _union(what: str, ids: Sequence[Ids]) -> Ids:
-    """Return all different ids, ascending."""
     if len({one.dtype.kind in "iu" for one in ids}) > 1:
         hint = "make them integers in all, or text in all"
         raise check.error(f"ids of {what} must be of one kind", got="integers and text", hint=hint)

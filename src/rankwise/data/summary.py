@@ -31,7 +31,6 @@ def features_in_words(data: RankingDataset, most: int = 12) -> str:
 
 
 def _types(data: RankingDataset) -> dict[str, str]:
-    """Return the type of each feature by name."""
     kinds = dict.fromkeys(range(data.n_features), "number") | dict.fromkeys(data.categorical, "category")
     kinds |= {column: f"category of {len(values):,}" for column, values in data.categories.items()}
     return dict(zip(data.feature_names or (), kinds.values(), strict=False))

@@ -41,7 +41,6 @@ def in_order_of(data: RankingDataset, scores: NDArray[np.float64]) -> NDArray[np
 
 
 def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
-    """Read scores from what a file holds."""
     if _is_array(content, path):
         return _array(content, path)
     numbers = []

@@ -196,7 +196,6 @@ class Evaluation:
         return {"queries": self.query_ids.size, "confidence": self.confidence, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
-        """Metric -> its row of the summary."""
         rows: dict[str, Json] = {}
         for name, scored in self.scored.items():
             low, high = (None if math.isnan(end) else end for end in self.interval[name])

@@ -69,20 +69,21 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     for left in staging.glob("unpacking-*"):  # by a process that was killed
         if files.is_old(left):
             shutil.rmtree(left, ignore_errors=True)
-    begun = part.exists()
-    _transfer(archive, part)
-    if begun and _digest(part) != archive.sha256:  # what was there was no beginning of it
-        part.unlink()
+    digest = None
+    while digest != archive.sha256:
+        begun = part.exists()
         _transfer(archive, part)
-    digest = _digest(part)
-    if digest != archive.sha256:
-        part.unlink()
-        raise check.error(
-            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
-            got=f"sha256 {digest} instead of {archive.sha256}",
-            hint="try again; if it stays so, the distributor has changed the archive: "
-            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
-        )
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != archive.sha256:
+            part.unlink()
+        if digest != archive.sha256 and not begun:  # else what was there was no beginning of it
+            raise check.error(
+                f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
+                got=f"sha256 {digest} instead of {archive.sha256}",
+                hint="try again; if it stays so, the distributor has changed the archive: "
+                f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
+            )
     try:
         with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
             _unpack(part, unpacked)
@@ -94,7 +95,6 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
 
 
 def _transfer(archive: Archive, part: Path) -> None:
-    """Fetch what is still missing of ``part``."""
     if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
         raise check.error("a download needs an http, https or file address", got=repr(archive.url))
     have = part.stat().st_size if part.exists() else 0
@@ -134,11 +134,6 @@ def _broken(archive: Archive, why: str) -> ConnectionError:
         f"cannot download {archive.url}: {why}. Hint: try again, which resumes where it stopped, "
         f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
     )
-
-
-def _digest(part: Path) -> str:
-    with part.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unpack(path: Path, into: Path) -> None:

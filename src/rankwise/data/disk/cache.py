@@ -82,7 +82,6 @@ def mapped(
 
 
 def _stamp(source: Path, files: Sequence[Path], options: Json) -> Json:
-    """Return everything that a copy depends on."""
     source = source.absolute()
     return {
         "format": FORMAT,

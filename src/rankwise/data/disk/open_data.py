@@ -182,7 +182,6 @@ class _Matrix:
         self.width = width
 
     def finish(self) -> NDArray[np.float32]:
-        """Map the file into memory."""
         self._head()
         self.file.flush()
         os.fsync(self.file.fileno())

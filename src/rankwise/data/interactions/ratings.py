@@ -99,7 +99,6 @@ def file_of_ratings(path: str | Path) -> Path:
 
 
 def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
-    """Rename columns to the names of their roles."""
     names = {plain(name): name for name in table.columns if name not in named}
     by_role = {role: next((names[word] for word in words if word in names), None) for role, words in SPELLINGS.items()}
     return table.rename({name: role for role, name in by_role.items() if name and role not in table.columns})
@@ -250,7 +249,6 @@ def times_of(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
 
 
 def _microseconds(texts: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    """Return the microseconds since 1970 of texts."""
     for usual in _USUAL:
         quick = texts.str.to_datetime(usual, strict=False, time_unit="us")
         if not quick.null_count():

@@ -33,7 +33,6 @@ def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
 
 @kernel
 def _narrow(flat, rows, old, new):  # type: ignore[no-untyped-def]
-    """Cut rows of width ``old`` to their first ``new`` columns."""
     for row in range(rows):
         for column in range(new):
             flat[row * new + column] = flat[row * old + column]

@@ -180,7 +180,6 @@ def _common_type(name: str, kinds: Sequence[pl.DataType]) -> pl.DataType | None:
 
 
 def _is_empty(path: Path, name: str, kind: pl.DataType) -> bool:
-    """Whether a column has no value in a file."""
     return kind == pl.Null or not pl.scan_parquet(path).select(pl.col(name).is_not_null().any()).collect().item()
 
 

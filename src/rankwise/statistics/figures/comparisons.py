@@ -213,7 +213,6 @@ def means_size(comparison: "Comparison") -> tuple[float, float]:
 
 
 def _grid(comparison: "Comparison") -> tuple[int, int]:
-    """Rows and columns of panels, one for each metric."""
     columns = min(len(comparison.metrics), _MEANS_BESIDE)
     return -(-len(comparison.metrics) // columns), columns
 
