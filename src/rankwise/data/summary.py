@@ -60,14 +60,17 @@ def summary(data: RankingDataset) -> Json:
     sizes = data.sizes
     best = np.maximum.reduceat(data.labels, data.offsets[:-1]) if data.n_queries else np.zeros(0)
     missing = np.zeros(data.n_features, np.int64)
-    varies = np.zeros(data.n_features, np.bool_)
-    if data.is_sparse:
-        _scan_sparse(data.features, missing, varies)
+    low, high = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
+    if data.is_sparse and data.n_docs:
+        matrix: Any = data.features
+        missing += np.bincount(matrix.indices[np.isnan(matrix.data)], minlength=data.n_features)
+        low, high = matrix.nanmin(axis=0).toarray().ravel(), matrix.nanmax(axis=0).toarray().ravel()
     else:
         for rows in row_blocks(data.n_docs, data.n_features):
-            absent = np.isnan(data.features[rows])
-            missing += absent.sum(0)
-            varies |= ((data.features[rows] != data.features[0]) & ~(absent & np.isnan(data.features[0]))).any(0)
+            block = data.features[rows]
+            missing += np.isnan(block).sum(0)
+            low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
+    varies = (low < high) | ((missing > 0) & (missing < data.n_docs))
     names = data.feature_names or [str(number) for number in range(1, data.n_features + 1)]
     return {
         "queries": data.n_queries,
@@ -108,18 +111,3 @@ def _groups(groups: Ids) -> dict[str, int]:
     shown = {str(names[place]): int(counts[place]) for place in largest[:_FEW_LABELS]}
     rest = int(counts[largest[_FEW_LABELS:]].sum())
     return shown | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
-
-
-def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.bool_]) -> None:
-    """Count missing values of a sparse matrix, in which zeros are not stored, and find the columns that vary."""
-    columns = features.tocsc()
-    counts = np.diff(columns.indptr)
-    stored = np.flatnonzero(counts)
-    if not stored.size:
-        return
-    starts, n_docs = columns.indptr[stored], features.shape[0]
-    missing[stored] = np.add.reduceat(np.isnan(columns.data), starts, dtype=np.int64)
-    zero = np.where(counts[stored] < n_docs, 0.0, np.nan)
-    low = np.fmin(np.fmin.reduceat(columns.data, starts), zero)
-    high = np.fmax(np.fmax.reduceat(columns.data, starts), zero)
-    varies[stored] = (low < high) | ((missing[stored] > 0) & (missing[stored] < n_docs))
