@@ -17,18 +17,12 @@ import numpy as np
 from rankwise import check, syntax
 from rankwise.syntax import Node
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "@": operator.matmul,
-}
-_JOINED = {
-    ("object", "+", "object"),
-    ("object", "-", "object"),
-    ("number", "*", "object"),
-    ("object", "*", "number"),
-    ("object", "@", "number"),
+_OPERATORS: dict[tuple[str, str, str], Callable[[Any, Any], Any]] = {
+    ("object", "+", "object"): operator.add,
+    ("object", "-", "object"): operator.sub,
+    ("number", "*", "object"): operator.mul,
+    ("object", "*", "number"): operator.mul,
+    ("object", "@", "number"): operator.matmul,
 }
 
 
@@ -106,11 +100,11 @@ class _Builder:
     def join(self, node: Node) -> Any:
         result, before = self.build(node.parts[0]), _sort(node.parts[0])
         for mark, at, right in node.value:
-            after = self.build(right)
+            after, combine = self.build(right), _OPERATORS.get((before, mark, _sort(right)))
             try:
-                if (before, mark, _sort(right)) not in _JOINED:
+                if combine is None:
                     raise TypeError
-                result = _OPERATORS[mark](result, after)
+                result = combine(result, after)
             except TypeError:
                 raise check.error(
                     f"{mark} does not go between these in the {self.kind} expression",

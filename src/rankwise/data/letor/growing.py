@@ -102,16 +102,8 @@ class Growing:
         flat, self.flat = self.flat, np.zeros(0, self.flat.dtype)
         return flat.reshape(self.rows, self.width)
 
-    def _resize(self, size: int) -> None:
-        # No view may be kept from before: matrix() documents that.
-        self.flat.resize(size, refcheck=False)
-
-
-class GrowingMatrix(Growing):
-    """The features of a file, a row for each of its lines."""
-
     def cells(self) -> tuple[Column, Column, Column]:
-        """No space for single cells: rows are written in full."""
+        """No space for single cells, as :class:`GrowingRows` has it: rows are written in full."""
         return _NO_INDEXES, _NO_VALUES, _NO_INDEXES
 
     def set(self, row: int, column: int, value: np.float32) -> None:
@@ -121,6 +113,10 @@ class GrowingMatrix(Growing):
     def keep(self, rows: int, cells: int) -> None:
         """Count the rows of a batch."""
         self.rows += rows
+
+    def _resize(self, size: int) -> None:
+        # No view may be kept from before: matrix() documents that.
+        self.flat.resize(size, refcheck=False)
 
 
 class GrowingRows:

@@ -19,7 +19,7 @@ from rankwise.data.compressed import open_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines
 from rankwise.data.letor.decimals import exact_float32
-from rankwise.data.letor.growing import Growing, GrowingIds, GrowingMatrix, GrowingRows, NotUtf8Error
+from rankwise.data.letor.growing import Growing, GrowingIds, GrowingRows, NotUtf8Error
 from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
 
 _BLOCK = 1 << 22  # bytes of text
@@ -115,7 +115,7 @@ class Reader:
             self.take_sizes(sizes)
         self.state = np.zeros(lines.STATE_SIZE, np.int64)
         self.state[lines.LINE] = 1
-        self.features = GrowingRows(self.limit) if sparse else GrowingMatrix(np.float32, self.limit)
+        self.features = GrowingRows(self.limit) if sparse else Growing(np.float32, self.limit)
         self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
         self.query_ids = GrowingIds()
         self.document_ids: GrowingIds | None = GrowingIds()
