@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check, threads
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables.polars import as_polars, checked_ids
+from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
 from rankwise.evaluation.systems import Run
 from rankwise.rankers.schema import is_frame
 from rankwise.statistics import tables
@@ -229,9 +229,7 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
         source = read(source)
     elif isinstance(source, Mapping) and all(isinstance(row, Mapping) for row in source.values()):
         check.different_as_text(f"query ids of the {name}", list(source))
-        triples = [
-            (str(query), str(document), score) for query, row in source.items() for document, score in row.items()
-        ]
+        triples = [(str(query), str(document), one) for query, row in source.items() for document, one in row.items()]
         source = pl.DataFrame(triples, schema={"query": pl.String, "document": pl.String, value: None}, orient="row")
     table = as_polars(source)[0] if is_frame(source) else pl.LazyFrame()
     names = table.collect_schema().names()
@@ -242,11 +240,9 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
         )
     frame = table.select("query", "document", value).collect()
     for column in ("query", "document"):
-        if frame[column].null_count():
-            row = int(frame[column].is_null().arg_max() or 0)
-            raise check.error(f"the {column} must be known in every row of the {name}", got="null", where=f"row {row}")
-        texts = checked_ids(frame[column], column, "row {}".format).cast(pl.String)
-        frame = frame.with_columns(texts)
+        what = f"the {column} must be known in every row of the {name}"
+        ids = without_nulls(frame[column], what, "row {}".format)
+        frame = frame.with_columns(checked_ids(ids, column, "row {}".format).cast(pl.String))
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:
@@ -281,13 +277,11 @@ def _identified(data: RankingDataset) -> pl.DataFrame:
     frame = pl.DataFrame({"number": number, "query": query, "document": document})
     _printable("query id", frame["query"])
     _printable("document id", frame["document"])
-    twice = ~frame.select(pl.struct("number", "document").is_first_distinct()).to_series()
-    if twice.any():
-        _, query_id, again = frame.row(int(np.argmax(twice.to_numpy())))
-        hint = "give every document of a query its own id"
-        raise check.error(
-            "a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", hint=hint
-        )
+    twice = frame.filter(~pl.struct("number", "document").is_first_distinct())
+    if twice.height:
+        _, query_id, again = twice.row(0)
+        what, hint = "a document may stand only once under a query", "give every document of a query its own id"
+        raise check.error(what, got=repr(again), where=f"query {query_id!r}", hint=hint)
     return frame
 
 
