@@ -138,12 +138,9 @@ class Reader:
         """Iterate over the text in blocks of whole lines, each to be fed before the next one is read."""
 
         def too_long() -> ValueError:
-            what, where = (
-                f"a line must have at most max_line_bytes={self.longest:,} bytes",
-                f"line {self.state[lines.LINE]}",
-            )
+            what, where = f"a line must have at most max_line_bytes={self.longest:,} bytes", self.state[lines.LINE]
             hint = "check that this is LETOR text; if lines are so long, `pass max_line_bytes=…`"
-            return check.error(what, got="more", where=f"{self.path}, {where}", hint=hint)
+            return check.error(what, got="more", where=f"{self.path}, line {where}", hint=hint)
 
         return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=too_long)
 
