@@ -176,10 +176,11 @@ def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFr
     for series in table.select(pl.col(name).alias(role) for role, name in named.items()).collect().iter_columns():
         without_nulls(series, f"the {series.name} must be known in every row", place)
         if series.name in ("rating", "time"):
-            checked.append({"rating": _numbers, "time": times_of}[series.name](series, place))
+            values = {"rating": _numbers, "time": times_of}[series.name](series, place)
         else:
             ids = checked_ids(series, series.name, place)
-            checked.append(ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64))
+            values = ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
+        checked.append(values.alias(series.name))
     return pl.DataFrame(checked)
 
 
