@@ -68,13 +68,13 @@ def open_bytes(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, IO[bytes]]
     the file itself shows the progress, unless it is a pipe.
     """
     is_input = str(path) == STANDARD_INPUT
-    opened = contextlib.nullcontext(sys.stdin.buffer) if is_input else check.readable(path, pipe=True).open("rb")
+    opened: Any = contextlib.nullcontext(sys.stdin.buffer) if is_input else check.readable(path, pipe=True).open("rb")
     with opened as file:
         magic = file.read(8)
         for beginning, (what, hint) in _NO_TEXT.items():
             if magic.startswith(beginning):
                 raise check.error("cannot read this kind of file", got=what, where=shown(path), hint=hint)
-        raw: Any = file
+        raw = file
         if file.seekable():
             file.seek(-len(magic), io.SEEK_CUR)
         else:

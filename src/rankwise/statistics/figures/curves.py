@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rankwise.arrays import Keywords
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
 
@@ -32,9 +33,9 @@ def plot_curves(
             panel.plot(round_ + 1, values[round_], "D", color=colour, markersize=7, markeredgecolor="white", zorder=4)
             if len(curves) == 1:  # the best value over its mark
                 text, share = f"{tables.number(values[round_])} after round {round_ + 1}", (round_ + 1) / longest
-                place = {"ha": "right" if share > 0.7 else "left" if share < 0.3 else "center", "xytext": (0, 9)}
-                style = {"textcoords": "offset points", "color": colour, "fontweight": "bold"}
-                panel.annotate(text, (round_ + 1, values[round_]), **place, **style)
+                side = "right" if share > 0.7 else "left" if share < 0.3 else "center"
+                style: Keywords = {"textcoords": "offset points", "ha": side, "color": colour, "fontweight": "bold"}
+                panel.annotate(text, (round_ + 1, values[round_]), xytext=(0, 9), **style)
                 title = title or name
             else:  # a name beside the picture, after a piece of its line
                 along = panel.get_yaxis_transform()
