@@ -162,7 +162,6 @@ class Kernel(CPUDispatcher):
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
-        """Its type inside other functions."""
         return types.Dispatcher(self.part)  # type: ignore[arg-type]
 
     @functools.cached_property
@@ -191,7 +190,6 @@ class _PartCompiler(Compiler):
     """Numba's compiler with another library for its result."""
 
     def define_pipelines(self) -> Any:
-        """Return the usual pipelines."""
         codegen, name = self.state.targetctx.codegen(), self.state.func_id.func_qualname
         library = _PartLibrary(codegen, name)  # type: ignore[no-untyped-call]
         library.reordered = bool(self.state.flags.fastmath)

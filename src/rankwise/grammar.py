@@ -17,18 +17,12 @@ import numpy as np
 from rankwise import check, syntax
 from rankwise.syntax import Node
 
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "@": operator.matmul,
-}
-_JOINED = {
-    ("object", "+", "object"),
-    ("object", "-", "object"),
-    ("number", "*", "object"),
-    ("object", "*", "number"),
-    ("object", "@", "number"),
+_OPERATORS: dict[tuple[str, str, str], Callable[[Any, Any], Any]] = {
+    ("object", "+", "object"): operator.add,
+    ("object", "-", "object"): operator.sub,
+    ("number", "*", "object"): operator.mul,
+    ("object", "*", "number"): operator.mul,
+    ("object", "@", "number"): operator.matmul,
 }
 
 
@@ -80,7 +74,6 @@ class _Builder:
         return self.build(node) if node.kind in ("call", "chain") else node.value
 
     def make(self, node: Node) -> Any:
-        """Build the object of a name or a call."""
         name = node.value
         named = {word: self.value(argument) for word, argument in node.named.items()}
         args = [self.build(argument) for argument in node.parts]
@@ -105,14 +98,13 @@ class _Builder:
             raise ValueError(check.prefixed(self.place(node.start), wrong)) from None
 
     def join(self, node: Node) -> Any:
-        """Apply the operators of a chain from left to right."""
         result, before = self.build(node.parts[0]), _sort(node.parts[0])
         for mark, at, right in node.value:
-            after = self.build(right)
+            after, combine = self.build(right), _OPERATORS.get((before, mark, _sort(right)))
             try:
-                if (before, mark, _sort(right)) not in _JOINED:
+                if combine is None:
                     raise TypeError
-                result = _OPERATORS[mark](result, after)
+                result = combine(result, after)
             except TypeError:
                 raise check.error(
                     f"{mark} does not go between these in the {self.kind} expression",

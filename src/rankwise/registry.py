@@ -6,7 +6,7 @@ receive what is registered here.
 """
 
 import contextlib
-import importlib
+import importlib.util
 import pickle
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -58,11 +58,15 @@ def name_of(thing: object) -> str:
 
 
 def parcels() -> list[bytes]:
-    """Pickle what is registered for another process; what cannot be pickled is left out."""
+    """Pickle what is registered for another process; what cannot be pickled is left out.
+
+    cloudpickle, which Dask depends on, also pickles definitions of a notebook.
+    """
+    pickler: Any = importlib.import_module("cloudpickle") if importlib.util.find_spec("cloudpickle") else pickle
     packed = []
     for name, entry in _entries.items():
         with contextlib.suppress(Exception):  # what cannot be pickled may raise anything
-            packed.append(_pickler().dumps((name, *entry)))
+            packed.append(pickler.dumps((name, *entry)))
     return packed
 
 
@@ -74,15 +78,6 @@ def receive(packed: Iterable[bytes]) -> None:
             _entries.setdefault(name, Registration(kind, thing))
 
 
-def _pickler() -> Any:
-    """Return cloudpickle, which Dask depends on and which also pickles definitions of a notebook; else pickle."""
-    try:
-        return importlib.import_module("cloudpickle")
-    except ImportError:
-        return pickle
-
-
 def _place(thing: Any) -> str:
-    """Return where a class or function is defined."""
     cls = thing if hasattr(thing, "__qualname__") else type(thing)
     return f"{cls.__module__}.{cls.__qualname__}"

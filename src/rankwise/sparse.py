@@ -82,12 +82,6 @@ def same_rows(features: Matrix) -> bool:
     """Whether all rows are equal, so that no feature distinguishes documents."""
     if not features.shape[0]:
         return True
-    if not is_sparse(features):
-        return bool((features == features[0]).all())
-    present = features.copy()
-    present.eliminate_zeros()
-    counts = np.bincount(present.indices, minlength=features.shape[1])
-    if not np.isin(counts, (0, features.shape[0])).all():
-        return False
-    table = present.data.reshape(features.shape[0], -1)
-    return bool((table == table[0]).all())
+    if is_sparse(features):
+        return bool((features.min(axis=0).toarray() == features.max(axis=0).toarray()).all())
+    return bool((features == features[0]).all())

@@ -94,6 +94,26 @@ def fill_uniforms(key, query, out, draw=0):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def empty_set(most):  # type: ignore[no-untyped-def]
+    """Return an empty set of up to ``most`` numbers of 0 or more, for draws without repetition."""
+    size = 4
+    while size < 2 * most:
+        size *= 2
+    return np.full(size, -1, np.int64)
+
+
+@kernel
+def insert(numbers, number):  # type: ignore[no-untyped-def]
+    """Insert a number into a set, and return whether it is new there."""
+    place = number & (numbers.size - 1)
+    while numbers[place] != -1 and numbers[place] != number:
+        place = (place + 1) & (numbers.size - 1)
+    is_new = numbers[place] == -1
+    numbers[place] = number
+    return is_new
+
+
+@kernel
 def _fill_documents(key, queries, offsets, draw, out):  # type: ignore[no-untyped-def]
     for q in range(queries.size):
         fill_uniforms(key, queries[q], out[offsets[q] : offsets[q + 1]], draw)
@@ -195,10 +215,7 @@ def hashed_ids(ids: ArrayLike) -> NDArray[np.uint64]:
     if array.dtype.kind == "i":
         return array.astype(np.int64).view(np.uint64)
     if array.dtype.kind in "US" or all(isinstance(name, str) for name in array.tolist()):
-        return np.fromiter((_hash(name) for name in array.tolist()), np.uint64, array.size)
+        names = (name if isinstance(name, bytes) else name.encode() for name in array.tolist())
+        digests = b"".join(hashlib.blake2b(name, digest_size=8).digest() for name in names)
+        return np.frombuffer(digests, "<u8").astype(np.uint64)
     raise check.error("query ids must be integers or strings", got=str(array.dtype))
-
-
-def _hash(name: object) -> int:
-    data = name if isinstance(name, bytes) else str(name).encode()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

@@ -52,21 +52,16 @@ class _Fork:
 
     def before(self) -> None:
         """Look for threads of polars in this process; only Linux names them."""
-        names = [_text(task) for task in Path("/proc/self/task").glob("*/comm")]
-        self.running = any(name.startswith("polars-") and name[7:].isdecimal() for name in names)
+        self.running = False
+        for task in Path("/proc/self/task").glob("*/comm"):
+            with contextlib.suppress(OSError):  # a thread that has ended
+                name = task.read_text(encoding="utf-8", errors="replace").strip()
+                self.running |= name.startswith("polars-") and name[7:].isdecimal()
 
     def after(self) -> None:
-        """Reset the state in a forked process."""
         _pools.clear()
         loaded = tuple(name for name in ("lightgbm", "torch", "xgboost") if name in sys.modules)
         self.__init__(loaded, self.running)  # type: ignore[misc]
-
-
-def _text(task: Path) -> str:
-    try:
-        return task.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:  # it has ended
-        return ""
 
 
 _fork = _Fork()

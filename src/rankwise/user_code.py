@@ -6,6 +6,7 @@ defaults and closures, and the user's functions and values that it refers to. It
 variables and line numbers, but on the version of Python.
 """
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -71,7 +72,6 @@ class _Walk:
         self.seen: dict[int, object] = {}  # holds the objects too: ids of deleted ones are reused
 
     def add(self, value: object) -> None:
-        """Add a value to the digest."""
         if isinstance(value, _PLAIN):
             self._text(f"{type(value).__name__} {value!r}")
         elif isinstance(value, types.CodeType):
@@ -133,7 +133,10 @@ class _Walk:
         code = function.__code__
         if function.__doc__ is not None and code.co_consts[:1] == (function.__doc__,):
             code = code.replace(co_consts=(None, *code.co_consts[1:]))
-        cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+        cells = []
+        for cell in function.__closure__ or ():
+            with contextlib.suppress(ValueError):  # an empty cell
+                cells.append(cell.cell_contents)
         self._items("function", [code, function.__defaults__, function.__kwdefaults__, *cells])
         for name in sorted(_names(code)):
             if name in function.__globals__:
@@ -191,24 +194,11 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inside)
 
 
-def _is_empty(cell: Any) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return True
-    return False
-
-
-@functools.cache
-def _installed() -> tuple[Path, ...]:
-    paths = sysconfig.get_paths()
-    return tuple(Path(paths[name]).resolve() for name in ("purelib", "platlib", "stdlib", "platstdlib"))
-
-
 def _is_installed(thing: Any) -> bool:
     """Whether code is part of an installed package, which changes with its version and not by the user's edits."""
     try:
         file = Path(inspect.getfile(thing)).resolve()
     except (TypeError, OSError):
         return False
-    return any(file.is_relative_to(folder) for folder in _installed())
+    folders = (sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib"))
+    return any(file.is_relative_to(Path(folder).resolve()) for folder in folders)

@@ -11,6 +11,7 @@ from typing import Self
 _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # ours, without an errno
 _QUOTED = 200  # characters of a library's error that ours quotes
 _ROW = re.compile(r"\bat row (\d+)\b")
+_TWICE, _RENAME = "a table must name each of its columns once", "rename or leave out one of them"
 Write = Callable[[str, str | None], str | None]
 """From an argument and its value, None where it is only named, to other words; None leaves it as it is in Python."""
 
@@ -151,17 +152,11 @@ def is_missing(value: object) -> bool:
     )
 
 
-def twice(got: object, where: str = "") -> ValueError:
-    """Build the error of a table that has two columns of one name."""
-    hint = "rename or leave out one of them"
-    return error("a table must name each of its columns once", got=got, where=where, hint=hint)
-
-
 def named_once(names: Sequence[str], where: str = "") -> None:
     """Raise if a table has two columns of one name: one would be read as the other, or as a feature."""
     if len(set(names)) < len(names):
         repeated = next(name for place, name in enumerate(names) if name in names[:place])
-        raise twice(f"{repeated!r} again", where)
+        raise error(_TWICE, got=f"{repeated!r} again", where=where, hint=_RENAME)
 
 
 def not_utf8(content: bytes, where: str) -> ValueError:
@@ -191,7 +186,7 @@ def library(
         got = str(broken).strip().partition("\n")[0][:_QUOTED] or type(broken).__name__
         where = str(path() if callable(path) else path)
         if type(broken).__name__ == "DuplicateError":  # of polars
-            raise twice(got, where) from None
+            raise error(_TWICE, got=got, where=where, hint=_RENAME) from None
         raise error(f"cannot read {what}", got=got, where=where, hint=hint) from broken
 
 

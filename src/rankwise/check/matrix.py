@@ -14,14 +14,17 @@ _MOST_CONTRIBUTIONS = 2**29  # 4 GiB
 
 
 def features(values: object) -> NDArray[np.float32]:
-    """Check the feature matrix: two dimensions of numbers; NaN means missing.
+    """Check the feature matrix: two dimensions of numbers; NaN, None and pandas' NA mean missing.
 
     A sparse matrix of scipy is returned as a ``csr_array``.
     """
     is_sparse = sparse.is_sparse(values)
     array: Any = values if is_sparse else np.asarray(values)
     if not is_sparse and array.dtype.kind == "O":
-        array = _without_none(array)
+        flat = array.ravel().tolist()
+        if all(is_missing(value) or isinstance(value, int | float | np.number | np.bool_) for value in flat):
+            numbers = [np.nan if is_missing(value) else value for value in flat]
+            array = np.array(numbers, np.float64).reshape(array.shape)
     if len(array.shape) != 2 or array.dtype.kind not in "fiub":
         raise error(
             "features must be a matrix of numbers, one row per document",
@@ -35,14 +38,6 @@ def features(values: object) -> NDArray[np.float32]:
     except ValueError as broken:
         raise error("the sparse matrix of features is broken", got=str(broken).rstrip(".")) from None
     return matrix
-
-
-def _without_none(array: NDArray[np.object_]) -> NDArray[Any]:
-    """Return an array of numbers with NaN for None and pandas' NA; an array of anything else as it is."""
-    flat = array.ravel().tolist()
-    if not all(is_missing(value) or isinstance(value, int | float | np.number | np.bool_) for value in flat):
-        return array
-    return np.array([np.nan if is_missing(value) else value for value in flat], np.float64).reshape(array.shape)
 
 
 def dense_features(values: sparse.Matrix, what: str, hint: str) -> None:

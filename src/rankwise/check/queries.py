@@ -31,11 +31,6 @@ def first_repeated(ids: Ids) -> int | None:
     return None if unique.size == ids.size else int(np.setdiff1d(np.arange(ids.size), first)[0])
 
 
-def document_ids(values: ArrayLike, n_docs: int) -> Ids:
-    """Check that there is one id per document, integers or strings."""
-    return identifiers("document ids", values, n_docs, "document")
-
-
 def groups(values: ArrayLike, n_docs: int) -> Ids:
     """Check the group of every document: an integer or a string; true and false are 1 and 0."""
     array = np.asarray(values)
@@ -233,30 +228,18 @@ def query_weights(
     return array
 
 
-def query_values(what: str, values: ArrayLike, ids: Ids) -> NDArray[np.float64]:
-    """Check one number per query, such as the values of a metric; NaN marks a query that is skipped."""
-    array = np.asarray(values)
-    if array.shape != ids.shape or array.dtype.kind not in "fiub":
-        raise error(f"{what} must be one number per query", got=f"shape {array.shape} of {array.dtype} for {ids.size}")
-    return _not_infinite(what, array, ids)
-
-
-def metric_values(name: str, values: ArrayLike, n_queries: int) -> NDArray[np.float64]:
-    """Check the values of a custom metric: one number per query, NaN where it is skipped."""
+def metric_values(what: str, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check the values of a metric: one number per query, NaN where it is skipped."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         array = np.empty(0, object)
     if array.shape != (n_queries,) or array.dtype.kind not in "fiub":
         raise error(
-            f"the metric {name} must give one number per query",
+            f"{what} must be one number per query",
             got=f"shape {array.shape} of {array.dtype} for {n_queries} queries",
-            hint="return an array with a value of each query, NaN for one that is skipped, and not their mean",
+            hint="give a value for each query, NaN for one that is skipped, and not their mean",
         )
-    return _not_infinite(f"the metric {name}", array)
-
-
-def _not_infinite(what: str, array: NDArray[Any], ids: Ids | None = None) -> NDArray[np.float64]:
     infinite = np.isinf(array)
     if infinite.any():
         query = int(np.argmax(infinite))

@@ -124,17 +124,11 @@ def simulate_clicks(
     query = np.repeat(np.arange(data.n_queries), impressions)[clicked]
     number = np.tile(np.arange(1, impressions + 1), data.n_queries)[clicked]
     positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)
-    if data.is_sparse:
-        features = data.features[rows]
-    else:
-        features = np.empty((rows.size, data.n_features), np.float32)
-        work = sizes * np.float64(2.0 + data.n_features)
-        threads.over_queries(_gather, offsets, rows, data.features, features, work=work)
     names = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     shown = zip(names[query].tolist(), number.tolist(), strict=True)
     made_here = ("labels", "query_ids", "propensities", "positions", "judged", "rows")
     return ClickLog(
-        features,
+        data.features[rows],
         labels,
         offsets,
         query_ids=np.array([f"{name}#{count}" for name, count in shown]),
@@ -156,12 +150,8 @@ def _scores(ranker: Predictor | ArrayLike | None, data: RankingDataset) -> NDArr
     best = np.maximum.reduceat(scores, data.offsets[:-1]) if data.n_docs else scores
     if (best == -np.inf).any():
         row = int(data.offsets[np.argmax(best == -np.inf)])
-        raise check.error(
-            "a list needs a document that can be shown",
-            got="only scores of -inf",
-            where=check.query_of_row(row, data.offsets, data.query_ids),
-            hint="leave the query out",
-        )
+        what, where = "a list needs a document that can be shown", check.query_of_row(row, data.offsets, data.query_ids)
+        raise check.error(what, got="only scores of -inf", where=where, hint="leave the query out")
     return scores
 
 
@@ -201,9 +191,3 @@ def _simulate(  # type: ignore[no-untyped-def]
                     break
             if not starts.size:
                 lengths[q, k] = length if clicked or keep_empty else 0
-
-
-@kernel
-def _gather(first, last, offsets, rows, features, out):  # type: ignore[no-untyped-def]
-    for i in range(offsets[first], offsets[last]):
-        out[i] = features[rows[i]]

@@ -127,7 +127,7 @@ COLUMNS: tuple[DataColumn, ...] = (
     DataColumn(
         name="document_ids",
         kind="id",
-        check=lambda values, data: check.document_ids(values, data.n_docs),
+        check=lambda values, data: check.identifiers("document ids", values, data.n_docs, "document"),
         role="document",
         option="The column of document ids.",
         in_text_rows=("document_id", "document_ids"),

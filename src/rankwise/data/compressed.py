@@ -67,12 +67,18 @@ def open_bytes(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, IO[bytes]]
     A pipe will do, such as the shell's ``<(zcat run.gz)``, and ``"-"`` is standard input. The position in
     the file itself shows the progress, unless it is a pipe.
     """
-    with _opened(path) as file:
+    is_input = str(path) == STANDARD_INPUT
+    opened: Any = contextlib.nullcontext(sys.stdin.buffer) if is_input else check.readable(path, pipe=True).open("rb")
+    with opened as file:
         magic = file.read(8)
         for beginning, (what, hint) in _NO_TEXT.items():
             if magic.startswith(beginning):
                 raise check.error("cannot read this kind of file", got=what, where=shown(path), hint=hint)
-        raw = _from_beginning(magic, file)
+        raw = file
+        if file.seekable():
+            file.seek(-len(magic), io.SEEK_CUR)
+        else:
+            raw = io.BufferedReader(_Pieces(itertools.chain([magic], iter(lambda: file.read1(1 << 16), b""))))
         plain: Any = raw
         failures: tuple[type[Exception], ...] = ()
         if magic.startswith(_GZIP):
@@ -84,8 +90,8 @@ def open_bytes(path: str | Path) -> Iterator[tuple[io.BufferedIOBase, IO[bytes]]
         try:
             yield plain, raw
         except failures as broken:
-            what, hint = "cannot unpack a compressed file", "get the file again"
-            raise check.error(what, got=str(broken), where=shown(path), hint=hint) from None
+            what, where = "cannot unpack a compressed file", shown(path)
+            raise check.error(what, got=str(broken), where=where, hint="get the file again") from None
 
 
 def shown(path: str | Path) -> str:
@@ -95,15 +101,6 @@ def shown(path: str | Path) -> str:
     ('standard input', 'run.gz')
     """
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
-
-
-@contextlib.contextmanager
-def _opened(path: str | Path) -> Iterator[IO[bytes]]:
-    if str(path) == STANDARD_INPUT:
-        yield sys.stdin.buffer
-    else:
-        with check.readable(path, pipe=True).open("rb") as file:
-            yield file
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -120,15 +117,6 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
                 yield number, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).removesuffix(b"\n")
 
 
-def _from_beginning(head: bytes, file: IO[bytes]) -> IO[bytes]:
-    """Return a file that begins with ``head``, which has been read from it already."""
-    if file.seekable():
-        file.seek(-len(head), io.SEEK_CUR)
-        return file
-    rest = iter(lambda: file.read1(1 << 16), b"")  # type: ignore[attr-defined]  # of binary files
-    return io.BufferedReader(_Pieces(itertools.chain([head], rest)))
-
-
 class _Pieces(io.RawIOBase):
     """A file that consists of pieces, each of which is read when it is needed."""
 
@@ -136,7 +124,6 @@ class _Pieces(io.RawIOBase):
         self.pieces, self.rest = pieces, memoryview(b"")
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, space: Any) -> int:

@@ -116,42 +116,35 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
     if len({part.times is None for part in parts}) > 1:
         hint = "name the column of times of all of them, or of none: from_frame(…, time=…)"
         raise check.error("some of the interactions to be joined have times and some do not", hint=hint)
+    import polars as pl
+
     users = _union("users", [part.users for part in parts])
     catalogue = _union("items", [part.catalogue for part in parts])
-    frames = [part.to_frame() for part in parts]
-
-    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
-        return np.concatenate([frame[name].to_numpy() for frame in frames])
-
-    owners = np.searchsorted(users, np.concatenate([np.repeat(part.users, np.diff(part.seen()[0])) for part in parts]))
-    items = np.searchsorted(catalogue, np.concatenate([part.catalogue[part.seen()[1]] for part in parts]))
-    ratings, times = column("rating").astype(np.float64), None if first.times is None else column("time")
+    owners = np.concatenate([np.repeat(part.users, np.diff(part.seen()[0])) for part in parts])
+    items = np.concatenate([part.catalogue[part.seen()[1]] for part in parts])
+    rows = pl.concat([part.to_frame().drop("user", "item") for part in parts], how="vertical_relaxed").with_columns(
+        user=np.searchsorted(users, owners), item=np.searchsorted(catalogue, items)
+    )
+    times = [name for name in rows.columns if name == "time"]
     # A stable sort: equal times stay in the order of the parts.
-    order = np.lexsort((*(() if times is None else (times,)), items, owners))
-    owners, items, ratings = owners[order], items[order], ratings[order]
-    times = None if times is None else times[order]
-    starts = np.append(True, (owners[1:] != owners[:-1]) | (items[1:] != items[:-1]))
-    heads = np.flatnonzero(starts)
-    if policy == "error" and not starts.all():
-        row = int(np.argmin(starts))
+    rows = rows.sort("user", "item", *times, maintain_order=True)
+    which = pl.first if policy == "first" else pl.last
+    rating = {"sum": pl.sum("rating"), "max": pl.max("rating")}.get(policy, which("rating"))
+    joined = rows.group_by("user", "item", maintain_order=True).agg(rating, *map(which, times))
+    if policy == "error" and len(joined) < len(rows):
+        user, item = rows.filter(~pl.struct("user", "item").is_first_distinct()).select("user", "item").row(0)
         raise check.error(
             "a user may rate an item once",
-            got=f"user {users[owners[row]].item()!r} and item {catalogue[items[row]].item()!r} twice",
+            got=f"user {users[user].item()!r} and item {catalogue[item].item()!r} twice",
             hint="say which rating stays: duplicates='last', 'first' or 'max'",
         )
-    ends = np.append(heads[1:], owners.size) - 1
-    rows = heads if policy == "first" else ends
-    if policy in ("sum", "max") and heads.size:
-        ratings = (np.add if policy == "sum" else np.maximum).reduceat(ratings, heads)
-    else:
-        ratings = ratings[rows]
     return Interactions(
         users,
-        items[rows].astype(np.int32),
-        ratings,
-        offsets_of(np.bincount(owners[rows], minlength=users.size)),
+        joined["item"].to_numpy().astype(np.int32),
+        joined["rating"].to_numpy(),
+        offsets_of(np.bincount(joined["user"].to_numpy(), minlength=users.size)),
         catalogue,
-        times=None if times is None else times[rows],  # type: ignore[arg-type]
+        times=joined["time"].to_numpy() if times else None,
         relevant=first.relevant,
         counted=counted,
         left_out=", ".join(dict.fromkeys(part.left_out for part in parts if part.left_out)),
@@ -159,7 +152,6 @@ def _joined_interactions(parts: Sequence[Interactions], duplicates: str | None =
 
 
 def _union(what: str, ids: Sequence[Ids]) -> Ids:
-    """Return all different ids, ascending."""
     if len({one.dtype.kind in "iu" for one in ids}) > 1:
         hint = "make them integers in all, or text in all"
         raise check.error(f"ids of {what} must be of one kind", got="integers and text", hint=hint)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Column, Ids, Keywords, Offsets, together
 from rankwise.data import columns, leakage
-from rankwise.data.columns import DataColumn, Names
+from rankwise.data.columns import Names
 from rankwise.data.tables import Table
 from rankwise.data.tables.features import (
     CategoryLists,
@@ -118,7 +118,15 @@ def from_frame(
         ids, with_role = ids[order], with_role[order]
     with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
         offsets = check.runs(ids, hint="`pass sort=True`, or sort the rows by query id")
-        values = _of_roles(with_role, roles, ids, offsets)
+        values: Keywords = {"query_ids": ids[offsets[:-1]]}
+        for column in columns.COLUMNS:
+            if column.role in roles and column.name not in values:
+                read = _READERS[column.kind](with_role, roles, column.role)
+                by_document = column.per == "document"
+                values[column.name] = read if by_document else _by_query(read, column.role, offsets, values)
+        if "label" not in roles:
+            values["labels"] = np.zeros(ids.size)
+            values.setdefault("judged", np.zeros(ids.size, np.int8))
         lists = category_lists(table, chosen, listed, coded, categories)
         data = cls(
             features=matrix(table, chosen, ids.size, lists, order),
@@ -148,11 +156,13 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     hint = "write LETOR text, which leaves zeros out, or "
     check.dense_features(data.features, "a table with a column for every feature", hint)
     names = feature_names(data)
-    series = [
-        pl.Series(free_name(columns.roles()[column.role], names), values)
-        for column in columns.COLUMNS
-        if column.role and (values := _by_document(data, column)) is not None
-    ]
+    series = []
+    for column in columns.COLUMNS:
+        values = data.qids() if column.name == "query_ids" else getattr(data, column.name)
+        if column.per == "query" and column.name != "query_ids" and values is not None:
+            values = np.repeat(values, data.sizes)
+        if column.role and values is not None:
+            series.append(pl.Series(free_name(columns.roles()[column.role], names), values))
     series += [
         of_values(name, data.features[:, number], data.categories[number])
         if number in data.categories
@@ -160,14 +170,6 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         for number, name in enumerate(names)
     ]
     return pl.DataFrame(series)
-
-
-def _by_document(data: "RankingDataset", column: DataColumn) -> Column | None:
-    """Return a column with one value per document; queries without ids have their numbers."""
-    if column.name == "query_ids":
-        return data.qids()
-    values: Column | None = getattr(data, column.name)
-    return values if values is None or column.per == "document" else np.repeat(values, data.sizes)
 
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:
@@ -186,19 +188,6 @@ def free_name(name: str, feature_names: Sequence[str]) -> str:
     while name in feature_names:
         name += "_"
     return name
-
-
-def _of_roles(table: pl.DataFrame, roles: Keywords, ids: Ids, offsets: Offsets) -> Keywords:
-    """Return all columns of a data set that are no features, from those of a table."""
-    values: Keywords = {"query_ids": ids[offsets[:-1]]}
-    for column in columns.COLUMNS:
-        if column.role in roles and column.name not in values:
-            read = _READERS[column.kind](table, roles, column.role)
-            values[column.name] = read if column.per == "document" else _by_query(read, column.role, offsets, values)
-    if "label" not in roles:
-        values["labels"] = np.zeros(ids.size)
-        values.setdefault("judged", np.zeros(ids.size, np.int8))
-    return values
 
 
 def _by_query(read: Column, role: str, offsets: Offsets, values: Keywords) -> Column:

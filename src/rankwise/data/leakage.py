@@ -108,27 +108,21 @@ def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str
     parts = list(seen)
     by_id = _among(held_out.ids, [one.ids for one in parts])
     by_contents = _among(held_out.contents, [one.contents for one in parts])
-    shared = by_id if by_contents is None else by_contents
-    if shared is None:
+    if by_id is None and by_contents is None:
         return
-    nothing = np.zeros(shared.size, np.bool_)
-    same_id = nothing if by_id is None else by_id
-    alike = nothing if by_contents is None else by_contents & (held_out.contents != 0)
+    same_id = np.zeros_like(by_contents) if by_id is None else by_id
+    alike = np.zeros_like(same_id) if by_contents is None else by_contents & (held_out.contents != 0)
+    queries = f"of {same_id.size:,} queries of the {part} data"
     sentences = []
     if same_id.any():
-        sentences.append(
-            f"{same_id.sum():,} of {shared.size:,} queries of the {part} data have ids of training queries"
-        )
+        sentences.append(f"{same_id.sum():,} {queries} have ids of training queries")
         if by_contents is not None:
             both = int((same_id & alike).sum())
             some = {0: "none", int(same_id.sum()): "all"}.get(both, f"{both:,}")
             sentences.append(f"{some} of these with the same {what}")
-    with_other_ids = int((alike & ~same_id).sum())
-    if with_other_ids:
-        sentences.append(
-            f"{with_other_ids:,} of {shared.size:,} queries of the {part} data have the {what} of training queries"
-        )
-        sentences[-1] += " with other ids" if by_id is not None else ""
+    if with_other_ids := int((alike & ~same_id).sum()):
+        other = " with other ids" if by_id is not None else ""
+        sentences.append(f"{with_other_ids:,} {queries} have the {what} of training queries{other}")
     if sentences:
         hint = "leave them out of one of the two, for what is measured on them says little about new queries"
         warnings.warn(f"{', '.join(sentences)}. Hint: {hint}.", stacklevel=2)
@@ -155,8 +149,8 @@ def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] 
     present = [one for one in seen if one is not None]
     if values is None or len(present) < len(seen) or not present:
         return None
-    first, *others = comparable(values, *present)
-    return np.isin(first, np.concatenate(others))
+    first, *rest = comparable(values, *present)
+    return np.isin(first, np.concatenate(rest))
 
 
 def _contents(data: RankingDataset) -> NDArray[np.uint64]:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import offsets_of, read_only
+from rankwise.arrays import offsets_of
 from rankwise.compiling import kernel
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
-from rankwise.stream import Stream, uniform, uniform_pair
+from rankwise.stream import Stream, empty_set, insert, uniform, uniform_pair
 
 FLIP_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """How likely each grade is when a label is redrawn: 2021 paper, section 5.4."""
@@ -66,13 +66,8 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     rank[order] = np.arange(order.size)
 
     rows = np.empty(int(offsets[-1]), np.int64)
-    # Of a sparse matrix the rows are taken afterwards; the kernel then copies none.
-    source = read_only(np.empty((data.n_docs, 0), np.float32)) if data.is_sparse else data.features
-    features = np.empty((rows.size, source.shape[1]), np.float32)
     threads.over_queries(
-        *(_append, offsets, data.offsets, order, rank, starts, stream.key, queries, source),
-        *(rows, features),
-        work=(20.0 + 0.5 * data.n_features) * np.diff(offsets),
+        _append, offsets, data.offsets, order, rank, starts, stream.key, queries, rows, work=20.0 * np.diff(offsets)
     )
     changes = columns.take(data, rows, slice(None), leave_out=("rows",))  # documents come from several rows
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
@@ -81,9 +76,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     changes["labels"][added] = 0.0
     if data.judged is not None:
         changes["judged"][added] = 0
-    return data.with_(
-        features=data.features[rows] if data.is_sparse else features, offsets=offsets, rows=None, **changes
-    )
+    return data.with_(features=data.features[rows], offsets=offsets, rows=None, **changes)
 
 
 def flip_labels(
@@ -108,18 +101,13 @@ def flip_labels(
     old = check.grades(data.labels, data.offsets, data.query_ids, "flip probabilities", chances)
     count = int(old.max()) + 1 if grades is None else check.integer("grades", grades, least=int(old.max()) + 1)
     if count > chances.size:
-        raise check.error(
-            "there must be a flip probability for every grade",
-            got=f"{chances.size} probabilities for {count} grades",
-            hint="pass one probability for each grade",
-        )
+        got, hint = f"{chances.size} probabilities for {count} grades", "pass one probability for each grade"
+        raise check.error("there must be a flip probability for every grade", got=got, hint=hint)
     chances = chances[:count]
     if not chances.any():
-        raise check.error(
-            f"the first {count} flip probabilities must not all be zero",
-            got=tuple(probabilities),
-            hint=f"labels here are the grades 0 to {count - 1}: make one of them likely",
-        )
+        hint = f"labels here are the grades 0 to {count - 1}: make one of them likely"
+        what = f"the first {count} flip probabilities must not all be zero"
+        raise check.error(what, got=tuple(probabilities), hint=hint)
     stream = data.stream(seed).child("flips")
     counts = _how_many(fraction, data.sizes, stream)
     labels = data.labels.copy()
@@ -140,23 +128,18 @@ def _how_many(fraction: float, sizes: NDArray[np.int64], stream: Stream) -> NDAr
 
 
 @kernel
-def _append(  # type: ignore[no-untyped-def]
-    first, last, offsets, old_offsets, order, rank, starts, key, queries, features, rows, out
-):
+def _append(first, last, offsets, old_offsets, order, rank, starts, key, queries, rows):  # type: ignore[no-untyped-def]
     for q in range(first, last):
         size = old_offsets[q + 1] - old_offsets[q]
         added = offsets[q] + size
         rows[offsets[q] : added] = np.arange(old_offsets[q], old_offsets[q + 1])
-        n_others = features.shape[0] - size
-        _draw_distinct(key, queries[q], n_others, rows[added : offsets[q + 1]])
+        _draw_distinct(key, queries[q], starts[-1] - size, rows[added : offsets[q + 1]])
         for i in range(added, offsets[q + 1]):
             number = rows[i]
             if number >= starts[rank[q]]:  # step over the query's own documents
                 number += size
             place = np.searchsorted(starts, number, side="right") - 1
             rows[i] = old_offsets[order[place]] + number - starts[place]
-        for i in range(offsets[q], offsets[q + 1]):
-            out[i] = features[rows[i]]
 
 
 @kernel
@@ -166,25 +149,13 @@ def _draw_distinct(key, query, limit, out):  # type: ignore[no-untyped-def]
     while count >= limit:
         count -= limit
         out[count : count + limit] = np.arange(limit)
-    if count == 0:
-        return
-    bits = 2
-    while 2**bits < 2 * count:
-        bits += 1
-    mask = 2**bits - 1
-    table = np.full(mask + 1, -1, np.int64)
+    numbers = empty_set(count)
     for i in range(count):
         largest = limit - count + i
         number = np.int64(uniform(key, query, i, 0) * (largest + 1))
-        place = number & mask
-        while table[place] != -1 and table[place] != number:
-            place = (place + 1) & mask
-        if table[place] == number:
+        if not insert(numbers, number):
             number = largest
-            place = number & mask
-            while table[place] != -1:
-                place = (place + 1) & mask
-        table[place] = number
+            insert(numbers, number)
         out[i] = number
 
 

@@ -29,8 +29,8 @@ def split(
     >>> [part.n_queries for part in split(synthetic(n_queries=99), (0.6, 0.2, 0.2), seed=1)]
     [59, 20, 20]
     """
-    trial = check.integer("trial", trial, least=0)
-    return _parts(data, _counts(data, fractions), _stream(data, seed).at(trial))
+    stream = data.stream(seed).child("split").at(check.integer("trial", trial, least=0))
+    return _parts(data, _counts(data, fractions), stream)
 
 
 def trials(
@@ -48,7 +48,7 @@ def trials(
     [3 4 6 7 8 9] [2 5] [0 1]
     """
     n = check.integer("n, the number of trials,", n, least=1)
-    counts, stream = _counts(data, fractions), _stream(data, seed)
+    counts, stream = _counts(data, fractions), data.stream(seed).child("split")
     return (_parts(data, counts, stream.at(trial)) for trial in range(n))
 
 
@@ -75,7 +75,11 @@ def folds(data: Data, n: int = 5, *, seed: int = 0) -> Iterator[tuple[Data, Data
             hint="choose n of at least 3, or use split(data, (0.5, 0.5)) for two halves",
         )
     part = fold_of_query(data, n, seed=seed)
-    return (_fold(data, (part - first - 1) % n, n) for first in range(n))
+
+    def fold(part: NDArray[np.int64]) -> tuple[Data, Data, Data]:
+        return data.take(part < n - 2), data.take(part == n - 2), data.take(part == n - 1)
+
+    return (fold((part - first - 1) % n) for first in range(n))
 
 
 def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0) -> NDArray[np.int64]:
@@ -88,16 +92,8 @@ def fold_of_query(data: RankingDataset, n: int, *, seed: int = 0, trial: int = 0
     array([1, 4, 3, 0, 2])
     """
     n = check.integer("n, the number of folds,", n, least=2)
-    part = _part_of_query(_counts(data, (1.0 / n,) * n), _stream(data, seed).at(trial))
+    part = _part_of_query(_counts(data, (1.0 / n,) * n), data.stream(seed).child("split").at(trial))
     return (part + 1) % n
-
-
-def _fold(data: Data, part: NDArray[np.int64], n: int) -> tuple[Data, Data, Data]:
-    return data.take(part < n - 2), data.take(part == n - 2), data.take(part == n - 1)
-
-
-def _stream(data: RankingDataset, seed: int) -> Stream:
-    return data.stream(seed).child("split")
 
 
 def _parts(data: Data, counts: NDArray[np.int64], stream: Stream) -> tuple[Data, ...]:

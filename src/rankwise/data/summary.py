@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Ids, Json
-from rankwise.compiling import kernel
+from rankwise.arrays import Ids, Json, row_blocks
 from rankwise.data.dataset import RankingDataset
 
 _FEW_LABELS = 20
@@ -32,7 +31,6 @@ def features_in_words(data: RankingDataset, most: int = 12) -> str:
 
 
 def _types(data: RankingDataset) -> dict[str, str]:
-    """Return the type of each feature by name."""
     kinds = dict.fromkeys(range(data.n_features), "number") | dict.fromkeys(data.categorical, "category")
     kinds |= {column: f"category of {len(values):,}" for column, values in data.categories.items()}
     return dict(zip(data.feature_names or (), kinds.values(), strict=False))
@@ -62,11 +60,17 @@ def summary(data: RankingDataset) -> Json:
     sizes = data.sizes
     best = np.maximum.reduceat(data.labels, data.offsets[:-1]) if data.n_queries else np.zeros(0)
     missing = np.zeros(data.n_features, np.int64)
-    varies = np.zeros(data.n_features, np.bool_)
-    if data.is_sparse:
-        _scan_sparse(data.features, missing, varies)
+    low, high = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
+    if data.is_sparse and data.n_docs:
+        matrix: Any = data.features
+        missing += np.bincount(matrix.indices[np.isnan(matrix.data)], minlength=data.n_features)
+        low, high = matrix.nanmin(axis=0).toarray().ravel(), matrix.nanmax(axis=0).toarray().ravel()
     else:
-        _scan(data.features, missing, varies)
+        for rows in row_blocks(data.n_docs, data.n_features):
+            block = data.features[rows]
+            missing += np.isnan(block).sum(0)
+            low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
+    varies = (low < high) | ((missing > 0) & (missing < data.n_docs))
     names = data.feature_names or [str(number) for number in range(1, data.n_features + 1)]
     return {
         "queries": data.n_queries,
@@ -107,33 +111,3 @@ def _groups(groups: Ids) -> dict[str, int]:
     shown = {str(names[place]): int(counts[place]) for place in largest[:_FEW_LABELS]}
     rest = int(counts[largest[_FEW_LABELS:]].sum())
     return shown | ({f"{names.size - _FEW_LABELS:,} more": rest} if rest else {})
-
-
-def _scan_sparse(features: Any, missing: NDArray[np.int64], varies: NDArray[np.bool_]) -> None:
-    """Do the same for a sparse matrix, in which zeros are not stored."""
-    columns = features.tocsc()
-    counts = np.diff(columns.indptr)
-    stored = np.flatnonzero(counts)
-    if not stored.size:
-        return
-    starts, n_docs = columns.indptr[stored], features.shape[0]
-    missing[stored] = np.add.reduceat(np.isnan(columns.data), starts, dtype=np.int64)
-    zero = np.where(counts[stored] < n_docs, 0.0, np.nan)
-    low = np.fmin(np.fmin.reduceat(columns.data, starts), zero)
-    high = np.fmax(np.fmax.reduceat(columns.data, starts), zero)
-    varies[stored] = (low < high) | ((missing[stored] > 0) & (missing[stored] < n_docs))
-
-
-@kernel
-def _scan(features, missing, varies):  # type: ignore[no-untyped-def]
-    """Count missing values and find the columns that vary, in one pass over the rows as they lie in memory."""
-    n_docs, n_features = features.shape
-    if n_docs == 0:
-        return
-    first = features[0].copy()
-    for row in range(n_docs):
-        for column in range(n_features):
-            value = features[row, column]
-            absent = value != value
-            missing[column] += absent
-            varies[column] |= (value != first[column]) & ~(absent & (first[column] != first[column]))

@@ -4,16 +4,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Array, Json
 from rankwise.statistics import tables
-
-if TYPE_CHECKING:
-    import polars as pl
 
 TOP = 10
 """Features that are shown by themselves unless another number is asked for."""
@@ -87,10 +84,8 @@ class Breakdown:
 
         return plot_waterfall(self, path, top=top, force=force)
 
-    def to_frame(self) -> "pl.DataFrame":
+    def to_frame(self) -> pl.DataFrame:
         """One row per feature, the largest contribution first: feature, values, contribution."""
-        import polars as pl
-
         order = self.order
         values = {name: [column[j] for j in order] for name, column in self.values.items()}
         overrides = dict.fromkeys(values, pl.String)

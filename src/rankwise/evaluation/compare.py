@@ -56,8 +56,9 @@ def compare(
     (6 queries), α = 0.05, Holm's correction over the 1 pair of each metric.
     """
     if not isinstance(systems, Mapping) or len(systems) < 2:
+        got = len(systems) if isinstance(systems, Mapping) else type(systems).__name__
         hint = "pass a dictionary from names to scores, models or evaluations"
-        raise check.error("compare needs at least two systems by name", got=_described(systems), hint=hint)
+        raise check.error("compare needs at least two systems by name", got=got, hint=hint)
     names = tuple(map(str, systems))
     check.number("alpha", alpha, least=0.0, most=1.0, open_ends=True)
     check.choice("correction", correction, ["holm", "none"])
@@ -75,10 +76,11 @@ def compare(
     stream = Stream(seed, query_ids=paired.ids).child("flips")
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():
-        tested = [
-            _test(metric, s, a, rows[names.index(s)] - rows[names.index(a)], paired, stream, alpha, overlap)
-            for s, a in chosen
-        ]
+        tested = []
+        for system, against in chosen:
+            differences = rows[names.index(system)] - rows[names.index(against)]
+            results = _test(differences, paired, stream, alpha, overlap)
+            tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         adjusted = significance.holm(deciding) if correction == "holm" else deciding
         for one, p in zip(tested, adjusted.tolist(), strict=True):
@@ -96,10 +98,9 @@ def compare(
 
 
 def _test(
-    metric: str, system: str, against: str, differences: NDArray[np.float64], paired: Paired, stream: Stream,
-    alpha: float, overlap: float | None,
-) -> Keywords:  # fmt: skip
-    """Every number about one pair that does not depend on the other pairs."""
+    differences: NDArray[np.float64], paired: Paired, stream: Stream, alpha: float, overlap: float | None
+) -> Keywords:
+    """Return every number about one pair that does not depend on the other pairs."""
     both = ~np.isnan(differences)
     values = differences[both]
     weights = None if paired.weights is None else paired.weights[both]
@@ -109,9 +110,6 @@ def _test(
     paired_stream = stream.take(np.flatnonzero(both), both.size)
     wins, ties, losses = significance.wins_ties_losses(values)
     return {
-        "metric": metric,
-        "system": system,
-        "against": against,
         "difference": plain.mean,
         "low": low,
         "high": high,
@@ -137,7 +135,3 @@ def _overlap(split: Sequence[float] | None, paired: Paired) -> float | None:
             hint="give lists with one entry per trial, and for example split=(0.6, 0.2, 0.2)",
         )
     return parts[-1] / parts[0]
-
-
-def _described(systems: object) -> str:
-    return f"{len(systems)}" if isinstance(systems, Mapping) else type(systems).__name__

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
@@ -18,8 +19,6 @@ from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import polars as pl
 
     from rankwise.rankers.base import Ranker
     from rankwise.rankers.schema import Documents
@@ -122,9 +121,10 @@ class Explanation:
         parts, scores = self.contributions[:n], self.scores[:n]
         chosen, digits = largest(parts, top), digits_for(parts)
         rest = parts.sum(1) - parts[:, chosen].sum(1)
+        grades = [tables.NOTHING if np.isnan(label) else f"{label:g}" for label in self.labels[:n]]
         lines = [
             ("document", [tables.shortened(str(document)) for document in self.documents[:n]]),
-            *([] if np.isnan(self.labels).all() else [("label", [_grade(label) for label in self.labels[:n]])]),
+            *([] if np.isnan(self.labels).all() else [("label", grades)]),
             (self.start_name, [tables.number(self.start, digits)] * n),
             *(
                 (tables.shortened(self.features[j], 40), [tables.number(x, digits, signed=True) for x in parts[:, j]])
@@ -154,10 +154,8 @@ class Explanation:
         """How the score of each document that is shown comes about."""
         return [self._breakdown(row) for row in range(min(self.shown, len(self.documents)))]
 
-    def to_frame(self) -> "pl.DataFrame":
+    def to_frame(self) -> pl.DataFrame:
         """One row per document and feature: documents best first, the features of each by size of contribution."""
-        import polars as pl
-
         order = np.argsort(-np.abs(self.contributions), axis=1, kind="stable")
         rows = np.repeat(np.arange(len(self.documents)), len(self.features))
         columns = order.ravel()
@@ -228,11 +226,9 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
     True
     """
     if not hasattr(model, "contributions"):
-        raise check.error(
-            "scores are explained by what each feature adds to them, which only rankers of features know",
-            got=type(model).__name__,
-            hint="pass a trained ranker, such as rw.LightGBMRanker",
-        )
+        what = "scores are explained by what each feature adds to them, which only rankers of features know"
+        hint = "pass a trained ranker, such as rw.LightGBMRanker"
+        raise check.error(what, got=type(model).__name__, hint=hint)
     with in_from_frame():
         if is_frame(data):
             lists = RankingDataset.from_frame(data, **model.columns_to_score())
@@ -268,10 +264,6 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
         method=contributions.method,
         left=contributions.left[order],
     )
-
-
-def _grade(label: float) -> str:
-    return tables.NOTHING if np.isnan(label) else f"{label:g}"
 
 
 def largest(parts: Array, top: int) -> list[int]:

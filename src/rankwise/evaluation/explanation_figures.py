@@ -33,13 +33,16 @@ def plot_documents(why: "Explanation", path: str | Path, *, top: int, force: boo
     with figure(path, 5.6 * across, 0.4 + down * (0.9 + _ROW * bars), force=force) as drawing:
         panels = drawing.subplots(down, across, sharex=True, squeeze=False).ravel()
         for row, (panel, part) in enumerate(zip(panels, parts, strict=False)):
-            _bars(panel, part, top)
+            names, amounts = _steps(part, top)
+            digits = digits_for(part.contributions)
+            for y, amount in enumerate(amounts):
+                panel.barh(y, amount, 0.72, color=BLUE if amount > 0 else VERMILLION, linewidth=0)
+                _write(panel, max(amount, 0.0), y, tables.number(amount, digits, signed=True))
+            panel.axvline(0.0, color="#444444", linewidth=0.8)
+            _lay_out(panel, names)
+            document = tables.shortened(str(why.documents[row]), _LONGEST)
+            panel.set_title(f"rank {why.ranks[row]}: document {document}", loc="left", fontweight="bold")
             facts = ", ".join([*why.label(row), f"score {tables.number(part.end)}"])
-            panel.set_title(
-                f"rank {why.ranks[row]}: document {tables.shortened(str(why.documents[row]), _LONGEST)}",
-                loc="left",
-                fontweight="bold",
-            )
             panel.set_title(facts, loc="right", fontsize=8.5)
         for panel in panels[len(parts) :]:
             panel.remove()
@@ -69,16 +72,6 @@ def plot_waterfall(part: "Breakdown", path: str | Path, *, top: int, force: bool
         _head(drawing, part.title[:1].upper() + part.title[1:])
         panel.set_xlabel("score")
     return Path(path)
-
-
-def _bars(panel: "Axes", part: "Breakdown", top: int) -> None:
-    names, amounts = _steps(part, top)
-    digits = digits_for(part.contributions)
-    for y, amount in enumerate(amounts):
-        panel.barh(y, amount, 0.72, color=BLUE if amount > 0 else VERMILLION, linewidth=0)
-        _write(panel, max(amount, 0.0), y, tables.number(amount, digits, signed=True))
-    panel.axvline(0.0, color="#444444", linewidth=0.8)
-    _lay_out(panel, names)
 
 
 def _steps(part: "Breakdown", top: int) -> tuple[list[str], list[float]]:

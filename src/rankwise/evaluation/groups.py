@@ -9,7 +9,6 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.exposure import MERITS, GroupShares, group_shares
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.moments import Moments
 
 _TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to merit"}
 
@@ -42,7 +41,7 @@ class GroupExposure:
 
     def tables(self) -> list[tables.Table]:
         """Return tables of the shares of groups, and of the disparity between them."""
-        all_tables, mean = [], self.shares.mean
+        mean = self.shares.mean
         rows = tuple(
             (
                 name,
@@ -55,18 +54,47 @@ class GroupExposure:
         )
         header = ("group", "documents", "exposure", f"{100 * self.shares.confidence:g}% interval", "merit")
         notes = "Shares of a list's documents, exposure and merit (its gains), means over queries."
-        all_tables.append(tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,)))
-        if self.disparity is not None:
-            note = "Variance between groups of exposure over merit, which is 1 on average: 0 is fair."
-            table = self.disparity.table(titles=[_TITLES[name] for name in self.disparity.metrics])
-            all_tables.append(replace(table, header=("disparity", *table.header[1:]), notes=(note,)))
-        return all_tables
+        shares = tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,))
+        if self.disparity is None:
+            return [shares]
+        note = "Variance between groups of exposure over merit, which is 1 on average: 0 is fair."
+        table = self.disparity.table(titles=[_TITLES[name] for name in self.disparity.metrics])
+        return [shares, replace(table, header=("disparity", *table.header[1:]), notes=(note,))]
 
     def __repr__(self) -> str:
         return "\n\n".join(table.text() for table in self.tables())
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())
+
+
+class Moments:
+    """Mean and standard error of numbers that come one draw at a time.
+
+    Sums are of differences from the first draw: what is the same in every draw has an error of exactly 0.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.count, self.first = 0, np.zeros(size)
+        self.sum, self.squares = np.zeros(size), np.zeros(size)
+
+    def add(self, values: Array) -> None:
+        """Add the numbers of one more draw."""
+        if not self.count:
+            self.first = values
+        self.count += 1
+        difference = values - self.first
+        self.sum += difference
+        self.squares += difference**2
+
+    def mean(self) -> Array:
+        """The mean over draws."""
+        return self.first + self.sum / self.count
+
+    def error(self) -> Array:
+        """The standard error of the mean."""
+        spread = np.maximum(self.squares - self.sum**2 / self.count, 0.0) / (self.count - 1)
+        return np.sqrt(spread / self.count)
 
 
 class GroupMoments:

@@ -36,7 +36,11 @@ def pair(
 ) -> Paired:
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
     selected = None if metrics is None else find_metrics(metrics)
-    trials = {name: _is_trials(value, data) for name, value in systems.items()}
+    kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
+    trials = {
+        name: isinstance(value, Sequence) and bool(value) and all(isinstance(entry, kinds) for entry in value)
+        for name, value in systems.items()
+    }
     if any(trials.values()):
         by_query = [name for name, is_list in trials.items() if not is_list]
         if by_query:
@@ -59,13 +63,6 @@ def pair(
             value = evaluate(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
     return _by_query(evaluations, selected)
-
-
-def _is_trials(value: System, data: Evaluated | None) -> bool:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-        return False
-    kinds = (Evaluation, Mapping) if data is not None else (Evaluation, Mapping, int, float, np.number)
-    return all(isinstance(entry, kinds) for entry in value)
 
 
 def _by_query(evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ...] | None") -> Paired:

@@ -5,7 +5,7 @@ next document by the softmax of the scores that are left. What such a policy is 
 estimated here from draws, with the standard error that the draws leave.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,12 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, offsets_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.groups import GroupExposure, GroupMoments
+from rankwise.evaluation.groups import GroupExposure, GroupMoments, Moments
 from rankwise.metrics.base import Metric
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.noise import sample_rankings
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.moments import Moments
 from rankwise.statistics.tables import Table
 from rankwise.statistics.titles import Titles
 from rankwise.stream import Stream
@@ -129,16 +128,16 @@ def evaluate_policy(
         order = np.where(shown, -ranks.astype(np.float64), -np.inf)
         for one, column in zip(chosen, columns, strict=True):
             column.add(one(order, data.labels, data.offsets, data.judged))
-    names = [str(one) for one in chosen]
+    by_name = dict(zip(map(str, chosen), columns, strict=True))
     settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     return PolicyEvaluation(
-        {name: column.mean() for name, column in zip(names, columns, strict=True)},
+        {name: column.mean() for name, column in by_name.items()},
         np.arange(data.n_queries) if data.query_ids is None else data.query_ids,
         data.weights,
         **settings,
         policy=policy,
         samples=samples,
-        errors={name: column.error() for name, column in zip(names, columns, strict=True)},
+        errors={name: column.error() for name, column in by_name.items()},
         exposure=exposure.mean(),
         exposure_error=exposure.error(),
         exposure_cutoff=exposure_cutoff,
@@ -169,11 +168,9 @@ def _rankings(scores: Array, data: RankingDataset, stream: Stream, samples: int)
     drawn_stream = stream.take(query_numbers, data.n_queries)
     for block in range(0, samples, _AT_ONCE):
         count = min(_AT_ONCE, samples - block)
-        for drawn in _drawn(scores[rows], offsets, drawn_stream.child("block", block // _AT_ONCE), count):
+        block_stream = drawn_stream.child("block", block // _AT_ONCE)
+        rankings = sample_rankings(scores[rows], offsets, block_stream, count) if rows.size else [rows] * count
+        for drawn in rankings:
             ranks = np.zeros(data.n_docs, np.int64)
             ranks[rows[starts + drawn]] = places
             yield ranks
-
-
-def _drawn(scores: Array, offsets: NDArray[np.int64], stream: Stream, count: int) -> Sequence[NDArray[np.int64]]:
-    return sample_rankings(scores, offsets, stream, count) if scores.size else np.empty((count, 0), np.int64)  # type: ignore[return-value]

@@ -41,19 +41,19 @@ def in_order_of(data: RankingDataset, scores: NDArray[np.float64]) -> NDArray[np
 
 
 def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
-    """Read scores from what a file holds."""
     if _is_array(content, path):
         return _array(content, path)
-    lines = content.decode("utf-8", "replace").rstrip().split("\n")
-    try:
-        return np.array([_number(line) for line in lines])
-    except ValueError:
-        bad = next(number for number, line in enumerate(lines) if not _is_number(line) or "_" in line)
-        got, where = repr(lines[bad].rstrip("\r")[:60]), f"line {bad + 1} of {shown(path)}"
-        hint = "write one number per document, in the order of the data, or a TREC run"
-        if content.startswith((_PICKLE, *(magic for name in RANKERS for magic in ranker_class(name).magic))):
-            hint = "a model of another library becomes one that is read here in Python: rw.wrap(model).save('folder')"
-        raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
+    numbers = []
+    for number, line in enumerate(content.decode("utf-8", "replace").rstrip().split("\n"), 1):
+        try:
+            numbers.append(float("" if "_" in line else line))  # no other program than Python reads 1_000
+        except ValueError:
+            got, where = repr(line.rstrip("\r")[:60]), f"line {number} of {shown(path)}"
+            hint = "write one number per document, in the order of the data, or a TREC run"
+            if content.startswith((_PICKLE, *(magic for name in RANKERS for magic in ranker_class(name).magic))):
+                hint = "a model of another library becomes one that is read here: rw.wrap(model).save('folder')"
+            raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
+    return np.array(numbers)
 
 
 def _is_array(content: bytes, path: Path) -> bool:
@@ -104,7 +104,12 @@ def read_ranking(
     ``model`` is what ``path`` holds, where it has been loaded already.
     """
     if path.is_dir():
-        return _predicted(path, by if isinstance(by, RankingDataset) else None, model)
+        model = model or load(path)
+        if not isinstance(by, RankingDataset):
+            hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
+            raise check.error("a model needs data with features", got=str(path), hint=hint)
+        with check.naming(path):
+            return Ranking(model.predict(by.without_rows()), by)
     if not isinstance(by, RankingDataset):
         with check.naming(shown(path)):
             run = trec.read_run(path)
@@ -119,41 +124,14 @@ def read_ranking(
     return Ranking(in_order_of(by, _scores(content, path)), by)
 
 
-def _predicted(path: Path, data: RankingDataset | None, model: Ranker | None) -> Ranking:
-    """Score the data with a model."""
-    model = model or load(path)
-    if data is None:
-        hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
-        raise check.error("a model needs data with features", got=str(path), hint=hint)
-    with check.naming(path):
-        return Ranking(model.predict(data.without_rows()), data)
-
-
 def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
     """Join a run with data as qrels; every query counts, also those that the run does not have."""
     if data.document_ids is None:
         hint = "give one score per line instead, in the order of the data, or take relevance from qrels"
         raise check.error("a TREC run needs data with document ids", got=f"{shown(path)} and data without", hint=hint)
-    frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": data.labels})
-    if data.judged is not None:  # as qrels say it: a negative grade, or no line
-        negative = pl.Series(data.judged < 0)
-        frame = frame.with_columns(pl.when(negative).then(-1.0).otherwise("grade").alias("grade")).filter(
-            data.judged != 0
-        )
+    judged = np.ones(data.n_docs) if data.judged is None else data.judged
+    grades = np.where(judged < 0, -1.0, data.labels)  # as qrels have it: a negative grade, or no line
+    frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": grades}).filter(judged != 0)
     with check.naming(shown(path)):
-        scores, judged = trec.judge(run, frame, all_topics=True)
-    return Ranking(scores, judged.with_(weights=data.weights), run["tag"][0])
-
-
-def _number(line: str) -> float:
-    if "_" in line:  # which Python allows in a number, and no other program
-        raise ValueError
-    return float(line)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        scores, joined = trec.judge(run, frame, all_topics=True)
+    return Ranking(scores, joined.with_(weights=data.weights), run["tag"][0])

@@ -1,15 +1,13 @@
 """Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from rankwise import check, files
 from rankwise.statistics.evaluation import Evaluation
-
-if TYPE_CHECKING:
-    import polars as pl
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""
@@ -39,8 +37,6 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     ...     read_evaluation(kept)["ap"]
     array([0.5, nan])
     """
-    import polars as pl
-
     path = Path(path)
     path = check.readable(path / FILE if path.is_dir() else path)
     with check.library("an evaluation", path):
@@ -66,8 +62,6 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
 
 def is_evaluation(path: str | Path) -> bool:
     """Whether a Parquet file holds values of queries, rather than data or scores, by its columns."""
-    import polars as pl
-
     path = Path(path)
     path = path / FILE if path.is_dir() else path
     if path.suffix.lower() != ".parquet" or not path.is_file():
@@ -78,7 +72,7 @@ def is_evaluation(path: str | Path) -> bool:
         return False
 
 
-def _metrics(schema: "Any | pl.Schema") -> list[str] | None:
+def _metrics(schema: Any) -> list[str] | None:
     """The columns that hold metrics; None if this is another table."""
     names = [name for name in schema if name not in _ABOUT]
     numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)

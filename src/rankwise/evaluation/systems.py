@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Floats, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.evaluation.trec import Run, is_qrels, is_run, judge, scores_of_run
+from rankwise.data.tables import Table
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.trees.wrap import wrapped
@@ -27,10 +27,10 @@ class Model(Protocol):
         ...
 
 
+Run = Table | Mapping[str, Mapping[str, float]] | str | Path
+"""A run, or qrels: a table of any library, nested dictionaries, or a file."""
 Scored = ArrayLike | Model | Callable[[Floats], ArrayLike] | Run
 """Scores, a model, a function from the matrix of features to scores, or a run."""
-
-
 Evaluated = RankingDataset | Run
 """Data that systems are evaluated on: a data set, for rerankers with texts; a table with labels; qrels of a run."""
 
@@ -39,8 +39,10 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     """Return a system and the data that it is evaluated on; a run is joined with qrels."""
     if isinstance(data, RankingDataset):
         return system, data
-    if is_qrels(data):
-        return judge(cast("Run", system), data)
+    from rankwise.evaluation import trec  # brings polars, which takes long to load
+
+    if trec.is_qrels(data):
+        return trec.judge(cast("Run", system), data)
     if is_frame(data):
         return system, inputs.dataset(data, schema=getattr(system, "_schema", None))
     hint = "make one, or pass a table with columns qid and label"
@@ -64,23 +66,19 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
     ranker = wrapped(system)
     if ranker is not None:
         return ranker.predict(lists)  # type: ignore[no-any-return]
-    if estimator:
-        return _estimated(system, lists)
+    if estimator:  # of scikit-learn
+        scored = next((name for name in ("decision_function", "predict_proba") if hasattr(system, name)), "predict")
+        predictions = np.asarray(getattr(system, scored)(_input(system, lists)))
+        single = scored == "predict_proba" or predictions.shape[1:] == (1,)
+        return predictions[:, -1] if single else predictions
     if isinstance(system, Model):
         return system.predict(lists)
-    if isinstance(system, Mapping | str | Path) or is_run(system):
+    columns = set(getattr(system, "columns", ()))
+    if isinstance(system, Mapping | str | Path) or {"query", "document", "score"} <= columns:
+        from rankwise.evaluation.trec import scores_of_run
+
         return scores_of_run(cast("Run", system), lists)
     return system(lists.features) if callable(system) else cast("ArrayLike", system)
-
-
-def _estimated(estimator: Any, data: RankingDataset) -> ArrayLike:
-    """What a scikit-learn estimator says of documents: how far on the side of the second class, or its prediction."""
-    if hasattr(estimator, "decision_function"):
-        return estimator.decision_function(_input(estimator, data))  # type: ignore[no-any-return]
-    if hasattr(estimator, "predict_proba"):
-        return estimator.predict_proba(_input(estimator, data))[:, -1]  # type: ignore[no-any-return]
-    predictions = np.asarray(estimator.predict(_input(estimator, data)))
-    return predictions[:, 0] if predictions.ndim == 2 and predictions.shape[1] == 1 else predictions
 
 
 def _expected_grade(classifier: object, classes: object, data: RankingDataset) -> ArrayLike:

@@ -7,25 +7,18 @@ into polars frames, which is also what :func:`judge` takes, besides nested dicti
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables import Table as AnyTable
+from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
+from rankwise.evaluation.systems import Run
 from rankwise.rankers.schema import is_frame
 from rankwise.statistics import tables
-
-if TYPE_CHECKING:
-    import polars as pl
-
-Table = AnyTable | Mapping[str, Mapping[str, float]]
-"""A table of any library, or nested dictionaries."""
-Run = Table | str | Path
-"""A run, or qrels, as a table or in a file."""
 
 # Blanks are those of C's isspace, as in trec_eval; naming them is also twice as fast as Unicode's.
 _BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"
@@ -36,7 +29,7 @@ _SHOWN = 80
 _NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
 
 
-def read_run(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
+def read_run(path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
     """Read a run: one row per retrieved document, with columns query, document, score and tag, in the file's order.
 
     As in trec_eval the rank is not looked at, words after the tag are ignored, and the lines of a query need not lie
@@ -46,12 +39,12 @@ def read_run(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
     return parse_run(files.read_bytes(path), path, errors=errors)
 
 
-def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
+def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
     """Read a run from the content of a file; ``path`` is what errors name."""
     return _read(content, files.shown(path), _RUN, "score", "query Q0 document rank score tag", errors)
 
 
-def read_qrels(path: str | Path, *, errors: str = "raise") -> "pl.DataFrame":
+def read_qrels(path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
     """Read qrels: one row per judged document, with columns query, document and grade, in the file's order.
 
     Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`.
@@ -66,8 +59,6 @@ def write_run(
 
     Documents without ids are called ``query.0``, ``query.1``, … in the order of their rows, here and in qrels.
     """
-    import polars as pl
-
     values = check.scores(scores, data.offsets, data.query_ids)
     _printable("tag", [tag])
     frame = _identified(data).with_columns(score=pl.Series(values)).filter(pl.col("score") > -np.inf)
@@ -82,8 +73,6 @@ def write_run(
 
 def write_qrels(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
     """Write the labels as qrels; they must be whole numbers, since that is what the format holds."""
-    import polars as pl
-
     broken = data.labels != np.floor(data.labels)
     if broken.any():
         row = int(np.argmax(broken))
@@ -108,8 +97,6 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     >>> data.document_ids.tolist(), scores.round(1).tolist(), data.labels.tolist()
     (['d1', 'd2', 'd3'], [0.5, 0.4, -inf], [0.0, 1.0, 2.0])
     """
-    import polars as pl
-
     run, qrels = run_frame(run), qrels_frame(qrels)
     topics = qrels.select("query").unique(maintain_order=True)
     shared = topics.join(run, on="query", how="semi", maintain_order="left")
@@ -145,20 +132,13 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     return rows["score"].to_numpy().astype(np.float64), data
 
 
-def is_run(value: object) -> bool:
-    """Whether a value is a frame with the columns of a run."""
-    return {"query", "document", "score"} <= set(getattr(value, "columns", ()))
-
-
-def scores_of_run(run: "Table | str | Path", data: RankingDataset) -> NDArray[np.float64]:
+def scores_of_run(run: Run, data: RankingDataset) -> NDArray[np.float64]:
     """Return the score that a run has for each document of the data, found by ids; −inf where it did not retrieve it.
 
     >>> data = RankingDataset([[0.0], [0.0]], [1, 0], [0, 2], query_ids=["q1"], document_ids=["d1", "d2"])
     >>> scores_of_run({"q1": {"d2": 0.5}}, data)
     array([-inf,  0.5])
     """
-    import polars as pl
-
     if data.query_ids is None or data.document_ids is None:
         raise check.error(
             "a run is joined with data by the ids of queries and documents",
@@ -174,12 +154,12 @@ def scores_of_run(run: "Table | str | Path", data: RankingDataset) -> NDArray[np
     return scores.fill_null(-np.inf).to_numpy()
 
 
-def run_frame(run: "Table | str | Path") -> "pl.DataFrame":
+def run_frame(run: Run) -> pl.DataFrame:
     """Read and check a run in any form: a frame with columns query, document (both text) and score."""
     return _frame(run, read_run, "run", "score")
 
 
-def qrels_frame(qrels: Run) -> "pl.DataFrame":
+def qrels_frame(qrels: Run) -> pl.DataFrame:
     """Read and check qrels in any form: a frame with columns query, document (both text) and grade."""
     return _frame(qrels, read_qrels, "qrels", "grade")
 
@@ -190,25 +170,24 @@ def is_qrels(data: object) -> bool:
         return True
     if not is_frame(data):
         return False
-    from rankwise.data.tables.polars import as_polars  # brings polars, which takes long to load
-
     return "grade" in as_polars(data)[0].collect_schema()
 
 
-def ranked(run: "pl.DataFrame", query: str = "query") -> "pl.DataFrame":
+def ranked(run: pl.DataFrame, query: str = "query") -> pl.DataFrame:
     """Sort the rows of a run as trec_eval does: score descending, ties by document id descending."""
     return run.sort([query, "score", "document"], descending=[False, True, True])
 
 
-def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str, errors: str) -> "pl.DataFrame":
-    import polars as pl
-
+def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str, errors: str) -> pl.DataFrame:
     check.choice("way to treat broken lines (errors)", errors, ["raise", "skip"])
     threads.check_tables()
+    absent = next((chr(byte) for byte in _NEVER_IN_TEXT if byte not in content), None)
+    if absent is None:
+        raise check.error("the file holds no text", where=str(path), hint="check that it is a run or qrels")
     lines = pl.read_csv(
         content,
         has_header=False,
-        separator=_absent(content, path),  # no separator and no quotes: each line is one piece of text
+        separator=absent,  # no separator and no quotes: each line is one piece of text
         quote_char=None,
         schema={"line": pl.String},
         encoding="utf8-lossy",
@@ -216,7 +195,7 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
         row_index_offset=1,
         raise_if_empty=False,
     ).filter(pl.col("line").str.contains(_WORD))
-    kind, lossy = pl.Float64 if value == "score" else pl.Int64, not _is_utf8(content)
+    kind, lossy = pl.Float64 if value == "score" else pl.Int64, content.decode(errors="ignore").encode() != content
     frame = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("parts")).unnest("parts")
     frame = frame.with_columns(pl.col(value).cast(kind, strict=False))
     good = pl.col(value).is_not_null() & (pl.col(value).is_finite() if value == "score" else True)
@@ -244,35 +223,13 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
     return frame.drop("number", "line", "reason")
 
 
-def _is_utf8(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _absent(content: bytes, path: str | Path) -> str:
-    """Find a byte that does not occur."""
-    for byte in _NEVER_IN_TEXT:
-        if byte not in content:
-            return chr(byte)
-    raise check.error("the file holds no text", where=str(path), hint="check that it is a run or qrels")
-
-
-def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: str, value: str) -> "pl.DataFrame":
+def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str, value: str) -> pl.DataFrame:
     """Turn a path, a table or nested dictionaries into a frame with string ids: query, document and ``value``."""
-    import polars as pl
-
-    from rankwise.data.tables.polars import as_polars, checked_ids
-
     if isinstance(source, str | Path):
         source = read(source)
     elif isinstance(source, Mapping) and all(isinstance(row, Mapping) for row in source.values()):
         check.different_as_text(f"query ids of the {name}", list(source))
-        triples = [
-            (str(query), str(document), score) for query, row in source.items() for document, score in row.items()
-        ]
+        triples = [(str(query), str(document), one) for query, row in source.items() for document, one in row.items()]
         source = pl.DataFrame(triples, schema={"query": pl.String, "document": pl.String, value: None}, orient="row")
     table = as_polars(source)[0] if is_frame(source) else pl.LazyFrame()
     names = table.collect_schema().names()
@@ -283,11 +240,9 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
         )
     frame = table.select("query", "document", value).collect()
     for column in ("query", "document"):
-        if frame[column].null_count():
-            row = int(frame[column].is_null().arg_max() or 0)
-            raise check.error(f"the {column} must be known in every row of the {name}", got="null", where=f"row {row}")
-        texts = checked_ids(frame[column], column, "row {}".format).cast(pl.String)
-        frame = frame.with_columns(texts)
+        what = f"the {column} must be known in every row of the {name}"
+        ids = without_nulls(frame[column], what, "row {}".format)
+        frame = frame.with_columns(checked_ids(ids, column, "row {}".format).cast(pl.String))
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:
@@ -305,15 +260,13 @@ def _frame(source: object, read: "Callable[[str | Path], pl.DataFrame]", name: s
     return frame
 
 
-def _few(frame: "pl.DataFrame") -> str:
+def _few(frame: pl.DataFrame) -> str:
     ids = frame["query"].unique(maintain_order=True).to_list()
     return ", ".join(map(repr, ids[:3])) + (", …" if len(ids) > 3 else "")
 
 
-def _identified(data: RankingDataset) -> "pl.DataFrame":
+def _identified(data: RankingDataset) -> pl.DataFrame:
     """One row per document: the number of its query, and query and document ids as text without blanks."""
-    import polars as pl
-
     number = np.repeat(np.arange(data.n_queries), data.sizes)
     query = pl.Series(data.qids()).cast(pl.String)
     if data.document_ids is None:
@@ -324,26 +277,22 @@ def _identified(data: RankingDataset) -> "pl.DataFrame":
     frame = pl.DataFrame({"number": number, "query": query, "document": document})
     _printable("query id", frame["query"])
     _printable("document id", frame["document"])
-    twice = ~frame.select(pl.struct("number", "document").is_first_distinct()).to_series()
-    if twice.any():
-        _, query_id, again = frame.row(int(np.argmax(twice.to_numpy())))
-        hint = "give every document of a query its own id"
-        raise check.error(
-            "a document may stand only once under a query", got=repr(again), where=f"query {query_id!r}", hint=hint
-        )
+    twice = frame.filter(~pl.struct("number", "document").is_first_distinct())
+    if twice.height:
+        _, query_id, again = twice.row(0)
+        what, hint = "a document may stand only once under a query", "give every document of a query its own id"
+        raise check.error(what, got=repr(again), where=f"query {query_id!r}", hint=hint)
     return frame
 
 
-def _printable(what: str, values: "Iterable[object]") -> None:
-    import polars as pl
-
+def _printable(what: str, values: Iterable[object]) -> None:
     column = pl.Series(values, dtype=pl.String)
     bad = column.filter(~column.str.contains(r"^\S+$"))
     if bad.len():
         raise check.error(f"a {what} in TREC files must be text without blanks", got=repr(bad[0]))
 
 
-def _write(frame: "pl.DataFrame", path: str | Path, force: bool) -> Path:
+def _write(frame: pl.DataFrame, path: str | Path, force: bool) -> Path:
     with files.create_bytes(path, force=force) as out:
         out.write(frame.write_csv(separator=" ", include_header=False, quote_style="never").encode())
     return Path(path)

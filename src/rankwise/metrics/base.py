@@ -86,7 +86,7 @@ class Metric(ABC):
         """
         checked = read_only(check.offsets(offsets, np.asarray(labels).size))
         columns = read_only(check.scores(scores, checked)), read_only(check.labels(labels, checked))
-        return check.metric_values(str(self), self.values(*columns, checked), checked.size - 1)
+        return check.metric_values(f"values of the metric {self}", self.values(*columns, checked), checked.size - 1)
 
     @abstractmethod
     def values(self, scores: Array, labels: Array, offsets: Offsets) -> ArrayLike:

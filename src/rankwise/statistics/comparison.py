@@ -111,26 +111,25 @@ class Comparison:
 
         Of fewer than three trials there is none: its ends are NaN.
         """
-        intervals: dict[str, dict[str, tuple[float, float]]] = {}
-        for metric, rows in self.paired.values.items():
-            intervals[metric] = {}
-            for system, row in zip(self.systems, rows, strict=True):
-                evaluation = self.paired.evaluations.get(system)
-                if evaluation is not None:
-                    intervals[metric][system] = evaluation.interval[metric]
-                elif np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
-                    intervals[metric][system] = (np.nan, np.nan)
-                else:
-                    intervals[metric][system] = significance.t_test(row).interval(1.0 - self.alpha)
-        return intervals
+
+        def interval(system: str, metric: str, row: NDArray[np.float64]) -> tuple[float, float]:
+            evaluation = self.paired.evaluations.get(system)
+            if evaluation is not None:
+                return evaluation.interval[metric]
+            few = np.count_nonzero(~np.isnan(row)) < significance.FEWEST
+            return (np.nan, np.nan) if few else significance.t_test(row).interval(1.0 - self.alpha)
+
+        return {
+            metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}
+            for metric, rows in self.paired.values.items()
+        }
 
     def differences(self, system: str, against: str, metric: str | None = None) -> NDArray[np.float64]:
         """``system`` minus ``against`` on each query (or trial) that both are scored on."""
         rows = self.paired.values[self.metrics[0] if metric is None else metric]
         names = [check.choice("system", name, self.systems) for name in (system, against)]
         values = rows[self.systems.index(names[0])] - rows[self.systems.index(names[1])]
-        both: NDArray[np.bool_] = ~np.isnan(values)
-        return np.asarray(values[both])
+        return np.asarray(values[~np.isnan(values)])
 
     def legend(self, *, hint: bool = True) -> str:
         """Return the legend of the marks: test, level and correction, and with ``hint`` what to ask for instead."""
@@ -187,19 +186,15 @@ class Comparison:
                 )
                 cells.append(tables.Cell(text, marks, best))
             rows.append(tuple(cells))
+        candidates = [f"Candidates of {name}: {documents}." for name, documents in self.paired.candidates.items()]
+        if len(set(self.paired.candidates.values())) == 1:
+            candidates = [f"Candidates: {next(iter(self.paired.candidates.values()))}."]
         return tables.Table(
             header=("", "system", *titles_of(self.metrics, titles).values()),
             rows=tuple(rows),
             align="ll" + "r" * len(self.metrics),
-            notes=(*self.notes(), *self._candidates()),
+            notes=(*self.notes(), *candidates),
         )
-
-    def _candidates(self) -> list[str]:
-        """Which documents were ranked: a sentence for all systems, or for each where they differ."""
-        by_system = self.paired.candidates
-        if len(set(by_system.values())) == 1:
-            return [f"Candidates: {next(iter(by_system.values()))}."]
-        return [f"Candidates of {name}: {candidates}." for name, candidates in by_system.items()]
 
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
@@ -244,10 +239,15 @@ class Comparison:
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
-        ends = {m: {s: _ends(self.interval[m][s]) for s in self.systems} for m in self.metrics}
+        ends = {
+            metric: {system: None if np.isnan(both[0]) else list(both) for system, both in intervals.items()}
+            for metric, intervals in self.interval.items()
+        }
         settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
-        tests = [_finite(asdict(pair)) for pair in self.pairs]
+        tests = [asdict(pair) for pair in self.pairs]
+        for row in tests:  # JSON has no infinity, which an effect size is when all differences are the same
+            row |= {name: None for name, value in row.items() if isinstance(value, float) and not np.isfinite(value)}
         if self.paired.candidates:
             units["candidates"] = self.paired.candidates
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
@@ -281,12 +281,3 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.table().html()
-
-
-def _ends(interval: tuple[float, float]) -> list[float] | None:
-    return None if np.isnan(interval[0]) else list(interval)
-
-
-def _finite(row: Json) -> Json:
-    """JSON has no infinity, which an effect size is when all differences are the same."""
-    return {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}

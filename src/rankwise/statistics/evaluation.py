@@ -81,7 +81,10 @@ class Evaluation:
     def __post_init__(self) -> None:
         ids = np.asarray(self.query_ids)
         ids = check.query_ids(ids, ids.size)
-        values = {name: check.query_values(f"values of {name}", column, ids) for name, column in self.values.items()}
+        values = {
+            name: check.metric_values(f"values of {name}", column, ids.size, ids)
+            for name, column in self.values.items()
+        }
         if not values:
             raise check.error("an evaluation needs at least one metric", hint="for example `metrics='ndcg@10'`")
         weights = None if self.weights is None else check.query_weights(self.weights, ids.size)
@@ -193,7 +196,6 @@ class Evaluation:
         return {"queries": self.query_ids.size, "confidence": self.confidence, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
-        """Metric -> its row of the summary."""
         rows: dict[str, Json] = {}
         for name, scored in self.scored.items():
             low, high = (None if math.isnan(end) else end for end in self.interval[name])

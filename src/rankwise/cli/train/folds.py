@@ -79,7 +79,7 @@ def _own_folds(name: str, folds: int, reading: Reading) -> Any:
     from rankwise.data.catalog import load
     from rankwise.data.reading import set_options
 
-    available = load.fold_count(name)
+    available = load.set_entry(name).folds
     if available != folds:
         what = f"{name} has {available} folds of its own" if available else f"{name} has one fixed split and no folds"
         hint = f"set --folds {available}" if available else "give a plain file, or one part of it"

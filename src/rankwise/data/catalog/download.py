@@ -69,20 +69,21 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     for left in staging.glob("unpacking-*"):  # by a process that was killed
         if files.is_old(left):
             shutil.rmtree(left, ignore_errors=True)
-    begun = part.exists()
-    _transfer(archive, part)
-    if begun and _digest(part) != archive.sha256:  # what was there was no beginning of it
-        part.unlink()
+    digest = None
+    while digest != archive.sha256:
+        begun = part.exists()
         _transfer(archive, part)
-    digest = _digest(part)
-    if digest != archive.sha256:
-        part.unlink()
-        raise check.error(
-            f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
-            got=f"sha256 {digest} instead of {archive.sha256}",
-            hint="try again; if it stays so, the distributor has changed the archive: "
-            f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
-        )
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != archive.sha256:
+            part.unlink()
+        if digest != archive.sha256 and not begun:  # else what was there was no beginning of it
+            raise check.error(
+                f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
+                got=f"sha256 {digest} instead of {archive.sha256}",
+                hint="try again; if it stays so, the distributor has changed the archive: "
+                f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
+            )
     try:
         with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
             _unpack(part, unpacked)
@@ -94,7 +95,6 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
 
 
 def _transfer(archive: Archive, part: Path) -> None:
-    """Fetch what is still missing of ``part``."""
     if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
         raise check.error("a download needs an http, https or file address", got=repr(archive.url))
     have = part.stat().st_size if part.exists() else 0
@@ -109,8 +109,13 @@ def _transfer(archive: Archive, part: Path) -> None:
                 have = 0  # the server sends the whole again
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else archive.size
-            with part.open("ab" if have else "wb") as file:
-                got = _copy(response, file, have, total, archive.folder)
+            columns = ("text", "bar", "bytes", "left")
+            shown = bar(None, total, archive.folder, completed=have, columns=columns, transient=True)
+            with part.open("ab" if have else "wb") as file, shown as update:
+                while chunk := response.read(_CHUNK):
+                    have += file.write(chunk)
+                    if update is not None:
+                        update(have, archive.folder)
     except urllib.error.HTTPError as refused:
         refused.close()  # it is the answer, too, and holds the connection
         if refused.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
@@ -120,8 +125,8 @@ def _transfer(archive: Archive, part: Path) -> None:
         raise _broken(archive, f"the server answered {refused.code} {refused.reason}") from None
     except (OSError, http.client.HTTPException) as lost:
         raise _broken(archive, f"{lost}") from None
-    if total is not None and got < total:
-        raise _broken(archive, f"it broke off after {got:,} of {total:,} bytes, which are kept")
+    if total is not None and have < total:
+        raise _broken(archive, f"it broke off after {have:,} of {total:,} bytes, which are kept")
 
 
 def _broken(archive: Archive, why: str) -> ConnectionError:
@@ -129,21 +134,6 @@ def _broken(archive: Archive, why: str) -> ConnectionError:
         f"cannot download {archive.url}: {why}. Hint: try again, which resumes where it stopped, "
         f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
     )
-
-
-def _copy(response: IO[bytes], file: IO[bytes], have: int, total: int | None, name: str) -> int:
-    columns = ("text", "bar", "bytes", "left")
-    with bar(None, total, name, completed=have, columns=columns, transient=True) as update:
-        while chunk := response.read(_CHUNK):
-            have += file.write(chunk)
-            if update is not None:
-                update(have, name)
-    return have
-
-
-def _digest(part: Path) -> str:
-    with part.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unpack(path: Path, into: Path) -> None:

@@ -11,14 +11,14 @@ from rankwise.arrays import Keywords
 from rankwise.data.catalog.download import Archive
 from rankwise.data.columns import roles
 from rankwise.data.compressed import FORMATS, by_name
-from rankwise.settings_files import SettingsFile
 
 PARTS = ("train", "valid", "test")
 _LISTS = ("features", "categorical")
 _COLUMNS = tuple(roles())
 _OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
 _OF_TEXT = ("n_features", "first_index")
-_KINDS: dict[type, str] = {str: "text", bool: "true or false", list: "a list of names"}
+_NUMBERS = ("folds", *_OF_TEXT)
+_KINDS = dict.fromkeys(_LISTS, "a list of names") | {"sort": "true or false"}  # of values; of all others, text
 KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
@@ -76,7 +76,15 @@ def describe(path: Path) -> CatalogEntry:
     for key in ("train", "test"):
         if key not in keys:
             raise check.error(f"the description of a data set must name a {key} file", where=str(path))
-    texts = {key: _value(file, key, str) for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
+    for key, value in keys.items():
+        kind = _KINDS.get(key, "text")
+        is_names = isinstance(value, list) and all(isinstance(name, str) for name in value)
+        fits = {"a list of names": is_names, "true or false": isinstance(value, bool), "text": isinstance(value, str)}
+        if key not in _NUMBERS and not fits[kind]:
+            what = f"{key} must be {kind} in the description of a data set"
+            hint = f'write {key} = ["…"]' if key in _LISTS else ""
+            raise check.error(what, got=repr(value), where=file.place(key), hint=hint)
+    texts = {key: keys[key] for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}
     numbered = all("{fold}" in pattern for (pattern,) in files.values())
     if numbered != ("folds" in keys):
@@ -88,9 +96,8 @@ def describe(path: Path) -> CatalogEntry:
         )
     with check.naming(file.place("format")):
         form = check.choice("format of a data set", texts.get("format", by_name(Path(texts["train"]))), FORMATS)
-    columns: Keywords = {key: texts[key] for key in _COLUMNS if key in texts}
-    columns |= {key: _value(file, key, list) for key in _LISTS if key in keys}
-    columns |= {"sort": True} if "sort" in keys and _value(file, "sort", bool) else {}
+    columns: Keywords = {key: keys[key] for key in (*_COLUMNS, *_LISTS) if key in keys}
+    columns |= {"sort": True} if keys.get("sort") else {}
     for key in _OF_TABLES if form == "letor" else _OF_TEXT:
         if key in keys:
             raise check.error(
@@ -99,27 +106,19 @@ def describe(path: Path) -> CatalogEntry:
                 where=file.place(key),
                 hint="columns are named in csv and parquet files; n_features and first_index are for letor text",
             )
+    index = keys.get("first_index", "auto")
+    if index != "auto" and (isinstance(index, bool) or index not in (0, 1)):
+        raise check.error('first_index must be 0, 1 or "auto"', got=repr(index), where=file.place("first_index"))
+    counts: Keywords = {}
+    for key in ("folds", "n_features"):
+        if key in keys:
+            with check.naming(file.place(key)):
+                counts[key] = check.integer(key, keys[key], least=1)
     title = texts.get("name", path.stem)
+    first_index = index if index == "auto" else int(index)
     return CatalogEntry(
-        name=title,
-        title=title,
-        files=files,
-        folds=_number(file, "folds", 1) if numbered else 0,
-        format=form,
-        columns=columns,
-        first_index=_first_index(file),
-        n_features=_number(file, "n_features", 1) if "n_features" in keys else None,
+        name=title, title=title, files=files, format=form, columns=columns, first_index=first_index, **counts
     )
-
-
-def _value(file: SettingsFile, key: str, kind: Any) -> Any:
-    """Return the value of a key, which must be of a kind; the items of a list must be text."""
-    value = file.keys[key]
-    if not isinstance(value, kind) or (kind is list and not all(isinstance(name, str) for name in value)):
-        what = f"{key} must be {_KINDS[kind]} in the description of a data set"
-        hint = f'write {key} = ["…"]' if kind is list else ""
-        raise check.error(what, got=repr(value), where=file.place(key), hint=hint)
-    return value
 
 
 @contextlib.contextmanager
@@ -134,15 +133,3 @@ def in_toml(path: str | Path) -> Iterator[None]:
 
     with check.naming(path), check.hints(write, "write"):
         yield
-
-
-def _first_index(file: SettingsFile) -> int | str:
-    value = file.keys.get("first_index", "auto")
-    if value != "auto" and (isinstance(value, bool) or value not in (0, 1)):
-        raise check.error('first_index must be 0, 1 or "auto"', got=repr(value), where=file.place("first_index"))
-    return value if value == "auto" else int(value)
-
-
-def _number(file: SettingsFile, key: str, least: int) -> int:
-    with check.naming(file.place(key)):
-        return check.integer(key, file.keys[key], least=least)

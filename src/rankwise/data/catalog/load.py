@@ -92,18 +92,21 @@ def load_dataset(
         bases = [Path(name).parent]
     else:  # a folder that the user names may also be the set's own
         bases = [_data_folder(folder) / one for one in (*entry.folders, *(["."] if folder else []))]
-    fold = _fold(entry, fold)
-    part_names = _parts_to_read(entry, part)
-    files = _find(entry, part_names, fold, bases)
+    patterns = _patterns(entry, part, fold)
+    files = _find(patterns, bases)
     if files is None and download:
+        into = _data_folder(folder)
+        if entry.archive is None:
+            hint = f"get it from {entry.source} ({entry.terms}) and unpack it to {into / entry.folders[0]}"
+            raise check.error(f"{entry.title} cannot be downloaded by a program", hint=hint)
         try:
-            _download(entry, _data_folder(folder))
+            fetch(entry.archive, into)
         except FileExistsError:  # perhaps another process has just downloaded it
-            if _find(entry, part_names, fold, bases) is None:
+            if _find(patterns, bases) is None:
                 raise
-        files = _find(entry, part_names, fold, bases)
+        files = _find(patterns, bases)
     if files is None:
-        raise _missing(entry, part_names, fold, bases)
+        raise _missing(entry, patterns, bases)
     if entry.format == "ratings":
         from rankwise.data.interactions.lists import Interactions
 
@@ -112,13 +115,14 @@ def load_dataset(
         parts = {one: _read(entry, path, cache) for one, path in files.items()}
         if part is not None:
             return parts[part]
-        _same_features(entry, parts)
+        numbers = {name: data.n_features for name, data in parts.items()}
+        if len(set(numbers.values())) > 1:
+            raise check.error(
+                f"the parts of {entry.title} differ in their number of features",
+                got=", ".join(f"{number} in {name}" for name, number in numbers.items()),
+                hint=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
+            )
     return Parts(parts["train"], parts.get("valid"), parts["test"])
-
-
-def fold_count(name: str | Path) -> int:
-    """Return the number of folds of a set; 0 for one fixed split."""
-    return set_entry(name).folds
 
 
 def set_entry(name: str | Path) -> CatalogEntry:
@@ -136,48 +140,34 @@ def _data_folder(folder: str | Path | None) -> Path:
         ) from None
 
 
-def _fold(entry: CatalogEntry, fold: int | None) -> int | None:
-    if not entry.folds:
-        if fold not in (None, 1):
-            raise check.error(
-                f"{entry.title} has one fixed split and no folds", got=f"fold {fold!r}", hint="leave `fold` out"
-            )
-        return None
-    fold = 1 if fold is None else check.integer("fold", fold, least=1)
-    if fold > entry.folds:
+def _patterns(entry: CatalogEntry, part: str | None, fold: int | None) -> dict[str, list[str]]:
+    """Return the possible names of the file of each part, or of one."""
+    if not entry.folds and fold not in (None, 1):
+        what = f"{entry.title} has one fixed split and no folds"
+        raise check.error(what, got=f"fold {fold!r}", hint="leave `fold` out")
+    if entry.folds and (fold := 1 if fold is None else check.integer("fold", fold, least=1)) > entry.folds:
         raise check.error(f"{entry.title} has the folds 1 to {entry.folds}", got=fold)
-    return fold
-
-
-def _parts_to_read(entry: CatalogEntry, part: str | None) -> list[str]:
-    if part is None:
-        return list(entry.files)
-    if entry.format == "ratings":
+    if part is not None and entry.format == "ratings":
         raise check.error(f"{entry.title} is one table of ratings and has no parts", got=f"part {part!r}")
-    if check.choice("part", part, PARTS) not in entry.files:
-        raise check.error(
-            f"{entry.title} has no part {part!r}",
-            hint="take one off its training part with rw.split, or 'rankwise data split'",
-        )
-    return [part]
+    if part is not None and check.choice("part", part, PARTS) not in entry.files:
+        hint = "take one off its training part with rw.split, or 'rankwise data split'"
+        raise check.error(f"{entry.title} has no part {part!r}", hint=hint)
+    parts = entry.files if part is None else [part]
+    return {name: [pattern.replace("{fold}", str(fold)) for pattern in entry.files[name]] for name in parts}
 
 
-def _find(entry: CatalogEntry, part_names: list[str], fold: int | None, bases: list[Path]) -> dict[str, Path] | None:
+def _find(patterns: Mapping[str, list[str]], bases: list[Path]) -> dict[str, Path] | None:
     """Return the files of all these parts below one folder, so that versions of a set are never mixed."""
     for base in bases:
-        paths = {part: _first(base, entry.files[part], fold) for part in part_names}
+        paths = {part: _first(base, names) for part, names in patterns.items()}
         if all(paths.values()):
             return {part: path for part, path in paths.items() if path}
     return None
 
 
-def _first(base: Path, patterns: tuple[str, ...], fold: int | None) -> Path | None:
-    for pattern in patterns:
-        for ending in _PACKED:
-            path = _any_case(base / (pattern.replace("{fold}", str(fold)) + ending))
-            if path is not None and path.is_file():
-                return path
-    return None
+def _first(base: Path, names: list[str]) -> Path | None:
+    paths = (_any_case(base / (name + ending)) for name in names for ending in _PACKED)
+    return next((path for path in paths if path is not None and path.is_file()), None)
 
 
 def _any_case(path: Path) -> Path | None:
@@ -190,13 +180,12 @@ def _any_case(path: Path) -> Path | None:
     return next((one for one in sorted(parent.iterdir()) if one.name.lower() == path.name.lower()), None)
 
 
-def _missing(entry: CatalogEntry, part_names: list[str], fold: int | None, bases: list[Path]) -> FileNotFoundError:
+def _missing(entry: CatalogEntry, patterns: Mapping[str, list[str]], bases: list[Path]) -> FileNotFoundError:
     lines = [f"cannot find {entry.title}: no folder holds all of its files. Looked for, plain or as .gz or .zst:"]
     for base in bases:
-        for part in part_names:
-            path = _first(base, entry.files[part], fold)
-            names = " or ".join(entry.files[part]).replace("{fold}", str(fold))
-            lines.append(f"  {path} (found)" if path else f"  {base / names}")
+        for names in patterns.values():
+            path = _first(base, names)
+            lines.append(f"  {path} (found)" if path else f"  {base / ' or '.join(names)}")
     if entry.source:
         lines.append(f"Where to get it: {entry.source}. Terms: {entry.terms}.")
         hint = "unpack it there, name another data folder with `folder=` or the environment variable RANKWISE_DATA"
@@ -204,15 +193,6 @@ def _missing(entry: CatalogEntry, part_names: list[str], fold: int | None, bases
     else:
         hint = "correct the paths, which are relative to the .toml file"
     return FileNotFoundError(check.Sentence("\n".join([*lines, ""]), hint))
-
-
-def _download(entry: CatalogEntry, folder: Path) -> None:
-    if entry.archive is None:
-        raise check.error(
-            f"{entry.title} cannot be downloaded by a program",
-            hint=f"get it from {entry.source} ({entry.terms}) and unpack it to {folder / entry.folders[0]}",
-        )
-    fetch(entry.archive, folder)
 
 
 def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
@@ -233,13 +213,3 @@ def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
         read, files = read_letor, files_of(path)
         options = {"n_features": entry.n_features, "first_index": entry.first_index}
     return cached(path, read, files, **options) if cache else read(path, **options)
-
-
-def _same_features(entry: CatalogEntry, parts: Mapping[str, RankingDataset]) -> None:
-    numbers = {part: data.n_features for part, data in parts.items()}
-    if len(set(numbers.values())) > 1:
-        raise check.error(
-            f"the parts of {entry.title} differ in their number of features",
-            got=", ".join(f"{number} in {part}" for part, number in numbers.items()),
-            hint=f"write n_features = {max(numbers.values())}, and first_index = 0 or 1, into the .toml file",
-        )

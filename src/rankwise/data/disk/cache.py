@@ -82,7 +82,6 @@ def mapped(
 
 
 def _stamp(source: Path, files: Sequence[Path], options: Json) -> Json:
-    """Return everything that a copy depends on."""
     source = source.absolute()
     return {
         "format": FORMAT,
@@ -120,17 +119,17 @@ def _places(source: Path, stamp: Json, folders: list[Path]) -> list[Path]:
 
 def _open_or(write: Callable[[list[Path]], RankingDataset], places: list[Path], stamp: Json) -> RankingDataset:
     """Open the first copy that exists, or write one; other processes that need the same wait."""
-    data = _first(places, stamp)
+
+    def opened() -> RankingDataset | None:
+        return next((data for place in places if (data := open_copy(place, stamp)) is not None), None)
+
+    data = opened()
     if data is None:
         with caches.file_lock(*(place.with_name(f".{place.name}.lock") for place in places)):
-            data = _first(places, stamp)
+            data = opened()
             if data is None:
                 data = write(places)
     return data
-
-
-def _first(places: list[Path], stamp: Json) -> RankingDataset | None:
-    return next((data for place in places if (data := open_copy(place, stamp)) is not None), None)
 
 
 def _write_one(places: list[Path], stamp: Json, fill: Callable[[Path], RankingDataset]) -> RankingDataset:

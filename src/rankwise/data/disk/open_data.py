@@ -16,7 +16,7 @@ from rankwise.data import compressed, frames
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import mapped
 from rankwise.data.disk.mapped import BLOCK, DiskDataset, MappedRows, rows_at_once
-from rankwise.data.letor.growing import GrowingMatrix
+from rankwise.data.letor.growing import Growing
 from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader
 from rankwise.data.letor.text import files_of
@@ -125,7 +125,7 @@ class _OtherWidth(Exception):  # noqa: N818 (nothing is wrong)
 class _Spilling(Reader):
     """A reader that keeps no features: it writes them to ``out`` whenever there are ``block`` bytes of them."""
 
-    features: GrowingMatrix
+    features: Growing
 
     def __init__(self, path: Path, out: "_Matrix", block: int, **options: Any) -> None:
         super().__init__(path, **options)
@@ -182,7 +182,6 @@ class _Matrix:
         self.width = width
 
     def finish(self) -> NDArray[np.float32]:
-        """Map the file into memory."""
         self._head()
         self.file.flush()
         os.fsync(self.file.fileno())

@@ -307,7 +307,6 @@ class Interactions:
 
     @property
     def _is_relevant(self) -> Flags:
-        """The relevant ratings of this part."""
         return self._rated_relevant if self.part is None else read_only(self._rated_relevant & self.part.own)
 
     def _stream(self, seed: int) -> Stream:

@@ -14,7 +14,7 @@ from rankwise import threads
 from rankwise.arrays import offsets_of, read_only
 from rankwise.compiling import kernel
 from rankwise.data.interactions.parts import Flags, Share
-from rankwise.stream import Stream, uniform
+from rankwise.stream import Stream, empty_set, insert, uniform
 
 # From this many expected items on, a pool that should be twice as large as what is drawn from it always is
 # (a chance of e^−50 against it), and need not be listed.
@@ -172,11 +172,7 @@ def _list_pool(rated, excluded, n_items, query, shares, pool):  # type: ignore[n
 @kernel
 def _draw(rated, excluded, n_items, key, query, shares, out):  # type: ignore[no-untyped-def]
     """Draw distinct items with equal probability, skipping those that may not be drawn."""
-    bits = 3
-    while 2**bits < 2 * out.size:
-        bits += 1
-    mask = 2**bits - 1
-    table = np.full(mask + 1, -1, np.int32)
+    drawn = empty_set(out.size)
     count, number = 0, 0
     while count < out.size:
         item = np.int32(_number(key, query, number >> 1, number & 1) * n_items)
@@ -184,10 +180,6 @@ def _draw(rated, excluded, n_items, key, query, shares, out):  # type: ignore[no
         row = np.searchsorted(rated, item)
         if (row < rated.size and rated[row] == item and excluded[row]) or not _owned(item, query, shares):
             continue
-        place = np.int64(item) & mask
-        while table[place] != -1 and table[place] != item:
-            place = (place + 1) & mask
-        if table[place] == -1:
-            table[place] = item
+        if insert(drawn, np.int64(item)):
             out[count] = item
             count += 1

@@ -124,7 +124,6 @@ def ratings_of(users: NDArray[np.int64], offsets: NDArray[np.int64]) -> tuple[ND
 
 @kernel
 def _fill_places(first, last, offsets, items, key, queries, out):  # type: ignore[no-untyped-def]
-    """Write the random place of every rated item."""
     for q in range(first, last):
         for row in range(offsets[q], offsets[q + 1]):
             out[row] = uniform(key, queries[q], items[row], 0)

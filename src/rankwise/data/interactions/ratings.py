@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
 from rankwise.data.compressed import BYTE_ORDER_MARK, is_parquet, read_bytes
-from rankwise.data.interactions.times import times_of
 from rankwise.data.tables import Table
 from rankwise.data.tables.csv import TextTable, header_of, parse
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls
@@ -27,6 +27,10 @@ SPELLINGS = {
 """Usual names of columns, in lower case and without other characters."""
 _FILES = ("ratings.csv", "ratings.csv.gz", "ratings.parquet", "ratings.dat", "u.data")
 """Usual names of files of ratings in a folder."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_USUAL = ("%+", "%FT%T%.f", "%F %T%.f")
+"""Formats of a whole column that polars reads thirty times faster: RFC 3339, and the same without a zone."""
 
 
 def read_ratings(
@@ -95,7 +99,6 @@ def file_of_ratings(path: str | Path) -> Path:
 
 
 def _named(table: pl.DataFrame, named: Collection[str]) -> pl.DataFrame:
-    """Rename columns to the names of their roles."""
     names = {plain(name): name for name in table.columns if name not in named}
     by_role = {role: next((names[word] for word in words if word in names), None) for role, words in SPELLINGS.items()}
     return table.rename({name: role for role, name in by_role.items() if name and role not in table.columns})
@@ -169,8 +172,16 @@ def columns(frame: Table | TextTable, roles: dict[str, str | None]) -> pl.DataFr
         if name not in schema:
             hint = check.suggestion(name, schema.names()).rstrip("?") + f", or `set {role}='…'`"
             raise check.error(f"the table has no such column for the {role}", got=repr(name), hint=hint)
-    selected = table.select(pl.col(name).alias(role) for role, name in named.items()).collect()
-    return selected.with_columns(_checked(series, place) for series in selected.iter_columns())
+    checked = []
+    for series in table.select(pl.col(name).alias(role) for role, name in named.items()).collect().iter_columns():
+        without_nulls(series, f"the {series.name} must be known in every row", place)
+        if series.name in ("rating", "time"):
+            values = {"rating": _numbers, "time": times_of}[series.name](series, place)
+        else:
+            ids = checked_ids(series, series.name, place)
+            values = ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
+        checked.append(values.alias(series.name))
+    return pl.DataFrame(checked)
 
 
 def numbered(
@@ -193,16 +204,6 @@ def numbered(
     return ids_to_numpy(different), numbers.to_numpy()
 
 
-def _checked(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
-    role = without_nulls(series, f"the {series.name} must be known in every row", place).name
-    if role == "time":
-        return times_of(series, place)
-    if role == "rating":
-        return _numbers(series, place)
-    ids = checked_ids(series, role, place)
-    return ids if ids.dtype in (pl.UInt64, pl.String) else ids.cast(pl.Int64)
-
-
 def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     """Return ratings, which must be finite numbers."""
     words = series.str.strip_chars() if series.dtype == pl.String else series
@@ -210,13 +211,68 @@ def _numbers(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
     numbers = words.cast(pl.Float64, strict=False) if numeric else pl.Series([None] * len(series), dtype=pl.Float64)
     if numbers.null_count():
         row = int(numbers.is_null().arg_max() or 0)
-        raise check.error(
-            f"the column of the {series.name} must hold numbers",
-            got=f"{series[row]!r}, {series.dtype}",
-            where=place(row),
-            hint="cast it, or mend the row",
-        )
+        what, got = f"the column of the {series.name} must hold numbers", f"{series[row]!r}, {series.dtype}"
+        raise check.error(what, got=got, where=place(row), hint="cast it, or mend the row")
     if not numbers.is_finite().all():
         row = int((~numbers.is_finite()).arg_max() or 0)
         raise check.error("ratings must be finite", got=f"{series[row]}", where=place(row), hint="drop the row")
     return numbers
+
+
+def times_of(series: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    """Return times as numbers: numbers unchanged, dates and date-times as seconds since 1970.
+
+    Times without a zone are in UTC. If any number has a fraction all are floats, else all are integers. ``place``
+    returns the place of a row for messages.
+
+    >>> times_of(pl.Series(["1970-01-02", "1970-01-02T01:00"]), str).to_list()
+    [86400, 90000]
+    >>> times_of(pl.Series(["1970-01-01T00:00:01.5Z"]), str).to_list()
+    [1.5]
+    """
+    kind = series.dtype
+    if kind in (pl.Date, pl.Datetime):
+        return _seconds(series.cast(pl.Datetime("us")).dt.epoch("us"))
+    if not kind.is_numeric() and kind not in (pl.Boolean, pl.String):
+        raise _refused(series, 0, place)
+    words = series.str.strip_chars() if kind == pl.String else series
+    if not kind.is_float() and not (integers := words.cast(pl.Int64, strict=False)).null_count():
+        return integers
+    numbers = words.cast(pl.Float64, strict=False)
+    if kind == pl.String and numbers.null_count():
+        return _seconds(_microseconds(words, place))
+    beyond = ~(numbers.abs() < 2.0**63)
+    if beyond.any():
+        row = int(beyond.arg_max() or 0)
+        what = "times must be finite numbers of at most 64 bits"
+        raise check.error(what, got=f"{series[row]}", where=place(row), hint="drop the row")
+    return numbers.cast(pl.Int64) if (numbers == numbers.floor()).all() else numbers
+
+
+def _microseconds(texts: pl.Series, place: Callable[[int], str]) -> pl.Series:
+    for usual in _USUAL:
+        quick = texts.str.to_datetime(usual, strict=False, time_unit="us")
+        if not quick.null_count():
+            return quick.dt.epoch("us")
+    counts, zoned = [], None
+    for row, text in enumerate(texts.to_list()):
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise _refused(texts, row, place) from None
+        if zoned is not None and zoned != (moment.tzinfo is not None):
+            hint = "name the zone of all of them, such as 2024-05-31T18:30:00+02:00, or of none"
+            raise check.error("some times name a zone and others do not", got=repr(text), where=place(row), hint=hint)
+        zoned = moment.tzinfo is not None
+        counts.append(((moment if zoned else moment.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND)
+    return pl.Series(texts.name, counts, dtype=pl.Int64)
+
+
+def _seconds(microseconds: pl.Series) -> pl.Series:
+    return microseconds // 1_000_000 if (microseconds % 1_000_000 == 0).all() else microseconds / 1e6
+
+
+def _refused(series: pl.Series, row: int, place: Callable[[int], str]) -> ValueError:
+    what, got = "the column of the time must hold numbers, dates or date-times", f"{series[row]!r}, {series.dtype}"
+    hint = "write 2024-05-31, 2024-05-31T18:30:00.5+02:00, or numbers"
+    return check.error(what, got=got, where=place(row), hint=hint)

@@ -6,7 +6,6 @@ middle between two of them; there :func:`nearest_float32` returns UNSURE, and th
 :func:`exact_float32`, which compares with unlimited precision.
 """
 
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -288,13 +287,6 @@ def exact_float32(text: str) -> np.float32:
     >>> float(exact_float32("16777217.00000000000000001")), float(np.float32("16777217.00000000000000001"))
     (16777218.0, 16777216.0)
     """
-    double = float(text)
-    nearest = np.float32(double)
-    side = Decimal(text).compare(Decimal(double))  # which side of it the text is on
-    gap = Fraction(double) - Fraction(float(nearest))
-    if side != 0 and gap != 0:
-        other = np.nextafter(nearest, np.float32(np.inf if gap > 0 else -np.inf))
-        is_middle = Fraction(float(other)) - Fraction(double) == gap
-        if is_middle and (side > 0) == (gap > 0):
-            return np.float32(other)
-    return nearest
+    exact, nearest = Fraction(text), np.float32(float(text))
+    neighbours = (nearest, *(np.nextafter(nearest, np.float32(end)) for end in (-np.inf, np.inf)))
+    return min(neighbours, key=lambda one: (abs(Fraction(float(one)) - exact), int(one.view(np.uint32)) & 1))

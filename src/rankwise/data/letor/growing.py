@@ -33,7 +33,6 @@ def _spread(flat, rows, old, new, shift):  # type: ignore[no-untyped-def]
 
 @kernel
 def _narrow(flat, rows, old, new):  # type: ignore[no-untyped-def]
-    """Cut rows of width ``old`` to their first ``new`` columns."""
     for row in range(rows):
         for column in range(new):
             flat[row * new + column] = flat[row * old + column]
@@ -103,16 +102,8 @@ class Growing:
         flat, self.flat = self.flat, np.zeros(0, self.flat.dtype)
         return flat.reshape(self.rows, self.width)
 
-    def _resize(self, size: int) -> None:
-        # No view may be kept from before: matrix() documents that.
-        self.flat.resize(size, refcheck=False)
-
-
-class GrowingMatrix(Growing):
-    """The features of a file, a row for each of its lines."""
-
     def cells(self) -> tuple[Column, Column, Column]:
-        """No space for single cells: rows are written in full."""
+        """No space for single cells, as :class:`GrowingRows` has it: rows are written in full."""
         return _NO_INDEXES, _NO_VALUES, _NO_INDEXES
 
     def set(self, row: int, column: int, value: np.float32) -> None:
@@ -122,6 +113,10 @@ class GrowingMatrix(Growing):
     def keep(self, rows: int, cells: int) -> None:
         """Count the rows of a batch."""
         self.rows += rows
+
+    def _resize(self, size: int) -> None:
+        # No view may be kept from before: matrix() documents that.
+        self.flat.resize(size, refcheck=False)
 
 
 class GrowingRows:
@@ -198,40 +193,10 @@ def _whole_numbers(text, spans, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _decode(text, spans, out, first_row):  # type: ignore[no-untyped-def]
-    """Write spans of UTF-8 as code points into rows of ``out``.
-
-    With ``first_row`` = -1 nothing is written; either way the longest number of code points is returned, or if a span
-    is not UTF-8, its number less than 0: −1 for the first.
-    """
-    longest = 0
+def _copy_spans(text, spans, out):  # type: ignore[no-untyped-def]
     for i in range(spans.shape[0]):
-        at, end, count = spans[i, 0], spans[i, 0] + spans[i, 1], 0
-        while at < end:
-            byte = np.int64(text[at])
-            more = -1  # bytes that follow
-            if byte < 0x80:
-                more = 0
-            elif 0xC2 <= byte < 0xF5:
-                more = 1 if byte < 0xE0 else 2 if byte < 0xF0 else 3
-                byte &= 0x3F >> more
-            point = byte
-            for step in range(1, more + 1):
-                if at + step >= end or (text[at + step] & 0xC0) != 0x80:
-                    more = -1
-                    break
-                point = (point << 6) | (np.int64(text[at + step]) & 0x3F)
-            too_short = (more == 2 and point < 0x800) or (more == 3 and point < 0x10000)
-            if too_short or 0xD800 <= point < 0xE000 or point >= 0x110000:
-                more = -1
-            if more < 0:
-                return -1 - i
-            if first_row >= 0:
-                out[first_row + i, count] = point
-            at += 1 + more
-            count += 1
-        longest = max(longest, count)
-    return longest
+        for place in range(spans[i, 1]):
+            out[i, place] = text[spans[i, 0] + place]
 
 
 class NotUtf8Error(Exception):
@@ -242,35 +207,32 @@ class GrowingIds:
     """A column of ids that grows: whole numbers as long as all are, words from the first one that is not."""
 
     def __init__(self) -> None:
-        self.numbers: Growing | None = Growing(np.int64)
-        self.words = Growing(np.uint32, 0)
+        self.batches: list[Column] = []
 
     def append(self, text: NDArray[np.uint8], spans: NDArray[np.int64]) -> None:
         """Add the ids that stand in these spans (start, length) of UTF-8 text."""
-        if self.numbers is not None:
+        if not len(spans):
+            return
+        if all(batch.dtype.kind == "i" for batch in self.batches[-1:]):
             numbers = np.empty(len(spans), np.int64)
             if _whole_numbers(text, spans, numbers):
-                self.numbers.append(numbers)
+                self.batches.append(numbers)
                 return
-            earlier = self.numbers.finish()[:, 0].astype(np.str_)
-            self.numbers = None
-            if earlier.size:
-                self.words.width = earlier.itemsize // 4
-                self.words.reserve(earlier.size)
-                self.words.matrix()[: earlier.size] = earlier.view(np.uint32).reshape(earlier.size, -1)
-                self.words.rows = earlier.size
-        longest = _decode(text, spans, self.words.matrix(), -1)
-        if longest < 0:
-            raise NotUtf8Error(int(spans[-1 - longest, 0]))
-        if longest > self.words.width:
-            self.words.widen(longest)
-        self.words.reserve(self.words.rows + len(spans))
-        _decode(text, spans, self.words.matrix(), self.words.rows)
-        self.words.rows += len(spans)
+        raw = np.zeros((len(spans), spans[:, 1].max()), np.uint8)
+        _copy_spans(text, spans, raw)
+        words = raw.view(f"S{raw.shape[1]}")[:, 0]
+        try:
+            self.batches.append(words.astype(np.str_))
+        except UnicodeDecodeError:  # not ASCII
+            decoded = []
+            for word, start in zip(words.tolist(), spans[:, 0].tolist(), strict=True):
+                try:
+                    decoded.append(word.decode())
+                except UnicodeDecodeError:
+                    raise NotUtf8Error(start) from None
+            self.batches.append(np.array(decoded))
 
     def finish(self) -> Column:
         """Return all ids, as int64 or as strings."""
-        if self.numbers is not None:
-            return self.numbers.finish()[:, 0]
-        words = self.words.finish()
-        return words.view(f"U{words.shape[1]}")[:, 0]
+        batches, self.batches = self.batches, []
+        return np.concatenate(batches) if batches else np.empty(0, np.int64)

@@ -19,7 +19,7 @@ from rankwise.data.compressed import open_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines
 from rankwise.data.letor.decimals import exact_float32
-from rankwise.data.letor.growing import Growing, GrowingIds, GrowingMatrix, GrowingRows, NotUtf8Error
+from rankwise.data.letor.growing import Growing, GrowingIds, GrowingRows, NotUtf8Error
 from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
 
 _BLOCK = 1 << 22  # bytes of text
@@ -115,7 +115,7 @@ class Reader:
             self.take_sizes(sizes)
         self.state = np.zeros(lines.STATE_SIZE, np.int64)
         self.state[lines.LINE] = 1
-        self.features = GrowingRows(self.limit) if sparse else GrowingMatrix(np.float32, self.limit)
+        self.features = GrowingRows(self.limit) if sparse else Growing(np.float32, self.limit)
         self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
         self.query_ids = GrowingIds()
         self.document_ids: GrowingIds | None = GrowingIds()
@@ -136,16 +136,13 @@ class Reader:
 
     def line_blocks(self, source: BufferedIOBase, size: int | None = None) -> Iterator[tuple[NDArray[np.uint8], int]]:
         """Iterate over the text in blocks of whole lines, each to be fed before the next one is read."""
-        return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=self.long_line)
 
-    def long_line(self) -> ValueError:
-        """Build the error of a line that is too long."""
-        return check.error(
-            f"a line must have at most max_line_bytes={self.longest:,} bytes",
-            got="more",
-            where=f"{self.path}, line {self.state[lines.LINE]}",
-            hint="check that this is LETOR text; if lines are so long, `pass max_line_bytes=…`",
-        )
+        def too_long() -> ValueError:
+            what, where = f"a line must have at most max_line_bytes={self.longest:,} bytes", self.state[lines.LINE]
+            hint = "check that this is LETOR text; if lines are so long, `pass max_line_bytes=…`"
+            return check.error(what, got="more", where=f"{self.path}, line {where}", hint=hint)
+
+        return line_blocks(source, size or _BLOCK, longest=self.longest, too_long=too_long)
 
     def feed(self, text: NDArray[np.uint8], last: int) -> None:
         """Read the lines of ``text`` up to ``last``."""
@@ -164,8 +161,12 @@ class Reader:
             if stop == lines.WIDEN:
                 index = max(int(state[lines.SPOT]), lines.highest_index(text, state[lines.AT], last, self.most))
                 self.widen(index + (self.base == 0))
-            elif stop == lines.ZERO_INDEX:
-                self.begin_at_zero(text)
+            elif stop == lines.ZERO_INDEX:  # the columns read so far shift by one
+                self.base, highest = 0, int(state[lines.HIGHEST])
+                if highest >= self.most:
+                    what = f"index 0 occurs, so index {highest} is out of range"
+                    raise self.error(text, what, "look at first_index, n_features and max_features")
+                self.widen(max(self.features.width, highest + 1), shift=1)
             elif stop == lines.BROKEN:
                 self.broken_line(text)
 
@@ -211,18 +212,6 @@ class Reader:
         """Make the matrix wider."""
         self.features.widen(min(width, self.most), shift)
         self.resize_to_width()
-
-    def begin_at_zero(self, text: NDArray[np.uint8]) -> None:
-        """Shift the columns read so far by one, since an index 0 occurs."""
-        self.base = 0
-        highest = int(self.state[lines.HIGHEST])
-        if highest >= self.most:
-            raise self.error(
-                text,
-                f"index 0 occurs, so index {highest} is out of range",
-                "look at first_index, n_features and max_features",
-            )
-        self.widen(max(self.features.width, highest + 1), shift=1)
 
     def broken_line(self, text: NDArray[np.uint8]) -> None:
         """Skip the line, raise an error that names it, or read the sizes of queries beside the file."""

@@ -84,14 +84,12 @@ def side_files(path: Path) -> list[Path]:
 
 def read_sizes(path: Path) -> NDArray[np.int64]:
     """Read a file of whole numbers between blanks."""
-    lines = read_bytes(path).split(b"\n")
-    for number, line in enumerate(lines, 1):
+    sizes = []
+    for number, line in enumerate(read_bytes(path).split(b"\n"), 1):
         for word in line.split():
             if not word.isdigit() or len(word) > _MOST_DIGITS:
-                raise check.error(
-                    "a file of sizes must hold whole numbers",
-                    got=repr(word[:60].decode(errors="replace")),
-                    where=f"{path}, line {number}",
-                    hint="write the number of documents of each query",
-                )
-    return np.array([word for line in lines for word in line.split()], dtype=np.int64)
+                got, where = repr(word[:60].decode(errors="replace")), f"{path}, line {number}"
+                hint = "write the number of documents of each query"
+                raise check.error("a file of sizes must hold whole numbers", got=got, where=where, hint=hint)
+            sizes.append(int(word))
+    return np.array(sizes, np.int64)

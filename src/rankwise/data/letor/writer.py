@@ -4,6 +4,7 @@ Nine digits always identify a float32. Digits are dropped from the end as long a
 float32 than to its neighbours.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,64 +73,38 @@ def _lines(features: Any, starts: list[bytes], ends: list[bytes], widest: int) -
     pieces: list[Any] = []
     for texts in (starts, ends):
         pieces += [np.frombuffer(b"".join(texts), np.uint8), np.cumsum([len(text) for text in texts])]
-    space = np.empty(
-        features.size * widest + pieces[0].size + pieces[2].size, np.uint8
-    )  # of a sparse matrix, what is stored
     if is_sparse(features):
-        stored = features.data, features.indices.astype(np.int64), features.indptr.astype(np.int64)
-        return space.data[: _write_stored(*stored, *pieces, space)]
-    length = _write_lines(features, *pieces, space)
-    return space.data[:length]
+        values, columns, row_ends = features.data, features.indices.astype(np.int64), features.indptr.astype(np.int64)
+    else:
+        rows, width = features.shape
+        values, columns, row_ends = features.ravel(), np.tile(np.arange(width), rows), np.arange(rows + 1) * width
+    space = np.empty(values.size * widest + pieces[0].size + pieces[2].size, np.uint8)
+    return space.data[: _write_lines(values, columns, row_ends, *pieces, space)]
 
 
 def _words(what: str, ids: Ids) -> list[str]:
     """Return ids as words; raise for one that would not read back."""
     words = list(map(str, ids.tolist()))
-    if ids.dtype.kind == "U":
-        for word in words:
-            if (
-                not word
-                or len(word.encode(errors="replace")) > MOST_ID
-                or any(letter in word for letter in " \t\r\n\0")
-            ):
-                raise check.error(
-                    f"{what} must be single words of at most {MOST_ID} bytes to be written as LETOR text",
-                    got=repr(word[:60]),
-                    hint="rename them, or write Parquet",
-                )
+    for word in words if ids.dtype.kind == "U" else ():
+        if not re.fullmatch(r"[^ \t\r\n\0]+", word) or len(word.encode(errors="replace")) > MOST_ID:
+            what = f"{what} must be single words of at most {MOST_ID} bytes to be written as LETOR text"
+            raise check.error(what, got=repr(word[:60]), hint="rename them, or write Parquet")
     return words
 
 
 @kernel
-def _write_lines(features, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
+def _write_lines(values, columns, row_ends, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
     """Write rows as head, `` index:value`` …, tail, and return the number of bytes; ``out`` must be large enough."""
-    at = 0
-    for row in range(features.shape[0]):
-        at = _copy(heads, head_ends, row, out, at)
-        for column in range(features.shape[1]):
-            at = _write_cell(column, features[row, column], out, at)
-        at = _copy(tails, tail_ends, row, out, at)
-    return at
-
-
-@kernel
-def _write_stored(values, columns, row_ends, heads, head_ends, tails, tail_ends, out):  # type: ignore[no-untyped-def]
-    """Write the stored numbers of a sparse matrix, zeros included."""
     at = 0
     for row in range(row_ends.size - 1):
         at = _copy(heads, head_ends, row, out, at)
         for cell in range(row_ends[row], row_ends[row + 1]):
-            at = _write_cell(columns[cell], values[cell], out, at)
+            out[at] = SPACE
+            at = write_whole(out, at + 1, columns[cell] + 1)
+            out[at] = COLON
+            at = write_float32(out, at + 1, values[cell])
         at = _copy(tails, tail_ends, row, out, at)
     return at
-
-
-@kernel(forceinline=True)
-def _write_cell(column, value, out, at):  # type: ignore[no-untyped-def]
-    out[at] = SPACE
-    at = write_whole(out, at + 1, column + 1)
-    out[at] = COLON
-    return write_float32(out, at + 1, value)
 
 
 @kernel(forceinline=True)

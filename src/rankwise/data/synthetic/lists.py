@@ -134,7 +134,7 @@ _PLAIN = (
 def _columns(world: Stream, n_features: int) -> _Columns:
     """Draw the kind and traits of each column: column j depends on the seed and on j alone."""
     draws = Stream(world.seed, path=world.path).child("columns").per_query(n_features, 6)
-    names, kinds, firsts, seconds, mixes = [], [], [], [], []
+    columns = []
     for j, (sort, form, one, other, clear, share) in enumerate(draws.tolist()):
         kind, first, second = int(form * 7), int(one * 8), int(other * 8)
         if j < len(_PLAIN):
@@ -150,13 +150,11 @@ def _columns(world: Stream, n_features: int) -> _Columns:
         else:
             trait, clarity, share = "nothing", 0.0, 0.0
         parts = np.array([1.0 - share, share]) * clarity / np.hypot(1.0 - share, share)
-        mixes.append((*parts, np.sqrt(1.0 - clarity**2)))
         name = f"query_{trait}" if kind == _QUERY else f"{trait}_{KINDS[kind]}"
-        names.append(name if j < len(_PLAIN) else f"{name}_{j}")
-        kinds.append(kind)
-        firsts.append(first)
-        seconds.append(second)
-    return _Columns(tuple(names), np.array(kinds), np.array(firsts), np.array(seconds), np.array(mixes))
+        mix = (*parts, np.sqrt(1.0 - clarity**2))
+        columns.append((name if j < len(_PLAIN) else f"{name}_{j}", kind, first, second, mix))
+    names, *arrays = zip(*columns, strict=True)
+    return _Columns(names, *map(np.array, arrays))
 
 
 def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:

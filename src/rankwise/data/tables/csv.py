@@ -241,6 +241,5 @@ def _first_unreadable(text: bytes, between: str, header: bool) -> int:
 
 
 def _line_ends(text: bytes) -> list[int]:
-    """Return where the lines after the first begin."""
     ends: list[int] = (np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1).tolist()
     return ends

@@ -127,26 +127,19 @@ def category_lists(
         elif not _is_number(kind):
             hint = f"leave it out with `features={[f'!{name}']}`, or encode it as numbers"
             raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
-    if text:
-        raise _no_numbers(text)
+    if text:  # all of them at once
+        several = len(text) > 1
+        them, hold = ("those", "they hold") if several else ("it", "it holds")
+        shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
+        hint = f"name {them} in `categorical=[…]` if {hold} categories, in `document=…` if {hold} ids of documents, or "
+        hint += f"leave {'one' if several else 'it'} out with `features={[f'!{text[0]}']}`"
+        got = f"String in column{'s' if several else ''} {shown}"
+        raise check.error("a feature must be a column of numbers", got=got, hint=hint)
     if open_ended:
         different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
         row = table.select(different).collect()
         categories |= {name: tuple(row[name][0].to_list()) for name in open_ended}
     return {name: categories[name] for name in features if name in categories}
-
-
-def _no_numbers(text: Sequence[str]) -> ValueError:
-    """Build the error of columns of text without a role, all of them at once."""
-    several = len(text) > 1
-    them, hold = ("those", "they hold") if several else ("it", "it holds")
-    shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
-    hint = (
-        f"name {them} in `categorical=[…]` if {hold} categories, in `document=…` if {hold} ids of documents, or leave "
-        f"{'one' if several else 'it'} out with `features={[f'!{text[0]}']}`"
-    )
-    got = f"String in column{'s' if several else ''} {shown}"
-    return check.error("a feature must be a column of numbers", got=got, hint=hint)
 
 
 def matrix(

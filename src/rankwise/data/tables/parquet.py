@@ -21,6 +21,7 @@ from rankwise.files import replacing
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"
+_DESCRIBED = ("roles", "features", "categorical", "categories", "absent")
 _ABSENT = ("query_ids", "feature_names")  # a table has these even where the data set lacks them
 
 
@@ -179,7 +180,6 @@ def _common_type(name: str, kinds: Sequence[pl.DataType]) -> pl.DataType | None:
 
 
 def _is_empty(path: Path, name: str, kind: pl.DataType) -> bool:
-    """Whether a column has no value in a file."""
     return kind == pl.Null or not pl.scan_parquet(path).select(pl.col(name).is_not_null().any()).collect().item()
 
 
@@ -209,22 +209,17 @@ def _description(path: Path) -> Json:
     except (ValueError, RecursionError):
         is_valid = False
     if not is_valid:
-        raise check.error(
-            "what rankwise wrote about the columns of a Parquet file is damaged",
-            where=str(path),
-            hint=_HINT,
-        )
-    parts = {name: content[name] for name in ("roles", "features", "categorical", "absent")}
-    return {**parts, "categories": content.get("categories", {})}
+        what = "what rankwise wrote about the columns of a Parquet file is damaged"
+        raise check.error(what, where=str(path), hint=_HINT)
+    return {"categories": {}, **{name: content[name] for name in _DESCRIBED if name in content}}
 
 
 def _is_description(content: object) -> bool:
     """Whether a description is complete, and of the right types."""
     if not isinstance(content, dict) or not isinstance(content.get("roles"), dict):
         return False
-    roles = content["roles"]
+    roles, categories = content["roles"], content.get("categories", {})
     lists = [content.get(name) for name in ("features", "categorical", "absent")]
-    categories = content.get("categories", {})
     return (
         {"query", "label"} <= set(roles) <= set(columns.roles())
         and all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)

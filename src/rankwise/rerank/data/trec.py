@@ -13,7 +13,8 @@ from rankwise.arrays import Keywords, offsets_of
 from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.csv import read_table
-from rankwise.evaluation.trec import Run, qrels_frame, ranked, run_frame
+from rankwise.evaluation.systems import Run
+from rankwise.evaluation.trec import qrels_frame, ranked, run_frame
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.texts import TextSource, read_texts
 from rankwise.stream import Stream

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Keywords
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from rankwise.statistics.comparison import Comparison, Pair
+    from rankwise.statistics.comparison import Comparison
 
 BLUE, VERMILLION, GREY = "#0072B2", "#D55E00", "#8C8C8C"
 # For lines: the palette's colours that stand out on white, with a dash pattern each.
@@ -121,10 +120,10 @@ def draw_differences(
     columns = 1 if len(shown) == 1 else 2
     rows = -(-len(shown) // columns)
     panels = drawing.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    limit = max(_reach(comparison, metric, one, other) for one, other in shown) or 1.0
+    limit = 0.0
     for panel, (one, other) in zip(panels, shown, strict=False):
-        _draw_differences(panel, comparison, metric, one, other, (colours[one], colours[other]))
-        panel.set_ylim(-1.08 * limit, 1.08 * limit)
+        limit = max(limit, _draw_pair(panel, comparison, metric, one, other, (colours[one], colours[other])))
+    panels[0].set_ylim(-1.08 * (limit or 1.0), 1.08 * (limit or 1.0))  # of all panels
     for panel in panels[len(shown) :]:
         panel.remove()
     for row in range(rows):
@@ -150,16 +149,10 @@ def chosen_pairs(
     return [(name, against) for name in [name for name in ranked if name != against][:_MOST_PANELS]]
 
 
-def _reach(comparison: "Comparison", metric: str, system: str, against: str) -> float:
-    """How far from 0 a panel has something to show: a difference, or an end of the interval."""
-    tested, _ = _pair(comparison, metric, system, against)
-    ends = [] if tested is None else [tested.low, tested.high]
-    return float(np.abs([*comparison.differences(system, against, metric), *ends]).max())
-
-
-def _draw_differences(
+def _draw_pair(
     panel: "Axes", comparison: "Comparison", metric: str, system: str, against: str, colours: tuple[str, str]
-) -> None:
+) -> float:
+    """Draw one panel, and return how far from 0 it has something to show: a difference, or an end of the interval."""
     values = np.sort(comparison.differences(system, against, metric))[::-1]
     n = values.size
     for sign, colour in zip((values > 0, values < 0), colours, strict=True):
@@ -169,52 +162,38 @@ def _draw_differences(
         else:
             panel.stairs(heights, np.arange(n + 1) + 0.5, fill=True, color=colour, linewidth=0)
     panel.axhline(0.0, color="#444444", linewidth=0.8)
-    tested, turned = _pair(comparison, metric, system, against)
-    unit = comparison.paired.unit
-    units = {"query": "queries"}.get(unit, unit + "s")
-    if tested is None:
-        mean = comparison.mean[metric][system] - comparison.mean[metric][against]
-        panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
-        details = f"mean {tables.number(mean, signed=True)} (not tested)"
-    else:
-        mean, low, high = tested.difference, tested.low, tested.high
-        if turned:
+    mean = comparison.mean[metric][system] - comparison.mean[metric][against]
+    low = high = 0.0
+    details = "(not tested)"
+    units = {"query": "queries"}.get(comparison.paired.unit, f"{comparison.paired.unit}s")
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
+    for pair in [pair for pair in pairs if {pair.system, pair.against} == {system, against}]:
+        mean, low, high = pair.difference, pair.low, pair.high
+        if pair.system == against:
             mean, low, high = -mean, -high, -low
         sure = f"{100 * (1 - comparison.alpha):g}% interval"
         panel.axhspan(low, high, color="black", alpha=0.18, linewidth=0, label=sure)
-        panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
-        p = tables.probability(tested.p_adjusted)
+        p = tables.probability(pair.p_adjusted)
         adjusted = ", Holm" if comparison.correction == "holm" and len(comparison.systems) > 2 else ""
-        details = f"mean {tables.number(mean, signed=True)} {tables.interval(low, high, signed=True)}, "
-        details += f"p {p if p.startswith('<') else '= ' + p} ({_SHORT[comparison.test]}{adjusted})"
+        details = f"{tables.interval(low, high, signed=True)}, p {p if p.startswith('<') else '= ' + p} "
+        details += f"({_SHORT[comparison.test]}{adjusted})"
+    panel.axhline(mean, color="black", linewidth=1.2, linestyle="--", label="mean")
     panel.set_title(f"{system} − {against}", loc="left", fontweight="bold", pad=17)
-    panel.annotate(details, (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5)
-    _annotate_counts(panel, values, units, colours)
+    place: Keywords = {"xycoords": "axes fraction", "xytext": (0, 5), "textcoords": "offset points"}
+    panel.annotate(f"mean {tables.number(mean, signed=True)} {details}", (0, 1), **place, fontsize=8.5)
+    wins, ties, losses = wins_ties_losses(values)
+    lines = [("better", wins, colours[0]), ("worse", losses, colours[1])] + [("equal", ties, "#555555")] * bool(ties)
+    for i, (word, amount, colour) in enumerate(lines):
+        text = f"{word} on {amount:,} {units} ({100 * amount / n:.0f}%)"
+        style: Keywords = {"ha": "right", "va": "top", "color": colour, "fontsize": 8.5}
+        blank = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+        panel.text(0.985, 0.97 - 0.09 * i, text, transform=panel.transAxes, **style, bbox=blank)
     panel.set_xlim(0.5, n + 0.5)
     panel.locator_params(axis="x", integer=True)
     panel.set_xlabel(f"{units}, sorted by difference (n = {n:,})")
     panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     panel.set_axisbelow(True)
-
-
-def _annotate_counts(panel: "Axes", values: NDArray[np.float64], units: str, colours: tuple[str, str]) -> None:
-    wins, ties, losses = wins_ties_losses(values)
-    n = values.size
-    lines = [("better", wins, colours[0]), ("worse", losses, colours[1])] + [("equal", ties, "#555555")] * bool(ties)
-    for i, (word, amount, colour) in enumerate(lines):
-        text = f"{word} on {amount:,} {units} ({100 * amount / n:.0f}%)"
-        blank = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
-        place = (0.985, 0.97 - 0.09 * i)
-        panel.text(
-            *place, text, transform=panel.transAxes, ha="right", va="top", color=colour, fontsize=8.5, bbox=blank
-        )
-
-
-def _pair(comparison: "Comparison", metric: str, system: str, against: str) -> "tuple[Pair | None, bool]":
-    for pair in comparison.pairs:
-        if pair.metric == metric and {pair.system, pair.against} == {system, against}:
-            return pair, pair.system == against
-    return None, False
+    return float(np.abs([*values, low, high]).max())
 
 
 def plot_means(comparison: "Comparison", path: str | Path, *, force: bool = False) -> Path:
@@ -234,7 +213,6 @@ def means_size(comparison: "Comparison") -> tuple[float, float]:
 
 
 def _grid(comparison: "Comparison") -> tuple[int, int]:
-    """Rows and columns of panels, one for each metric."""
     columns = min(len(comparison.metrics), _MEANS_BESIDE)
     return -(-len(comparison.metrics) // columns), columns
 
@@ -300,9 +278,5 @@ def _of_means(comparison: "Comparison") -> str:
         return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
     unit = "resampled queries" if comparison.paired.ids.size >= RESAMPLED else "queries"
     unit = unit if comparison.paired.unit == "query" else "trials"
-    return f"mean, {100 * _confidence(comparison):g}% interval over {unit}"
-
-
-def _confidence(comparison: "Comparison") -> float:
-    evaluations = comparison.paired.evaluations
-    return next(iter(evaluations.values())).confidence if evaluations else 1.0 - comparison.alpha
+    confidences = [evaluation.confidence for evaluation in comparison.paired.evaluations.values()]
+    return f"mean, {100 * (confidences or [1.0 - comparison.alpha])[0]:g}% interval over {unit}"

@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankwise.arrays import Keywords
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LEAST_GAP = 0.05  # of the height of the picture, between names at the end of curves
 
@@ -34,17 +31,17 @@ def plot_curves(
             values, round_ = curves[name], best[name]
             panel.plot(np.arange(1, len(values) + 1), values, color=colour, linestyle=dash, linewidth=1.5)
             panel.plot(round_ + 1, values[round_], "D", color=colour, markersize=7, markeredgecolor="white", zorder=4)
-            if len(curves) == 1:
-                _mark(
-                    panel,
-                    f"{tables.number(values[round_])} after round {round_ + 1}",
-                    round_ + 1,
-                    values[round_],
-                    longest,
-                )
+            if len(curves) == 1:  # the best value over its mark
+                text, share = f"{tables.number(values[round_])} after round {round_ + 1}", (round_ + 1) / longest
+                side = "right" if share > 0.7 else "left" if share < 0.3 else "center"
+                style: Keywords = {"textcoords": "offset points", "ha": side, "color": colour, "fontweight": "bold"}
+                panel.annotate(text, (round_ + 1, values[round_]), xytext=(0, 9), **style)
                 title = title or name
-                continue
-            _name(panel, f"{tables.number(values[round_])}  {name}, round {round_ + 1}", ends[i], colour, dash)
+            else:  # a name beside the picture, after a piece of its line
+                along = panel.get_yaxis_transform()
+                panel.plot([1.015, 1.055], [ends[i]] * 2, color=colour, linestyle=dash, transform=along, clip_on=False)
+                text = f"{tables.number(values[round_])}  {name}, round {round_ + 1}"
+                panel.text(1.065, ends[i], text, transform=along, va="center", color=colour, fontsize=8.5)
         panel.set_ylim(low, high)
         panel.set_xlim(0, longest * 1.02)
         panel.locator_params(axis="x", integer=True)
@@ -55,21 +52,6 @@ def plot_curves(
         panel.grid(color="#E4E4E4", linewidth=0.6)
         panel.set_axisbelow(True)
     return Path(path)
-
-
-def _mark(panel: "Axes", text: str, x: int, y: float, longest: int) -> None:
-    """Write the best value over its mark."""
-    side = "right" if x > 0.7 * longest else "left" if x < 0.3 * longest else "center"
-    panel.annotate(
-        text, (x, y), xytext=(0, 9), textcoords="offset points", ha=side, color=COLOURS[0], fontweight="bold"
-    )
-
-
-def _name(panel: "Axes", text: str, height: float, colour: str, dash: object) -> None:
-    """Write a curve's name beside the picture, after a piece of its line."""
-    along = panel.get_yaxis_transform()
-    panel.plot([1.015, 1.055], [height] * 2, color=colour, linestyle=dash, transform=along, clip_on=False)
-    panel.text(1.065, height, text, transform=along, va="center", color=colour, fontsize=8.5)
 
 
 def _limits(curves: Mapping[str, Sequence[float]]) -> tuple[float, float]:
