@@ -187,7 +187,7 @@ class ClusterLearner(Trees):
         """Return all trees of the last block and before."""
         return self._grown[0].content if self._grown else self.start or b""
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Free the bins of this training on the workers."""
         workers = self.parts.workers
         quietly(workers.client.run, forget, self.training, workers=workers.names, on_error="ignore")
@@ -198,8 +198,7 @@ class ClusterLearner(Trees):
         rounds = min(self.rounds, done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
         network = connect(self.library.name, workers)
-        counts = self.before, done, rounds
-        job = Job(self.training, self.ranker, network, *counts, self._fresh, registry.parcels())
+        job = Job(self.training, self.ranker, network, self.before, done, rounds, self._fresh, registry.parcels())
         model, count = self.content() or None, len(workers.names)
         # Sent once and not inside every task: a model may be large.
         scatter = workers.client.scatter

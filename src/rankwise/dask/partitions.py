@@ -69,7 +69,11 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
     The lists begin with those of the ``older`` model that is continued.
     """
     sources, columns, unnamed = _sources(workers, data, columns)
-    runs = _runs(workers, sources, columns)
+    doing = "looking at the queries"
+    with workers.connected(doing):
+        submit = functools.partial(workers.client.submit, pure=False, workers=workers.names)
+        run_futures = [submit(find_runs, source, columns) for source in sources]
+    runs: list[Runs] = workers.results(doing, run_futures)
     plan = RowPlan(runs, len(workers.names))
     columns = {**columns, "categories": common_lists(runs, older)}
     workers = workers.first(plan.parts)
@@ -109,27 +113,17 @@ def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[An
         return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
 
 
-def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]:
-    doing = "looking at the queries"
-    with workers.connected(doing):
-        submit = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
-        futures = [submit(source, columns) for source in sources]
-    runs: list[Runs] = workers.results(doing, futures)
-    return runs
-
-
 def _load(
     workers: Workers, sources: list[Any], plan: RowPlan, columns: Keywords, unnamed: tuple[str, ...]
 ) -> list[Any]:
+    submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
     pieces: list[list[object]] = []
     for part in range(plan.parts):
-        rows = plan.rows(part)
         if isinstance(sources[0], str):
-            pieces.append([(sources[partition], of) for partition, of in rows])
+            pieces.append([(sources[partition], rows) for partition, rows in plan.rows(part)])
         else:
-            submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
             with workers.connected(_READING):
-                pieces.append([submit(sources[partition], of) for partition, of in rows])
+                pieces.append([submit(sources[partition], rows) for partition, rows in plan.rows(part)])
     scattered = [plan.scattered(part) for part in range(plan.parts)]
     futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
     workers.wait(_READING, futures)

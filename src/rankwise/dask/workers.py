@@ -90,19 +90,6 @@ class Liveness:
         self._gone = [worker for worker in self.workers if worker not in beats or worker in self.silent]
 
 
-def present(client: Client, timeout: float) -> tuple[list[str], list[str]]:
-    """Return the workers of the cluster, and apart from them those that were silent for ``timeout`` seconds."""
-    try:
-        beats = heartbeats(client, timeout)
-    except Exception as failed:
-        if not broken(failed):
-            raise
-        raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
-    latest = max(beats.values(), default=0.0)
-    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, _LEAST))
-    return sorted(beats.keys() - set(silent)), silent
-
-
 def heartbeats(client: Client, seconds: float) -> Mapping[str, float]:
     """Return the time of each worker's last heartbeat, by the scheduler's clock."""
     scheduler = client.scheduler
@@ -245,7 +232,15 @@ def quietly(function: Callable[..., Any], *arguments: object, **options: Any) ->
 
 def processes(client: Client, timeout: float) -> list[str]:
     """Return the names of the workers, one for each process, without those that are silent."""
-    workers, silent = present(client, timeout)
+    try:
+        beats = heartbeats(client, timeout)
+    except Exception as failed:
+        if not broken(failed):
+            raise
+        raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
+    latest = max(beats.values(), default=0.0)
+    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, _LEAST))
+    workers = sorted(beats.keys() - set(silent))
     if silent:
         text = f"training without {', '.join(silent)}, silent for more than {timeout:g} seconds"
         warnings.warn(text, RuntimeWarning, stacklevel=4)

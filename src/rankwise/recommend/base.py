@@ -17,7 +17,7 @@ from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
 from rankwise.recommend.factors import write_vectors
-from rankwise.recommend.model import MODEL, Liked, RecommenderModel, best, in_order
+from rankwise.recommend.model import MODEL, HistoryModel, Liked, RecommenderModel, best, in_order
 from rankwise.recommend.verify import Kinds
 from rankwise.threads import checked, thread_count, use_threads
 
@@ -119,7 +119,7 @@ class Recommends(Ranker):
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Return the model's arrays of users, for new users who like these items."""
-        return {}
+        return liked.history() if isinstance(self.model_, HistoryModel) else {}
 
     def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
         """Return the ``k`` items that are most like each of these, best first.

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids, offsets_of, row_blocks
+from rankwise.arrays import Array, Floats, offsets_of, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.model import HistoryModel, Liked, best, shared_arrays
-from rankwise.recommend.verify import Kinds
+from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
 
 _SIMILARITIES = ("cosine", "adjusted")
@@ -81,8 +81,7 @@ class ItemKNN(Recommender):
     name = "knn"
     model_kind = Neighbours
     model_arrays: ClassVar[Kinds] = {
-        "liked_offsets": ("int64", (("n+1",),)),
-        "liked_items": ("int32", (("l",),)),
+        **HISTORY,
         "neighbour_offsets": ("int64", (("m+1",),)),
         "neighbour_items": ("int32", (("k",),)),
         "similarities": ("float32", (("k",),)),
@@ -107,9 +106,6 @@ class ItemKNN(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
-        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
-
     def _model(self, train: Interactions) -> Neighbours:
         k = check.integer("neighbours", self.neighbours, least=1)
         shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
@@ -119,8 +115,7 @@ class ItemKNN(Recommender):
         counts, neighbours, values = _nearest(columns, k, shrinkage)
         return Neighbours(
             **shared_arrays(train, liked),
-            liked_offsets=liked.offsets,
-            liked_items=liked.items,
+            **liked.history(),
             neighbour_offsets=offsets_of(counts),
             neighbour_items=neighbours,
             similarities=values,

@@ -177,6 +177,10 @@ class Liked:
         offsets, items = offsets_of(count_flags(shared, self.offsets)), numbers[self.items][shared].astype(np.int32)
         return replace(self, offsets=offsets, items=items, values=self.values[shared], n_items=n_items)
 
+    def history(self) -> dict[str, Column]:
+        """Return the arrays of a :class:`HistoryModel`."""
+        return {"liked_offsets": self.offsets, "liked_items": self.items}
+
     @property
     def n_users(self) -> int:
         """The number of users."""

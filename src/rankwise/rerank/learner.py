@@ -7,9 +7,9 @@ and the optimizer's state alone, so that an interrupted run resumes, bit for bit
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.encoders import CrossEncoder, module_of
+from rankwise.rerank.encoders import CrossEncoder, Pair, module_of
 from rankwise.rerank.passes import two_passes
 from rankwise.rerank.scoring import batches_of, precision, score_pairs
 from rankwise.stream import Stream
@@ -127,7 +127,7 @@ class RerankLearner:
     train: Lists
     documents: Mapping[str, Column]
     """Columns of documents that the objective reads, such as ``teacher_scores``."""
-    held_out: Sequence[Lists]
+    valid: Lists | None
     schedule: Schedule
     size: MiniBatchSize
     weight_decay: float
@@ -135,23 +135,21 @@ class RerankLearner:
     seed: int
     device: torch.device
     mixed: bool
-    """Whether training, and the scores of held-out lists, are computed in bfloat16."""
+    """Whether training is computed in bfloat16."""
     mixed_scores: bool
+    """Whether the scores of validation lists are."""
     on_step: Callable[[int, float], None]
     """Callback after every step: number of steps so far, loss of the step."""
     best_scores: Array | None = None
-    """Scores of the first held-out lists by the best model so far."""
-    processes: Processes = field(init=False)
-    _scores: dict[int, Array] = field(default_factory=dict, init=False)
-    """Scores of held-out lists after the last round."""
+    """Scores of the validation lists by the best model so far."""
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
-        data = self.train
         self._module = module_of(self.encoder)
-        self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
+        self._loss = TorchLoss(self.objective, "none").prepare(self.train.labels, self.train.offsets, **self.documents)
         self._optimizer = adamw(self._module, self.weight_decay)
         self._batching = Batching(self.schedule.batch_queries)
+        self._scores: Array | None = None  # of the validation lists after the last round
 
     def round(self, stream: Stream) -> float:
         """Run the steps of a part of an epoch; returns the mean loss of their lists on the way."""
@@ -165,11 +163,14 @@ class RerankLearner:
         with own_randomness(self.device), torch_threads(), contextlib.closing(prefetched):
             seed_torch(self.device, seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
             for step, inputs in zip(steps, prefetched, strict=True):
-                loss, moved = self._step(inputs, self.schedule.rate(step))
+                loss, moved = self._step(inputs, self.schedule.rate(step)) if inputs.weight else (0.0, 0.0)
                 total, weight, gradient = total + loss, weight + inputs.weight, max(gradient, moved)
                 self.on_step(step + 1, loss / inputs.weight if inputs.weight else 0.0)
-        if not self.processes.alone:
-            self._score_together()
+        if not self.processes.alone and self.valid is not None:  # each scores its share: none waits long for another
+            rank, count = self.processes.rank, self.processes.count
+            scores = np.zeros(self.valid.n_docs)
+            scores[rank::count] = self._score(list(self.valid.pairs())[rank::count])
+            self._scores = self.processes.add(scores)
         if not gradient and not self._informative():
             raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return total / weight if weight else 0.0
@@ -194,63 +195,46 @@ class RerankLearner:
 
     def _step(self, inputs: _StepInputs, rate: float) -> tuple[float, float]:
         """Update the weights by one batch; returns the sum of its losses, and whether there was a gradient."""
-        if inputs.weight == 0.0:
-            return 0.0, 0.0
         self._optimizer.zero_grad(set_to_none=True)
-        sums = np.zeros(2)
-        if inputs.part is not None and inputs.batches is not None:
-            sums[:] = self._add_gradient(inputs.part, inputs.score, inputs.batches, inputs.weight)
+        part, batches, sums = inputs.part, inputs.batches, np.zeros(2)
+        if part is not None and batches is not None:
+            prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)
+
+            def record(gradient: torch.Tensor) -> None:
+                sums[1] = float(gradient.any())
+
+            def loss(scores: torch.Tensor) -> torch.Tensor:
+                ordered = batches.unsorted(scores.cpu())  # the fastest place for so few numbers
+                ordered.register_hook(record)  # type: ignore[no-untyped-call]
+                total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ weights
+                return total / inputs.weight
+
+            self._module.train()
+            with precision(self.device, mixed=self.mixed):
+                value = two_passes(inputs.score, batches, loss, model=self.encoder)
+            value.backward()  # type: ignore[no-untyped-call]
+            sums[0] = float(value.detach()) * inputs.weight
         self.processes.add_gradients(self._module.parameters())
         torch.nn.utils.clip_grad_norm_(self._module.parameters(), self.max_grad_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
-        loss, moved = (sums if self.processes.alone else self.processes.add(sums)).tolist()
-        return loss, moved
-
-    def _add_gradient(
-        self, part: BatchPart, score: Callable[[Any], object], batches: MiniBatches, divisor: float
-    ) -> tuple[float, float]:
-        """Add the gradient of a part of a batch; returns the sum of its losses, and whether the gradient is not 0."""
-        prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)
-        moved = 0.0
-
-        def record(gradient: torch.Tensor) -> None:
-            nonlocal moved
-            moved = float(gradient.any())
-
-        def loss(scores: torch.Tensor) -> torch.Tensor:
-            ordered = batches.unsorted(scores.cpu())  # the fastest place for so few numbers
-            ordered.register_hook(record)  # type: ignore[no-untyped-call]
-            total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ weights
-            return total / divisor
-
-        self._module.train()
-        with precision(self.device, mixed=self.mixed):
-            value = two_passes(score, batches, loss, model=self.encoder)
-        value.backward()  # type: ignore[no-untyped-call]
-        return float(value.detach()) * divisor, moved
+        loss_sum, moved = (sums if self.processes.alone else self.processes.add(sums)).tolist()
+        return loss_sum, moved
 
     def scores(self, number: int) -> Array:
-        """Score held-out lists, without dropout; several processes have done so together at the end of the round."""
-        if self.processes.alone or number not in self._scores:
-            pairs = list(self.held_out[number].pairs())
-            with torch_threads():
-                self._scores[number] = score_pairs(self.encoder, pairs, self.size, mixed=self.mixed_scores)
-        return self._scores[number]
+        """Score the validation lists, without dropout; several processes have done so together at the round's end."""
+        if self._scores is None or self.processes.alone:
+            self._scores = self._score(list(cast("Lists", self.valid).pairs()))
+        return self._scores
 
-    def _score_together(self) -> None:
-        """Score held-out lists, each process its share, so that none waits long for another."""
-        rank, count = self.processes.rank, self.processes.count
-        for number, lists in enumerate(self.held_out):
-            pairs, scores = list(lists.pairs()), np.zeros(lists.n_docs)
-            with torch_threads():
-                scores[rank::count] = score_pairs(self.encoder, pairs[rank::count], self.size, mixed=self.mixed_scores)
-            self._scores[number] = self.processes.add(scores)
+    def _score(self, pairs: list[Pair]) -> Array:
+        with torch_threads():
+            return score_pairs(self.encoder, pairs, self.size, mixed=self.mixed_scores)
 
     def snapshot(self) -> Weights:
         """Copy the weights."""
-        self.best_scores = self._scores.get(0)
+        self.best_scores = self._scores
         return snapshot(self._module)
 
     def restore(self, weights: Weights) -> None:

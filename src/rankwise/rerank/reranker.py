@@ -13,11 +13,12 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training
 from rankwise.rerank.encoders import CrossEncoder, Pair
-from rankwise.rerank.model_card import ModelCard
+from rankwise.rerank.model_card import model_card
 from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -194,12 +195,12 @@ class Reranker(RerankerSettings):
             raise check.error("this Reranker is not trained yet", hint=hint)
         measured = self.evaluations_ | {name: entry.to_dict() for name, entry in (evaluations or {}).items()}
         description = self._description() | {"evaluations": measured}
-        card = self._card(Path(path).resolve().name, measured)
+        card = self._model_card(Path(path).resolve().name, description)
 
         def fill(new: Path) -> None:
             with encoders.quiet():
                 self.encoder.save_pretrained(str(new), create_model_card=False)
-            (new / "README.md").write_text(card.text(), encoding="utf-8")
+            (new / "README.md").write_text(card, encoding="utf-8")
 
         return storage.write(path, description, fill, force=force)
 
@@ -236,17 +237,20 @@ class Reranker(RerankerSettings):
             "versions": training.versions(),
         }
 
-    def _card(self, name: str, evaluations: Mapping[str, Json]) -> ModelCard:
-        description = self._description()
-        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
+    def _model_card(self, name: str, description: Json) -> str:
+        try:
+            paper = find_objective(self.objective).paper
+        except ValueError:  # the name of a user's function, in a model that was loaded
+            paper = ""
         data = {f"{part} data": size for part, size in self.trained_on_.items()}
-        return ModelCard(
+        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
+        settings = {key: value for key, value in settings.items() if value is not None and value is not False}
+        return model_card(
             name=name,
-            base_model=self.base_model_,
             objective=description["objective"],
-            paper=training.paper(self.objective),
-            data=data | {"epochs in the model": f"{self.epochs_:g}"},
-            settings={key: value for key, value in settings.items() if value is not None and value is not False},
-            evaluations=evaluations,
+            paper=paper,
+            base_model=self.base_model_,
+            training=data | {"epochs in the model": f"{self.epochs_:g}"} | settings,
+            evaluations=description["evaluations"],
             versions=versions() | description["versions"],
         )

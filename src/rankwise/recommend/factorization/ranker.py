@@ -1,6 +1,5 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
-import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -261,21 +260,15 @@ class FactorizationRanker(Recommends, TorchRanker):
         strength = strength or 0.5 / max(float(np.square(self.model_.user_vectors).mean()), 1e-12)
         return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
 
-    def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
-        """Return the function that scores lists with these or with later vectors."""
-        users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
-        items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
-        return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
-
     def _learner(
         self,
         train: RankingDataset,
         valid: RankingDataset | None,
         older: "FactorizationRanker | None",
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         source = sources.source(train, negatives=0, resample=False, graded=False, seed=self.seed)
-        return self._learner_of(source, valid, older, others)
+        return self._learner_of(source, valid, older, measured)
 
     def _learner_of(
         self,
@@ -289,6 +282,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         """Return the learner of a source; ``catalogue``: every user's list holds all items."""
         check.optional("torch", "torch")
         check.optional("safetensors", "torch")
+        import torch
+
         from rankwise.device import to_device
         from rankwise.rankers.nets.learner import NetLearner, one_thread
         from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
@@ -296,18 +291,20 @@ class FactorizationRanker(Recommends, TorchRanker):
         openmp(one_thread)
         seed = check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
-        device = self._catalogue_device() if catalogue else self._device()
+        if catalogue:
+            self._check_catalogue()
+        device = torch.device("cpu") if catalogue else self._device()
         vectors = self._first(source, seed)
         if older is not None:
             vectors = self._continued(vectors, source, older.model_)
         net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
         net.to(device)
-        decay = self._decay(source)
         model = source.factors(*net.vectors())
-        scorers = [self._scorer(model, data) for data in (valid, *measured) if data is not None]
 
-        def now(score: Callable[[Factors], Array]) -> Array:
-            return score(source.factors(*net.vectors()))
+        def scorer(data: RankingDataset) -> Callable[[], Array]:
+            users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
+            items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
+            return lambda: source.factors(*net.vectors()).score(users, items, data.offsets, self.unknown)
 
         def inputs(part: BatchPart) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
@@ -328,8 +325,8 @@ class FactorizationRanker(Recommends, TorchRanker):
             inputs=inputs,
             forward=net.catalogue if catalogue else None,
             losses=(lambda _: CatalogueLoss(objective, source)) if catalogue else None,
-            held_out=[functools.partial(now, score) for score in scorers],
-            optimizer=self._stepper(decay),
+            held_out=[scorer(data) for data in (valid, *measured) if data is not None],
+            optimizer=self._optimizer(source),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
             made=lambda: source.factors(*net.vectors()),
             pack=lambda weights: source.factors(*factor_arrays(weights)).content(),
@@ -341,10 +338,8 @@ class FactorizationRanker(Recommends, TorchRanker):
             raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
         return learner
 
-    def _catalogue_device(self) -> "torch.device":
-        """Return the CPU; raise if other settings do not go with the whole catalogue."""
-        import torch
-
+    def _check_catalogue(self) -> None:
+        """Raise if other settings do not go with lists of the whole catalogue."""
         for what, value, possible in (
             ("optimizer", self.optimizer, ("adam",)),
             ("device", self.device, ("auto", "cpu")),
@@ -353,7 +348,6 @@ class FactorizationRanker(Recommends, TorchRanker):
             if value not in possible:
                 hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
                 raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
-        return torch.device("cpu")
 
     def _first(self, source: sources.TrainingLists, seed: int) -> tuple[Floats, Floats, Floats]:
         """Return the first vectors, which depend on the seed and on the id of the user or item alone, and biases.
@@ -370,16 +364,14 @@ class FactorizationRanker(Recommends, TorchRanker):
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
         return vectors[0], vectors[1], bias
 
-    def _decay(self, source: sources.TrainingLists) -> float:
-        """Return the weight decay of the mean loss."""
+    def _optimizer(self, source: sources.TrainingLists) -> Any:
+        """Return the function from parameters to their optimizer, whose decay is that of the mean loss."""
+        import torch
+
         weights = source.train.weights
         users = source.train.n_queries if weights is None else float(weights.sum())
         strength = check.number("regularization", self.regularization, least=0.0)
-        return check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
-
-    def _stepper(self, decay: float) -> Any:
-        import torch
-
+        decay = check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
         rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
         if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "sgd":
             return lambda parameters: torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
@@ -409,8 +401,10 @@ class FactorizationRanker(Recommends, TorchRanker):
         self.epochs_ = state.before + state.best
 
     def _made_of(self, rounds: int) -> Json:
-        versions = {name: sys.modules[name].__version__ for name in ("torch",) if name in sys.modules}
-        return {"epochs": rounds, "versions": versions}
+        return {
+            "epochs": rounds,
+            "versions": {"torch": sys.modules["torch"].__version__} if "torch" in sys.modules else {},
+        }
 
     def _files(self) -> dict[str, bytes]:
         return {MODEL: self.model_.content()}
