@@ -27,7 +27,6 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     from optuna import Study
     from optuna import Trial as OptunaTrial
-    from optuna.samplers import BaseSampler
 
 TRIALS = 50
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
@@ -151,7 +150,8 @@ def _search(
         if ended_by or (left <= 0 and (complete or len(ended) >= TRIALS)):
             return "minutes"
         # Seeded by how many trials ended before: a search that is resumed suggests the same.
-        study.sampler = _sampler(optuna, search.seed, len(ended))
+        key = int(Stream(search.seed, len(ended)).key >> np.uint64(33))
+        study.sampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
         if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
             study.enqueue_trial(search.start())
         # The first complete trial is never ended early: without it there would be no result.
@@ -192,12 +192,6 @@ def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: Searc
     trial.set_user_attr("best_round", ranker.best_round_)
     study.tell(trial, ranker.history_[search.measured][ranker.best_round_ - 1])
     return ""
-
-
-def _sampler(optuna: ModuleType, seed: int, ended: int) -> "BaseSampler":
-    key = int(Stream(seed, ended).key >> np.uint64(33))
-    sampler: BaseSampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
-    return sampler
 
 
 class TrialCallback:

@@ -1,6 +1,6 @@
 """Alternating least squares on implicit feedback (Hu, Koren and Volinsky 2008), each step solved exactly."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from rankwise.recommend.verify import FACTORS
 from rankwise.sparse import Matrix
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class ALS(Recommender):
@@ -75,14 +72,6 @@ class ALS(Recommender):
         self.threads = threads
         self.native = {}
         self._check_native(unheard)
-
-    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Return the vectors of users and of items: two tables with the columns id and vector.
-
-        The score of an item for a user is the product of their vectors.
-        """
-        self._check_fitted()
-        return self.model_.tables()
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Solve for the users alone: items keep their vectors."""

@@ -16,7 +16,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
-from rankwise.recommend.factors import write_vectors
+from rankwise.recommend.factors import Factors, write_vectors
 from rankwise.recommend.model import MODEL, HistoryModel, Liked, RecommenderModel, best, in_order
 from rankwise.recommend.verify import Kinds
 from rankwise.threads import checked, thread_count, use_threads
@@ -145,11 +145,17 @@ class Recommends(Ranker):
         return pl.DataFrame({**names, model.similarity: values})
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Return the vectors of users and of items: two tables with the columns id and vector."""
-        raise check.error(
-            f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
-            hint="train ALS or FactorizationRanker for a nearest-neighbour index",
-        )
+        """Return the vectors of users and of items: two tables with the columns id and vector.
+
+        The score of an item for a user is the product of their vectors: biases of items are a last number in them.
+        """
+        self._check_fitted()
+        if not isinstance(self.model_, Factors):
+            raise check.error(
+                f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
+                hint="train ALS or FactorizationRanker for a nearest-neighbour index",
+            )
+        return self.model_.tables()
 
     def save_vectors(self, path: str | Path, *, format: str = "npy", force: bool = False) -> Path:  # noqa: A002
         """Write the vectors of users and items into a folder, for an index of nearest neighbours by inner product.
@@ -206,10 +212,12 @@ class Recommender(Recommends):
         return ranker
 
     def _files(self) -> dict[str, bytes]:
-        return {MODEL: self.model_.packed()}
+        return {MODEL: storage.npz(self.model_.arrays())}
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self.model_ = self.model_kind.unpacked(files[MODEL], self.model_arrays)
+        with check.library("the arrays of a recommender", MODEL):
+            arrays = storage.arrays(files[MODEL])
+        self.model_ = self.model_kind.from_arrays(arrays, self.model_arrays)
         self._schema = Schema(0)
 
 

@@ -1,9 +1,5 @@
 """Models of recommenders: ids of users and items, the items that each user has seen, and the arrays of a file."""
 
-import io
-import struct
-import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -18,7 +14,6 @@ from rankwise.compiling import kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.metrics.order import ROW, ranking, scratch_for
-from rankwise.rankers import storage
 from rankwise.recommend.verify import Kinds, verify
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries
@@ -26,18 +21,6 @@ from rankwise.threads import over_queries
 UNKNOWN = ("error", "popular", "mean")
 MODEL = "model.npz"
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
-_BROKEN = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    MemoryError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-)
-"""Errors of reading a file that is no .npz."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,21 +105,6 @@ class RecommenderModel(ABC):
             if values[name].ndim == 2:
                 values[name] = np.ascontiguousarray(values[name]).view(f"U{values[name].shape[1]}")[:, 0]
         return cls(**values)
-
-    def packed(self) -> bytes:
-        """Return the content of an .npz file; the same arrays give the same bytes."""
-        out = io.BytesIO()
-        np.savez(out, allow_pickle=False, **self.arrays())
-        return out.getvalue()
-
-    @classmethod
-    def unpacked(cls, content: bytes, kinds: Kinds) -> Self:
-        """Read the content of an .npz file, without pickle."""
-        try:
-            arrays = storage.arrays(content)
-        except _BROKEN as broken:
-            raise check.error("the content is not that of an .npz file", got=str(broken)) from None
-        return cls.from_arrays(arrays, kinds)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,19 +9,20 @@ and the optimizer's state alone, so that an interrupted run resumes, bit for bit
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column
-from rankwise.objectives.base import Objective
+from rankwise.arrays import Array
+from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
+from rankwise.rankers import inputs
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
-from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.nets.processes import Processes, seed_of, usable_device
 from rankwise.rankers.nets.ranker import MODEL
 from rankwise.rankers.nets.weights import (
     Weights,
@@ -39,10 +40,16 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.encoders import CrossEncoder, Pair, module_of
+from rankwise.rerank.encoders import CrossEncoder, Pair, module_of, open_model
 from rankwise.rerank.passes import two_passes
 from rankwise.rerank.scoring import batches_of, precision, score_pairs
 from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    from rankwise.rerank.reranker import RerankerSettings
+
+BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
+"""Whether training on a GPU, and whether anything else, is computed in bfloat16, by ``precision``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,32 +129,30 @@ class _StepInputs(NamedTuple):
 class RerankLearner:
     """Trains a cross-encoder, a part of an epoch in each round."""
 
-    encoder: CrossEncoder
-    objective: Objective
+    settings: "RerankerSettings"
     train: Lists
-    documents: Mapping[str, Column]
-    """Columns of documents that the objective reads, such as ``teacher_scores``."""
     valid: Lists | None
     schedule: Schedule
-    size: MiniBatchSize
-    weight_decay: float
-    max_grad_norm: float
-    seed: int
-    device: torch.device
-    mixed: bool
-    """Whether training is computed in bfloat16."""
-    mixed_scores: bool
-    """Whether the scores of validation lists are."""
     on_step: Callable[[int, float], None]
     """Callback after every step: number of steps so far, loss of the step."""
     best_scores: Array | None = None
     """Scores of the validation lists by the best model so far."""
 
     def __post_init__(self) -> None:
+        settings, data = self.settings, self.train
+        self.objective = find_objective(settings.objective)
+        documents = inputs.document_columns(data, self.objective, debias=settings.debias)
+        on_gpu, self._mixed_scores = BF16[check.choice("precision", settings.precision, BF16)]
+        self._size = MiniBatchSize(settings.token_budget)
+        self._max_grad_norm = check.number("max_grad_norm", settings.max_grad_norm, least=0.0, open_ends=True)
+        weight_decay = check.number("weight_decay", settings.weight_decay, least=0.0)
+        self.device = usable_device(settings.device)
+        self._mixed = self._mixed_scores or (on_gpu and self.device.type == "cuda")
+        self.encoder = open_model(settings)
         self.processes = Processes(self.device)
         self._module = module_of(self.encoder)
-        self._loss = TorchLoss(self.objective, "none").prepare(self.train.labels, self.train.offsets, **self.documents)
-        self._optimizer = adamw(self._module, self.weight_decay)
+        self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **documents)
+        self._optimizer = adamw(self._module, weight_decay)
         self._batching = Batching(self.schedule.batch_queries)
         self._scores: Array | None = None  # of the validation lists after the last round
 
@@ -161,7 +166,8 @@ class RerankLearner:
         prefetched = prefetch(lambda step: self._inputs(batches[step % per_epoch], of_epoch), steps)
         total = weight = gradient = 0.0
         with own_randomness(self.device), torch_threads(), contextlib.closing(prefetched):
-            seed_torch(self.device, seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
+            dropout = Stream(self.settings.seed, stream.round).child("dropout", self.processes.rank)
+            seed_torch(self.device, seed_of(dropout.key))
             for step, inputs in zip(steps, prefetched, strict=True):
                 loss, moved = self._step(inputs, self.schedule.rate(step)) if inputs.weight else (0.0, 0.0)
                 total, weight, gradient = total + loss, weight + inputs.weight, max(gradient, moved)
@@ -179,7 +185,7 @@ class RerankLearner:
         """Whether any list has a gradient, where those of a round have none: computed for scores that differ."""
         data = self.train
         scores = torch.from_numpy(np.arange(data.n_docs) % 7 / 7)
-        _, gradient = self._loss.differentiate(scores, data.stream(self.seed))
+        _, gradient = self._loss.differentiate(scores, data.stream(self.settings.seed))
         counts = np.ones(data.n_queries) if data.weights is None else data.weights
         return bool((gradient.numpy() * np.repeat(counts, data.sizes)).any())
 
@@ -190,8 +196,8 @@ class RerankLearner:
         share = self.processes.share(queries)
         if not share.size or weight == 0.0:
             return _StepInputs(weight)
-        pairs = list(self.train.take(share).pairs())
-        return _StepInputs(weight, BatchPart.of(self.train, share, stream), *batches_of(self.encoder, pairs, self.size))
+        part, pairs = BatchPart.of(self.train, share, stream), list(self.train.take(share).pairs())
+        return _StepInputs(weight, part, *batches_of(self.encoder, pairs, self._size))
 
     def _step(self, inputs: _StepInputs, rate: float) -> tuple[float, float]:
         """Update the weights by one batch; returns the sum of its losses, and whether there was a gradient."""
@@ -210,12 +216,12 @@ class RerankLearner:
                 return total / inputs.weight
 
             self._module.train()
-            with precision(self.device, mixed=self.mixed):
+            with precision(self.device, mixed=self._mixed):
                 value = two_passes(inputs.score, batches, loss, model=self.encoder)
             value.backward()  # type: ignore[no-untyped-call]
             sums[0] = float(value.detach()) * inputs.weight
         self.processes.add_gradients(self._module.parameters())
-        torch.nn.utils.clip_grad_norm_(self._module.parameters(), self.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self._module.parameters(), self._max_grad_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
@@ -230,7 +236,7 @@ class RerankLearner:
 
     def _score(self, pairs: list[Pair]) -> Array:
         with torch_threads():
-            return score_pairs(self.encoder, pairs, self.size, mixed=self.mixed_scores)
+            return score_pairs(self.encoder, pairs, self._size, mixed=self._mixed_scores)
 
     def snapshot(self) -> Weights:
         """Copy the weights."""

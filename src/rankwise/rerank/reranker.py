@@ -176,7 +176,7 @@ class Reranker(RerankerSettings):
     def encoder(self) -> CrossEncoder:
         """The ``CrossEncoder`` that scores: the one that was trained, else the model that training begins from."""
         if "encoder_" not in vars(self):
-            self.encoder_ = training.open_model(self)
+            self.encoder_ = encoders.open_model(self)
         return self.encoder_
 
     def save(
@@ -221,7 +221,7 @@ class Reranker(RerankerSettings):
             reranker.epochs_ = float(description["epochs"])
             reranker.evaluation_, reranker.evaluations_ = None, dict(description["evaluations"])
             reranker.trained_on_, reranker.base_model_ = dict(description["data"]), str(description["base_model"])
-        reranker.encoder_ = training.open_model(reranker)
+        reranker.encoder_ = encoders.open_model(reranker)
         return reranker
 
     def _description(self) -> Json:

@@ -26,6 +26,21 @@ _PACKED = 16  # numbers of a quantized layer per stored number, at most
 _BUFFER = 1 << 24  # elements of a buffer, such as a mask of all positions
 
 
+def config_entries(folder: Path, pattern: str) -> Iterator[tuple[Path, str, object]]:
+    """Iterate over all names and values in the JSON files of a model, but for those of vocabularies and weights."""
+    for path in sorted(folder.rglob(pattern)):
+        if path.name in ("tokenizer.json", "vocab.json") or path.name.endswith(".index.json"):
+            continue
+        with check.library("a file of the model", path):
+            nested = [[json.loads(path.read_text(encoding="utf-8"))]]
+        while nested:
+            content = nested.pop()
+            for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+                yield path, str(key), value
+                if isinstance(value, dict | list):
+                    nested.append(value)
+
+
 class SizeLimits(NamedTuple):
     """Size of the weights in a folder."""
 
@@ -53,19 +68,11 @@ class SizeLimits(NamedTuple):
 
         Classes of models build lists of such lengths before there is a single parameter.
         """
-        for path in sorted(folder.rglob("*config*.json")):
-            with check.library("a file of the model", path):
-                content = json.loads(path.read_text(encoding="utf-8"))
-            with rejecting():
-                self._check(content, path)
-
-    def _check(self, content: dict[str, object] | list[object], path: Path) -> None:
-        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
-            if isinstance(value, dict | list):
-                self._check(value, path)
-            is_count = _COUNTS.search(str(key)) and not _NO_COUNT.search(str(key))
-            if is_count and isinstance(value, int) and value > self.tensors + _MANY:
-                raise InvalidModelError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
+        with rejecting():
+            for path, key, value in config_entries(folder, "*config*.json"):
+                is_count = _COUNTS.search(key) and not _NO_COUNT.search(key)
+                if is_count and isinstance(value, int) and value > self.tensors + _MANY:
+                    raise InvalidModelError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:

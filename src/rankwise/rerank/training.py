@@ -13,10 +13,8 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import inputs
 from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.nets.learner import torch_threads
-from rankwise.rankers.nets.processes import usable_device
 from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
@@ -28,7 +26,7 @@ from rankwise.rerank import encoders, storage
 from rankwise.rerank.batches import MiniBatchSize
 from rankwise.rerank.data.lists import Lists, with_texts
 from rankwise.rerank.encoders import CrossEncoder, Pair
-from rankwise.rerank.learner import RerankLearner, Schedule
+from rankwise.rerank.learner import BF16, RerankLearner, Schedule
 from rankwise.rerank.model_card import VALIDATION
 from rankwise.rerank.scoring import score_pairs
 from rankwise.threads import checked, thread_count, use_threads
@@ -37,31 +35,13 @@ if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker, TextsOrPairs
 
 UNIT = "parts"
-_BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
-"""Whether training on a GPU, and whether anything else, is computed in bfloat16."""
-
-
-def open_model(reranker: "Reranker") -> CrossEncoder:
-    """Open the model that training begins from, on its device."""
-    check.optional("sentence_transformers", "rerank")
-    device = str(usable_device(reranker.device))
-    if not isinstance(reranker.model, str | Path):
-        encoder = reranker.model
-        encoders.module_of(encoder).to(device)
-        encoder.activation_fn = torch.nn.Identity()
-        if reranker.max_length is not None:
-            encoder.max_seq_length = reranker.max_length
-        return encoder
-    folder = encoders.folder_of(reranker.model)
-    seed = check.integer("seed", reranker.seed, least=0)
-    return encoders.open_encoder(folder, device=device, seed=seed, max_length=reranker.max_length)
 
 
 def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
     """Score the pairs of lists, or pairs of texts."""
     lists = with_texts(texts)
     pairs = _checked_pairs(texts) if lists is None else list(lists.pairs())
-    _, mixed = _BF16[check.choice("precision", reranker.precision, _BF16)]
+    _, mixed = BF16[check.choice("precision", reranker.precision, BF16)]
     encoder = reranker.encoder
     if not hasattr(reranker, "history_") and isinstance(reranker.model, str | Path):
         encoders.check_head(encoders.folder_of(reranker.model))
@@ -128,26 +108,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
     names = () if validation is None else validation.names
     stopping = Stopping(rounds=schedule.rounds, metrics=names, patience=reranker.patience, unit=UNIT)
     progress = ProgressBar(stopping, steps=schedule.steps_before)
-    objective = find_objective(reranker.objective)
-    documents = inputs.document_columns(train, objective, debias=reranker.debias)
-    on_gpu, everywhere = _BF16[check.choice("precision", reranker.precision, _BF16)]
-    device = usable_device(reranker.device)
-    learner = RerankLearner(
-        encoder=open_model(reranker),
-        objective=objective,
-        train=train,
-        documents=documents,
-        valid=valid,
-        schedule=schedule,
-        size=MiniBatchSize(reranker.token_budget),
-        weight_decay=check.number("weight_decay", reranker.weight_decay, least=0.0),
-        max_grad_norm=check.number("max_grad_norm", reranker.max_grad_norm, least=0.0, open_ends=True),
-        seed=reranker.seed,
-        device=device,
-        mixed=everywhere or (on_gpu and device.type == "cuda"),
-        mixed_scores=everywhere,
-        on_step=progress.step,
-    )
+    learner = RerankLearner(settings=reranker, train=train, valid=valid, schedule=schedule, on_step=progress.step)
     checkpoint = Checkpoint.of_settings(
         reranker.checkpoint,
         reranker.checkpoint_every,

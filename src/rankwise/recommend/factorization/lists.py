@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,8 +93,8 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     if resample:
         hint = "train on Interactions, or leave resample out"
         raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", hint=hint)
-    user_ids, users = np.unique(_ids(train.query_ids), return_inverse=True)
-    item_ids, items = np.unique(_ids(train.document_ids), return_inverse=True)
+    user_ids, users = np.unique(cast("Ids", train.query_ids), return_inverse=True)
+    item_ids, items = np.unique(cast("Ids", train.document_ids), return_inverse=True)
     order = np.argsort(users)
     ordered = train.take(order)
     relevant = ordered.labels > 0
@@ -123,7 +123,3 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
     users, drawn = np.searchsorted(ordered.users, data.users[first.users]), first.items.astype(np.int64)
     again = redraw if resample else None
     return TrainingLists(train, ordered.users, data.catalogue, users, drawn, offsets, items, again)
-
-
-def _ids(ids: Ids | None) -> Ids:
-    return np.empty(0, np.int64) if ids is None else ids

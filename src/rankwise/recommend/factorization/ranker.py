@@ -25,9 +25,6 @@ from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
-    import polars as pl
-    import torch
-
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.weights import Weights
 
@@ -233,14 +230,6 @@ class FactorizationRanker(Recommends, TorchRanker):
             watch=watch,
             digest=source.digest(),
         )
-
-    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Return the vectors of users and of items: two tables with the columns id and vector.
-
-        The score of an item for a user is the product of their vectors: biases of items are a last number in them.
-        """
-        self._check_fitted()
-        return self.model_.tables()
 
     def contributions(self, data: object) -> Contributions:
         """Raise: single factors mean nothing, since any rotation of all vectors gives the same scores."""
