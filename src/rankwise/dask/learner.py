@@ -70,8 +70,11 @@ class Grown(NamedTuple):
 
 def grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
     """Grow the trees of a block; called on all workers at once."""
+    from distributed import get_worker
+
     registry.receive(job.registered)
-    with _one_at_a_time, use_threads(_threads(job.ranker)):
+    threads = job.ranker.threads
+    with _one_at_a_time, use_threads(int(get_worker().state.nthreads if threads is None else threads)):
         try:
             with job.network.joined(rank):
                 return _grow(job, model, rank, data)
@@ -129,15 +132,6 @@ class _ClusterStep(Step):
             except Exception as failed:  # raised when the block is over
                 self.failed = failed
         return np.zeros(scores.size, np.float32), np.ones(scores.size, np.float32)
-
-
-def _threads(ranker: "TreeRanker") -> int:
-    """Return the number of threads: the ranker's, or those that Dask gave the worker."""
-    if ranker.threads is not None:
-        return int(ranker.threads)
-    from distributed import get_worker
-
-    return int(get_worker().state.nthreads)
 
 
 @dataclass(kw_only=True)

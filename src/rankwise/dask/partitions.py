@@ -71,13 +71,23 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
     sources, columns, unnamed = _sources(workers, data, columns)
     doing = "looking at the queries"
     with workers.connected(doing):
-        submit = functools.partial(workers.client.submit, pure=False, workers=workers.names)
-        run_futures = [submit(find_runs, source, columns) for source in sources]
+        find = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
+        run_futures = [find(source, columns) for source in sources]
     runs: list[Runs] = workers.results(doing, run_futures)
     plan = RowPlan(runs, len(workers.names))
     columns = {**columns, "categories": common_lists(runs, older)}
     workers = workers.first(plan.parts)
-    futures = _load(workers, sources, plan, columns, unnamed)
+    pieces: list[list[object]] = []
+    for part in range(plan.parts):
+        if isinstance(sources[0], str):
+            pieces.append([(sources[partition], rows) for partition, rows in plan.rows(part)])
+        else:
+            submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
+            with workers.connected(_READING):
+                pieces.append([submit(sources[partition], rows) for partition, rows in plan.rows(part)])
+    scattered = [plan.scattered(part) for part in range(plan.parts)]
+    futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
+    workers.wait(_READING, futures)
     facts = workers.all(_READING, facts_of, futures)
     about = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
     sample = facts[0].sample
@@ -111,20 +121,3 @@ def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[An
         )
     with workers.connected("the data are asked for"):
         return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
-
-
-def _load(
-    workers: Workers, sources: list[Any], plan: RowPlan, columns: Keywords, unnamed: tuple[str, ...]
-) -> list[Any]:
-    submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
-    pieces: list[list[object]] = []
-    for part in range(plan.parts):
-        if isinstance(sources[0], str):
-            pieces.append([(sources[partition], rows) for partition, rows in plan.rows(part)])
-        else:
-            with workers.connected(_READING):
-                pieces.append([submit(sources[partition], rows) for partition, rows in plan.rows(part)])
-    scattered = [plan.scattered(part) for part in range(plan.parts)]
-    futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
-    workers.wait(_READING, futures)
-    return futures

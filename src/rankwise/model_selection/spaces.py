@@ -213,7 +213,12 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
         }
     else:
         declared = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
-    fixed = {name: value for name, value in declared.items() if _is_fixed(value)}
+    # A number, or a word that is no expression of a range, is a value.
+    fixed = {
+        name: value
+        for name, value in declared.items()
+        if isinstance(value, int | float) or (isinstance(value, str) and "(" not in value)
+    }
     search = {name: dimension(value) for name, value in declared.items() if name not in fixed}
     if space == "default":
         for part, node in parts(objective):
@@ -222,11 +227,6 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
                 if default_range is not None and getattr(node, item.name) == item.default:
                     search[f"{part}.{item.name}"] = dimension(default_range)
     return search, fixed
-
-
-def _is_fixed(value: object) -> bool:
-    """Whether an entry of a space is a value: a number, or a word that is no expression of a range."""
-    return isinstance(value, int | float) or (isinstance(value, str) and "(" not in value)
 
 
 def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:

@@ -165,7 +165,6 @@ def open_model(settings: "RerankerSettings") -> CrossEncoder:
         )
     verify(folder)
     limits = SizeLimits.of(folder)
-    limits.check_counts(folder)
     with (
         check.library("a model", folder, also=True),
         quiet(),

@@ -133,7 +133,11 @@ class Loss:
         """
         module = model if model is not None else score
         bounds = as_array(offsets)
-        prepared = self._torch_loss.prepare(as_array(labels), bounds, **_debiased(documents, bounds))
+        columns = {name: as_array(column) for name, column in documents.items()}
+        if "propensities" in columns:
+            propensities = check.propensities(columns.pop("propensities"), bounds)
+            columns["document_weights"] = columns.get("document_weights", np.ones(propensities.size)) / propensities
+        prepared = self._torch_loss.prepare(as_array(labels), bounds, **columns)
         batches = inputs
         if not isinstance(batches, MiniBatches):
             batches = mini_batches(batches, int(bounds[-1]), self.size, lengths=lengths, device=device_of(module))
@@ -275,15 +279,6 @@ class BoundLoss(torch.nn.Module, Loss):
     def extra_repr(self) -> str:
         """Return the settings that ``repr`` shows."""
         return ", ".join(f"{name}={value!r}" for name, value in self.get_config_dict().items())
-
-
-def _debiased(documents: dict[str, TensorLike], offsets: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return columns whose ``document_weights`` are divided by the propensities, where there are any."""
-    columns = {name: as_array(column) for name, column in documents.items()}
-    if "propensities" in columns:
-        propensities = check.propensities(columns.pop("propensities"), offsets)
-        columns["document_weights"] = columns.get("document_weights", np.ones(propensities.size)) / propensities
-    return columns
 
 
 def _flat(name: str, lists: Tensor | Sequence[Any], sizes: list[int]) -> NDArray[Any]:

@@ -53,26 +53,24 @@ class SizeLimits(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Read the headers of the files of weights; safetensors compares them with the sizes of the files."""
+        """Read the headers of the files of weights; safetensors compares them with the sizes of the files.
+
+        Raises where a configuration has more layers, heads, experts or labels than the weights can have: classes of
+        models build lists of such lengths before there is a single parameter.
+        """
         tensors = elements = 0
         for path in sorted(folder.rglob("*.safetensors")):
             with check.library("weights", path), safe_open(path, framework="pt") as weights:
                 shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 (no mapping)
             tensors, elements = tensors + len(shapes), elements + sum(map(math.prod, shapes))
-        with check.library("a file of the model", folder / "config.json"):
-            quantized = "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return cls(tensors, elements, _PACKED if quantized else 1)
-
-    def check_counts(self, folder: Path) -> None:
-        """Raise where a configuration has more layers, heads, experts or labels than the weights can have.
-
-        Classes of models build lists of such lengths before there is a single parameter.
-        """
         with rejecting():
             for path, key, value in config_entries(folder, "*config*.json"):
                 is_count = _COUNTS.search(key) and not _NO_COUNT.search(key)
-                if is_count and isinstance(value, int) and value > self.tensors + _MANY:
-                    raise InvalidModelError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
+                if is_count and isinstance(value, int) and value > tensors + _MANY:
+                    raise InvalidModelError(f"{key} = {value:,} for weights of {tensors:,} tensors", str(path))
+        with check.library("a file of the model", folder / "config.json"):
+            quantized = "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return cls(tensors, elements, _PACKED if quantized else 1)
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:

@@ -85,30 +85,22 @@ def _replace(path: Path, new: Path) -> None:
         raise
     files.sync_folder(path.parent)
     listed = _listed(old)
-    if listed is not None:
-        _empty(old, path, listed)
-    if old.exists():
-        reason = "its rankwise.json is damaged" if listed is None else "they could not be moved into the new one"
-        warnings.warn(
-            f"files of the folder that was replaced are kept in {old}: {reason}", RuntimeWarning, stacklevel=4
-        )
-
-
-def _empty(old: Path, path: Path, listed: set[str]) -> None:
-    """Delete the listed files of an old folder, move the others to ``path``, and delete the folders left empty."""
-    entries = sorted(old.rglob("*"), reverse=True)  # what a folder holds comes before the folder
+    entries = [] if listed is None else [*sorted(old.rglob("*"), reverse=True), old]  # contents before their folder
     for entry in entries:
         name = _name(old, entry)
         with contextlib.suppress(OSError):
             if entry.is_dir() and not entry.is_symlink():
                 entry.rmdir()
-            elif name in listed:
+            elif name in (listed or ()):
                 entry.unlink()
             elif not os.path.lexists(path / name):
                 (path / name).parent.mkdir(parents=True, exist_ok=True)
                 entry.rename(path / name)
-    with contextlib.suppress(OSError):
-        old.rmdir()
+    if old.exists():
+        reason = "its rankwise.json is damaged" if listed is None else "they could not be moved into the new one"
+        warnings.warn(
+            f"files of the folder that was replaced are kept in {old}: {reason}", RuntimeWarning, stacklevel=4
+        )
 
 
 def _listed(folder: Path) -> set[str] | None:

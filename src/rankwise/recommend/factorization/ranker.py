@@ -280,12 +280,14 @@ class FactorizationRanker(Recommends, TorchRanker):
         openmp(one_thread)
         seed = check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
-        if catalogue:
-            self._check_catalogue()
+        together = ("optimizer", ("adam",)), ("device", ("auto", "cpu")), ("resample", (False,))
+        for what, possible in together if catalogue else ():
+            if getattr(self, what) not in possible:
+                hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
+                got = repr(getattr(self, what))
+                raise check.error(f"negatives='all' does not go with this {what}", got=got, hint=hint)
         device = torch.device("cpu") if catalogue else self._device()
-        vectors = self._first(source, seed)
-        if older is not None:
-            vectors = self._continued(vectors, source, older.model_)
+        vectors = self._first(source, seed, older)
         net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
         net.to(device)
         model = source.factors(*net.vectors())
@@ -327,21 +329,13 @@ class FactorizationRanker(Recommends, TorchRanker):
             raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
         return learner
 
-    def _check_catalogue(self) -> None:
-        """Raise if other settings do not go with lists of the whole catalogue."""
-        for what, value, possible in (
-            ("optimizer", self.optimizer, ("adam",)),
-            ("device", self.device, ("auto", "cpu")),
-            ("resample", self.resample, (False,)),
-        ):
-            if value not in possible:
-                hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
-                raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
-
-    def _first(self, source: sources.TrainingLists, seed: int) -> tuple[Floats, Floats, Floats]:
+    def _first(
+        self, source: sources.TrainingLists, seed: int, older: "FactorizationRanker | None"
+    ) -> tuple[Floats, Floats, Floats]:
         """Return the first vectors, which depend on the seed and on the id of the user or item alone, and biases.
 
-        Users without a list to learn from have zeros, which no step changes: they are scored by popularity.
+        Users without a list to learn from have zeros, which no step changes: they are scored by popularity. Users and
+        items of an older model have its vectors.
         """
         factors = check.integer("factors", self.factors, least=1)
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
@@ -351,7 +345,20 @@ class FactorizationRanker(Recommends, TorchRanker):
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
         vectors[0][~source.taught(self._objective(), seed)] = 0.0
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
-        return vectors[0], vectors[1], bias
+        arrays = vectors[0], vectors[1], bias
+        if older is None:
+            return arrays
+        model = older.model_
+        if model.user_vectors.shape[1] != factors or bool(model.item_bias.size) != self.item_bias:
+            got = f"{model.user_vectors.shape[1]} factors {'with' if model.item_bias.size else 'without'} item_bias"
+            raise check.error("init_model must have the same factors and biases", got=got)
+        users, items = (source.user_ids, model.users), (source.item_ids, model.items)
+        before = (model.user_vectors, model.item_vectors, model.item_bias)
+        for new, old, (ids, older_ids) in zip(arrays, before, (users, items, items), strict=True):
+            if new.size:
+                _, rows, older_rows = np.intersect1d(ids, older_ids, assume_unique=True, return_indices=True)
+                new[rows] = old[older_rows]
+        return arrays
 
     def _optimizer(self, source: sources.TrainingLists) -> Any:
         """Return the function from parameters to their optimizer, whose decay is that of the mean loss."""
@@ -369,21 +376,6 @@ class FactorizationRanker(Recommends, TorchRanker):
         if decay:
             raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
         return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
-
-    def _continued(
-        self, arrays: tuple[Floats, Floats, Floats], source: sources.TrainingLists, older: Factors
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return the vectors of an older model where it has the user or item, else the new ones."""
-        if older.user_vectors.shape[1] != self.factors or bool(older.item_bias.size) != self.item_bias:
-            got = f"{older.user_vectors.shape[1]} factors {'with' if older.item_bias.size else 'without'} item_bias"
-            raise check.error("init_model must have the same factors and biases", got=got)
-        users, items = (source.user_ids, older.users), (source.item_ids, older.items)
-        old = (older.user_vectors, older.item_vectors, older.item_bias)
-        for vectors, before, (ids, older_ids) in zip(arrays, old, (users, items, items), strict=True):
-            if vectors.size:
-                _, rows, older_rows = np.intersect1d(ids, older_ids, assume_unique=True, return_indices=True)
-                vectors[rows] = before[older_rows]
-        return arrays
 
     def _keep(self, model: Factors, state: State) -> None:
         self.model_ = model
