@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.dask.learner import ClusterLearner
-from rankwise.dask.network import supported
 from rankwise.dask.partitions import spread
 from rankwise.dask.workers import Client, Workers
 from rankwise.data import leakage
@@ -64,7 +63,9 @@ def fit(
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
     """
     check.optional("distributed", "dask")
-    supported(ranker.name)
+    if ranker.name not in ("lightgbm", "xgboost"):
+        hint = "use LightGBMRanker or XGBoostRanker"
+        raise check.error("only LightGBM and XGBoost train on a cluster", got=ranker.name, hint=hint)
     check.number("timeout", timeout, least=0.0, open_ends=True)
     workers = Workers(_client(client), timeout=timeout)
     held_out = _validation(workers, valid, columns)

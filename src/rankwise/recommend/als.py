@@ -80,12 +80,11 @@ class ALS(Recommender):
         solve(liked.sparse(counts=True), items, vectors, self.alpha, self.regularization)
         return {"user_vectors": vectors.astype(np.float32)}
 
-    def _model(self, train: Interactions) -> Factors:
+    def _model(self, train: Interactions, liked: Liked) -> Factors:
         factors = check.integer("factors", self.factors, least=1)
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
         alpha = check.number("alpha", self.alpha, least=0.0, open_ends=True)
         iterations = check.integer("iterations", self.iterations, least=1)
-        liked = Liked.of(train)
         by_user = liked.sparse(counts=True)
         by_item = by_user.T.tocsr()
         stream = Stream(check.integer("seed", self.seed, least=0), query_ids=train.catalogue).child("initial")

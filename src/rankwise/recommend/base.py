@@ -111,10 +111,8 @@ class Recommends(Ranker):
             of = f"{lost:,} of the {occurring.size:,} items of the history"
             warnings.warn(f"{of} were not there in training and say nothing", stacklevel=3)
         seen = seen.of_items(numbers, model.items.size)
-        offsets, items, ratings = rated.relevant_items()
-        liked = Liked(offsets, items, ratings if rated.counted else np.ones(items.size), rated.n_items)
         with use_threads(self._thread_count()):
-            arrays = self._of_history(rated.users, liked.of_items(numbers, model.items.size))
+            arrays = self._of_history(rated.users, Liked.of(rated).of_items(numbers, model.items.size))
         return replace(model, users=rated.users, seen_offsets=seen.offsets, seen_items=seen.items, **arrays)
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
@@ -192,13 +190,18 @@ class Recommender(Recommends):
             hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
         check.choice("way to treat unknown users and items", self.unknown, self.ways)
+        ordered = in_order(train)
+        liked = Liked.of(ordered)
+        if not liked.items.size:
+            hint = "lower the rating from which on items are relevant"
+            raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
         with use_threads(self._thread_count()):
-            self.model_ = self._model(in_order(train))
+            self.model_ = self._model(ordered, liked)
         self._schema = Schema(0)
         return self
 
     @abstractmethod
-    def _model(self, train: Interactions) -> RecommenderModel:
+    def _model(self, train: Interactions, liked: Liked) -> RecommenderModel:
         """Check the parameters and learn; users are in the order of their ids."""
 
     def _description(self) -> Json:

@@ -112,9 +112,8 @@ class EASE(Recommender):
             if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
                 raise InvalidModelError(f"weights of the shape {model.weights.shape} that do not go with scale")
 
-    def _model(self, train: Interactions) -> ItemWeights:
+    def _model(self, train: Interactions, liked: Liked) -> ItemWeights:
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
-        liked = Liked.of(train)
         items = np.unique(liked.items)
         x = liked.sparse()[:, items]
         if min(x.shape) > _LARGEST:

@@ -106,11 +106,10 @@ class ItemKNN(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def _model(self, train: Interactions) -> Neighbours:
+    def _model(self, train: Interactions, liked: Liked) -> Neighbours:
         k = check.integer("neighbours", self.neighbours, least=1)
         shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
         adjusted = check.choice("similarity", self.similarity, _SIMILARITIES) == "adjusted"
-        liked = Liked.of(train)
         columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
         counts, neighbours, values = _nearest(columns, k, shrinkage)
         return Neighbours(

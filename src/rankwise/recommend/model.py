@@ -134,9 +134,6 @@ class Liked:
     def of(cls, train: Interactions) -> Self:
         """Return the relevant items; events that were counted keep their counts."""
         offsets, items, ratings = train.relevant_items()
-        if not items.size:
-            hint = "lower the rating from which on items are relevant"
-            raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
         return cls(offsets, items, ratings if train.counted else np.ones(items.size), train.n_items)
 
     def of_items(self, numbers: NDArray[np.int64], n_items: int) -> Self:

@@ -45,5 +45,5 @@ class Popularity(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def _model(self, train: Interactions) -> Counts:
-        return Counts(**shared_arrays(train, Liked.of(train)))
+    def _model(self, train: Interactions, liked: Liked) -> Counts:
+        return Counts(**shared_arrays(train, liked))

@@ -206,10 +206,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
-        catalogue = isinstance(train, Interactions) and self.negatives == "all"
-        source = sources.source(
-            train, resample=self.resample and not catalogue, **drawn | ({"negatives": 0} if catalogue else {})
-        )
+        source = sources.source(train, resample=self.resample, **drawn)
 
         def lists(data: object) -> RankingDataset:
             drawn_lists = data.dataset(**drawn) if isinstance(data, Interactions) else data
@@ -221,9 +218,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return self._train(
             source.train,
             held_out,
-            learner=lambda _: self._learner_of(
-                source, held_out, older, [one.data for one in also.values()], catalogue=catalogue
-            ),
+            learner=lambda _: self._learner_of(source, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
             measure=also,
@@ -265,10 +260,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         valid: RankingDataset | None,
         older: "FactorizationRanker | None",
         measured: Sequence[RankingDataset],
-        *,
-        catalogue: bool = False,
     ) -> "NetLearner":
-        """Return the learner of a source; ``catalogue``: every user's list holds all items."""
         check.optional("torch", "torch")
         check.optional("safetensors", "torch")
         import torch
@@ -281,12 +273,12 @@ class FactorizationRanker(Recommends, TorchRanker):
         seed = check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
         together = ("optimizer", ("adam",)), ("device", ("auto", "cpu")), ("resample", (False,))
-        for what, possible in together if catalogue else ():
+        for what, possible in together if source.catalogue else ():
             if getattr(self, what) not in possible:
                 hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
                 got = repr(getattr(self, what))
                 raise check.error(f"negatives='all' does not go with this {what}", got=got, hint=hint)
-        device = torch.device("cpu") if catalogue else self._device()
+        device = torch.device("cpu") if source.catalogue else self._device()
         vectors = self._first(source, seed, older)
         net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
         net.to(device)
@@ -299,7 +291,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         def inputs(part: BatchPart) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
-            return tuple(to_device(number, device) for number in numbers[: 1 if catalogue else 3])
+            return tuple(to_device(number, device) for number in numbers[: 1 if source.catalogue else 3])
 
         def unpack(content: bytes) -> "Weights":
             model = Factors.read(content)
@@ -314,8 +306,8 @@ class FactorizationRanker(Recommends, TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs,
-            forward=net.catalogue if catalogue else None,
-            losses=(lambda _: CatalogueLoss(objective, source)) if catalogue else None,
+            forward=net.catalogue if source.catalogue else None,
+            losses=(lambda _: CatalogueLoss(objective, source)) if source.catalogue else None,
             held_out=[scorer(data) for data in (valid, *measured) if data is not None],
             optimizer=self._optimizer(source),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
