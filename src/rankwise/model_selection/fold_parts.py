@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +74,8 @@ def _listed(data: RankingDataset | None, folds: object, seed: int) -> tuple[list
             return [], False
         fold = fold_of_query(data, int(folds), seed=seed)
         return [(fold != number, fold == number) for number in range(int(folds))], False
-    listed = [folds] if isinstance(folds, str | RankingDataset) or not isinstance(folds, Sequence | Iterator) else folds
-    listed = list(listed)
+    is_list = isinstance(folds, Sequence | Iterator) and not isinstance(folds, str | RankingDataset)
+    listed: list[Any] = list(cast("Sequence[Any]", folds)) if is_list else [folds]
     for parts in listed:
         if not isinstance(parts, tuple | list) or len(parts) not in (2, 3):
             raise check.error(

@@ -150,7 +150,7 @@ def open_model(settings: "RerankerSettings") -> CrossEncoder:
     library: Any = check.optional("sentence_transformers", "rerank")
     device = str(usable_device(settings.device))
     if not isinstance(settings.model, str | Path):
-        encoder = settings.model
+        encoder: CrossEncoder = settings.model
         module_of(encoder).to(device)
         encoder.activation_fn = torch.nn.Identity()
         if settings.max_length is not None:

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from safetensors import safe_open
@@ -32,7 +32,7 @@ def config_entries(folder: Path, pattern: str) -> Iterator[tuple[Path, str, obje
         if path.name in ("tokenizer.json", "vocab.json") or path.name.endswith(".index.json"):
             continue
         with check.library("a file of the model", path):
-            nested = [[json.loads(path.read_text(encoding="utf-8"))]]
+            nested: list[Any] = [[json.loads(path.read_text(encoding="utf-8"))]]
         while nested:
             content = nested.pop()
             for key, value in content.items() if isinstance(content, dict) else enumerate(content):
