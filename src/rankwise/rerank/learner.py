@@ -20,21 +20,12 @@ from rankwise.arrays import Array
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers import inputs
+from rankwise.rankers.nets import weights
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
 from rankwise.rankers.nets.processes import Processes, seed_of, usable_device
 from rankwise.rankers.nets.ranker import MODEL
-from rankwise.rankers.nets.weights import (
-    Weights,
-    fill,
-    of_prefix,
-    packed,
-    recall,
-    remembered,
-    snapshot,
-    unpacked,
-    with_prefix,
-)
+from rankwise.rankers.nets.weights import Weights
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted
@@ -191,8 +182,8 @@ class RerankLearner:
 
     def _inputs(self, queries: NDArray[np.int64], stream: Stream) -> _StepInputs:
         """Tokenize this process's share of a batch of lists."""
-        weights = self.train.weights
-        weight = float(queries.size if weights is None else weights[queries].sum())
+        of_queries = self.train.weights
+        weight = float(queries.size if of_queries is None else of_queries[queries].sum())
         share = self.processes.share(queries)
         if not share.size or weight == 0.0:
             return _StepInputs(weight)
@@ -204,7 +195,7 @@ class RerankLearner:
         self._optimizer.zero_grad(set_to_none=True)
         part, batches, sums = inputs.part, inputs.batches, np.zeros(2)
         if part is not None and batches is not None:
-            prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)
+            prepared, of_queries = self._loss.take(part.queries), torch.from_numpy(part.weights)
 
             def record(gradient: torch.Tensor) -> None:
                 sums[1] = float(gradient.any())
@@ -212,7 +203,7 @@ class RerankLearner:
             def loss(scores: torch.Tensor) -> torch.Tensor:
                 ordered = batches.unsorted(scores.cpu())  # the fastest place for so few numbers
                 ordered.register_hook(record)  # type: ignore[no-untyped-call]
-                total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ weights
+                total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ of_queries
                 return total / inputs.weight
 
             self._module.train()
@@ -241,11 +232,11 @@ class RerankLearner:
     def snapshot(self) -> Weights:
         """Copy the weights."""
         self.best_scores = self._scores
-        return snapshot(self._module)
+        return weights.snapshot(self._module)
 
-    def restore(self, weights: Weights) -> None:
+    def restore(self, best: Weights) -> None:
         """Restore weights, and free the optimizer's state, several times as large as they are."""
-        self._module.load_state_dict(weights)
+        self._module.load_state_dict(best)
         self._module.eval()
         self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()
@@ -256,15 +247,16 @@ class RerankLearner:
 
     def files(self, best: Weights) -> dict[str, bytes]:
         """Return the best weights, and in another file the last, with the optimizer's state."""
-        last = with_prefix("weights", snapshot(self._module)) | with_prefix("optimizer", remembered(self._optimizer))
-        return {MODEL: packed(best), TRAINING: packed(last)}
+        last = weights.with_prefix("weights", weights.snapshot(self._module))
+        last |= weights.with_prefix("optimizer", weights.remembered(self._optimizer))
+        return {MODEL: weights.packed(best), TRAINING: weights.packed(last)}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Resume from the last weights of a checkpoint; returns the best."""
-        training = unpacked(files[TRAINING])
-        fill(self._module, of_prefix("weights", training))
-        recall(self._optimizer, of_prefix("optimizer", training))
-        return unpacked(files[MODEL])
+        training = weights.unpacked(files[TRAINING])
+        weights.fill(self._module, weights.of_prefix("weights", training))
+        weights.recall(self._optimizer, weights.of_prefix("optimizer", training))
+        return weights.unpacked(files[MODEL])
 
 
 def adamw(module: torch.nn.Module, weight_decay: float) -> torch.optim.Optimizer:
