@@ -10,7 +10,7 @@ from rankwise.compiling import FUSED, kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.factors import Factors
-from rankwise.recommend.model import Liked, shared_arrays
+from rankwise.recommend.model import Liked
 from rankwise.recommend.verify import FACTORS
 from rankwise.sparse import Matrix
 from rankwise.stream import Stream
@@ -80,7 +80,7 @@ class ALS(Recommender):
         solve(liked.sparse(counts=True), items, vectors, self.alpha, self.regularization)
         return {"user_vectors": vectors.astype(np.float32)}
 
-    def _model(self, train: Interactions, liked: Liked) -> Factors:
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         factors = check.integer("factors", self.factors, least=1)
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
         alpha = check.number("alpha", self.alpha, least=0.0, open_ends=True)
@@ -97,8 +97,7 @@ class ALS(Recommender):
             for matrix, solved, fixed in ((by_user, "users", "items"), (by_item, "items", "users")):
                 solve(matrix, vectors[fixed], vectors[solved], alpha, strength)
         users, items = (vectors[name].astype(np.float32) for name in ("users", "items"))
-        bias = np.empty(0, np.float32)
-        return Factors(**shared_arrays(train, liked), user_vectors=users, item_vectors=items, item_bias=bias)
+        return {"user_vectors": users, "item_vectors": items, "item_bias": np.empty(0, np.float32)}
 
 
 def solve(matrix: Matrix, fixed: Array, out: Array, alpha: float, strength: float) -> None:

@@ -173,7 +173,7 @@ class Recommends(Ranker):
 class Recommender(Recommends):
     """A recommender that learns from interactions at once, without rounds.
 
-    A subclass has the parameters ``unknown`` and ``threads`` and makes its ``model_kind`` in :meth:`_model`.
+    A subclass has the parameters ``unknown`` and ``threads``; :meth:`_learn` computes the arrays of its ``model_kind``.
     """
 
     model_kind: ClassVar[type[RecommenderModel]]
@@ -195,14 +195,25 @@ class Recommender(Recommends):
         if not liked.items.size:
             hint = "lower the rating from which on items are relevant"
             raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
+        offsets, items = ordered.seen()
+        history = liked.history() if issubclass(self.model_kind, HistoryModel) else {}
         with use_threads(self._thread_count()):
-            self.model_ = self._model(ordered, liked)
+            arrays = self._learn(ordered, liked)
+        self.model_ = self.model_kind(
+            users=ordered.users,
+            items=ordered.catalogue,
+            popularity=liked.popularity,
+            seen_offsets=offsets,
+            seen_items=items,
+            **history,
+            **arrays,
+        )
         self._schema = Schema(0)
         return self
 
     @abstractmethod
-    def _model(self, train: Interactions, liked: Liked) -> RecommenderModel:
-        """Check the parameters and learn; users are in the order of their ids."""
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
+        """Check the parameters and return the arrays of the model; users are in the order of their ids."""
 
     def _description(self) -> Json:
         parameters = {name: storage.plain(value) for name, value in self.get_params().items()}

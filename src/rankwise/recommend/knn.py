@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, offsets_of, row_blocks
+from rankwise.arrays import Array, Column, Floats, offsets_of, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.model import HistoryModel, Liked, best, shared_arrays
+from rankwise.recommend.model import HistoryModel, Liked, best
 from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
 
@@ -106,19 +106,13 @@ class ItemKNN(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def _model(self, train: Interactions, liked: Liked) -> Neighbours:
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         k = check.integer("neighbours", self.neighbours, least=1)
         shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
         adjusted = check.choice("similarity", self.similarity, _SIMILARITIES) == "adjusted"
         columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
         counts, neighbours, values = _nearest(columns, k, shrinkage)
-        return Neighbours(
-            **shared_arrays(train, liked),
-            **liked.history(),
-            neighbour_offsets=offsets_of(counts),
-            neighbour_items=neighbours,
-            similarities=values,
-        )
+        return {"neighbour_offsets": offsets_of(counts), "neighbour_items": neighbours, "similarities": values}
 
 
 def _centred(train: Interactions) -> Matrix:

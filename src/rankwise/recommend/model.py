@@ -169,18 +169,6 @@ def in_order(train: Interactions) -> Interactions:
     return train.take(np.argsort(train.users, kind="stable"))
 
 
-def shared_arrays(train: Interactions, liked: Liked) -> dict[str, Column]:
-    """Return the arrays that all models have, of training data whose users are in order."""
-    offsets, items = train.seen()
-    return {
-        "users": train.users,
-        "items": train.catalogue,
-        "popularity": liked.popularity,
-        "seen_offsets": offsets,
-        "seen_items": items,
-    }
-
-
 def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:
     """Return how many of the best ``k`` each row has, and flat: their ranks, columns and scores.
 
