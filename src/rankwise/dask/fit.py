@@ -73,9 +73,9 @@ def fit(
     schema = None if older is None else older._schema
     with workers.alone():
         parts = spread(workers, data, columns, schema)
-        if parts.about.moved_queries:
+        if parts.partitions.moved_queries:
             warnings.warn(
-                f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
+                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
             )
         with leakage.checked():  # features stay on the workers; ids are known here
             sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
@@ -114,9 +114,9 @@ def fit(
             resume=resume,
             watch=watch,
             digest=parts.digest,
-            documents=parts.about.documents,
+            documents=parts.partitions.documents,
         )
-    ranker.partitions_ = parts.about
+    ranker.partitions_ = parts.partitions
     return ranker
 
 

@@ -209,7 +209,7 @@ class ClusterLearner(Trees):
 
     def nothing_learned(self) -> NothingLearnedError:
         """Return the error that no tree has a split, with its reason."""
-        data = self.parts.about
+        data = self.parts.partitions
         if all(one.flat for one in self._grown):
             got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
             return nothing_learned(data.queries, got, "check the labels and the query ids")

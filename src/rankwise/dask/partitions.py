@@ -54,7 +54,7 @@ class WorkerParts(NamedTuple):
     workers: Workers
     futures: list[Any]
     """A RankingDataset on each worker."""
-    about: Partitions
+    partitions: Partitions
     sample: RankingDataset
     """The first query, which has the columns of all."""
     digest: str
@@ -89,7 +89,7 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
     futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
     workers.wait(_READING, futures)
     facts = workers.all(_READING, facts_of, futures)
-    about = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
+    partitions = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
     sample = facts[0].sample
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
@@ -103,7 +103,7 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
         )
     digest = sum(fact.digest for fact in facts) % 2**64
     ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
-    return WorkerParts(workers, futures, about, sample, f"{digest:016x}", ids)
+    return WorkerParts(workers, futures, partitions, sample, f"{digest:016x}", ids)
 
 
 def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
