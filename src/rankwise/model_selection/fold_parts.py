@@ -43,13 +43,13 @@ def fold_list(data: RankingDataset | None, folds: object, *, valid: float, seed:
         held_out, where = between[0] if between else None, f"fold {number + 1}"
         trained, tested = _queries(train, data, where), _queries(test, data, where)
         stopped = [] if held_out is None else _queries(held_out, data, where)
-        for queries, others, how in (
+        for queries, excluded, how in (
             ([*trained, *stopped], set(tested), "both trained or stopped on and tested"),
             ([] if prepared else stopped, set(trained), "both trained and stopped on"),
             (tested, tested_before, "tested in an earlier fold, too"),
         ):
             for query in queries:
-                if query in others:
+                if query in excluded:
                     named = query if data is None or data.query_ids is None else data.query_ids[query].item()
                     hint = "every query belongs to one part of a fold, and is tested once"
                     raise check.error(f"a query is {how}", got=repr(named), where=where, hint=hint)

@@ -137,8 +137,7 @@ def dimension(value: DimensionLike) -> Dimension:
         return value
     if isinstance(value, list | tuple):
         return Choice(*value)
-    parsed: Dimension = grammar.parse(cast("str", value), _MAKERS, "range")
-    return parsed
+    return cast("Dimension", grammar.parse(cast("str", value), _MAKERS, "range"))
 
 
 # Spaces of papers, by ranker; that of a ranker itself, ``default``, is its ``search_space``. A plain value is fixed.
@@ -206,20 +205,18 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
     if check.choice("space", space, SPACES) == "none":
         return {}, {}
     if space == "default":
-        cls = ranker_class(ranker)
-        declared = {
-            **cls.search_space,
-            **(cls.native_search_space.get(objective, {}) if isinstance(objective, str) else {}),
-        }
+        declared = dict(ranker_class(ranker).search_space)
+        if isinstance(objective, str):
+            declared |= ranker_class(ranker).native_search_space.get(objective, {})
     else:
         declared = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
-    # A number, or a word that is no expression of a range, is a value.
-    fixed = {
-        name: value
-        for name, value in declared.items()
-        if isinstance(value, int | float) or (isinstance(value, str) and "(" not in value)
-    }
-    search = {name: dimension(value) for name, value in declared.items() if name not in fixed}
+    fixed: Keywords = {}
+    search: dict[str, Dimension] = {}
+    for name, value in declared.items():
+        if isinstance(value, int | float) or (isinstance(value, str) and "(" not in value):
+            fixed[name] = value
+        else:
+            search[name] = dimension(value)
     if space == "default":
         for part, node in parts(objective):
             for item in dataclasses.fields(node):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -21,9 +21,6 @@ from rankwise.rerank.model_card import citation
 from rankwise.rerank.passes import global_mean, two_passes
 from rankwise.rerank.scoring import batches_of
 from rankwise.stream import Stream
-
-if TYPE_CHECKING:
-    from rankwise.rerank.encoders import PairScorer
 
 PER_LIST = ("weight", "query_id")
 """Columns with one value for each list; all others have one for each document."""
@@ -251,7 +248,8 @@ class BoundLoss(torch.nn.Module, Loss):
         # Queries that are not texts, such as images, have no name but their place in the batch.
         texts = queries if all(isinstance(query, str) for query in queries) else None
         weights, query_ids = arrays.pop("weight", None), arrays.pop("query_id", texts)
-        score, batches = batches_of(cast("PairScorer", self.model), pairs, self.size, prompt=prompt, task=task)
+        encoder: Any = self.model
+        score, batches = batches_of(encoder, pairs, self.size, prompt=prompt, task=task)
         return self.of(
             score,
             batches,
