@@ -43,40 +43,34 @@ BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
 """Whether training on a GPU, and whether anything else, is computed in bfloat16, by ``precision``."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Schedule:
     """Steps of a training, one for each batch of lists, counted from 0 over all epochs: rounds and learning rates."""
 
-    epochs: int
-    parts: int
-    """Number of parts of an epoch, at most one for each of its steps."""
-    batch_queries: int
+    settings: "RerankerSettings"
     queries: int
-    learning_rate: float
-    warmup: float
-    """Share of all steps in which the learning rate rises from 0; then it falls to 0."""
+    """Number of training lists."""
 
     def __post_init__(self) -> None:
-        check.integer("epochs", self.epochs, least=1)
-        check.integer("parts", self.parts, least=1)
-        check.integer("batch_queries", self.batch_queries, least=1)
-        check.number("learning_rate", self.learning_rate, least=0.0)
-        check.number("warmup", self.warmup, least=0.0, most=1.0)
+        for name in ("epochs", "parts", "batch_queries"):
+            check.integer(name, getattr(self.settings, name), least=1)
+        check.number("learning_rate", self.settings.learning_rate, least=0.0)
+        check.number("warmup", self.settings.warmup, least=0.0, most=1.0)
 
     @property
     def steps_per_epoch(self) -> int:
         """Number of steps of an epoch."""
-        return -(-self.queries // self.batch_queries)
+        return -(-self.queries // self.settings.batch_queries)
 
     @property
     def rounds_per_epoch(self) -> int:
         """Number of parts of an epoch, each of which is a round."""
-        return min(self.parts, self.steps_per_epoch)
+        return min(self.settings.parts, self.steps_per_epoch)
 
     @property
     def rounds(self) -> int:
         """Number of parts of all epochs."""
-        return self.epochs * self.rounds_per_epoch
+        return self.settings.epochs * self.rounds_per_epoch
 
     def steps_before(self, round: int) -> int:
         """Return the number of steps before a round; of all steps, if there is no such round any more."""
@@ -86,7 +80,8 @@ class Schedule:
     def steps_of(self, round: int) -> range:
         """Return the steps of a round, counted from the first of the training.
 
-        >>> schedule = Schedule(epochs=2, parts=2, batch_queries=2, queries=5, learning_rate=1.0, warmup=0.5)
+        >>> from rankwise.rerank import Reranker
+        >>> schedule = Schedule(Reranker("model", epochs=2, parts=2, batch_queries=2), queries=5)
         >>> [schedule.steps_of(round) for round in range(schedule.rounds)]
         [range(0, 1), range(1, 3), range(3, 4), range(4, 6)]
         """
@@ -95,15 +90,16 @@ class Schedule:
     def rate(self, step: int) -> float:
         """Return the learning rate of a step.
 
-        >>> schedule = Schedule(epochs=1, parts=1, batch_queries=1, queries=6, learning_rate=1.0, warmup=0.5)
+        >>> from rankwise.rerank import Reranker
+        >>> schedule = Schedule(Reranker("model", batch_queries=1, learning_rate=1.0, warmup=0.5), queries=6)
         >>> [round(schedule.rate(number), 2) for number in range(6)]
         [0.33, 0.67, 1.0, 1.0, 0.67, 0.33]
         """
-        total = self.epochs * self.steps_per_epoch
-        rising = int(self.warmup * total)
+        total = self.settings.epochs * self.steps_per_epoch
+        rising = int(self.settings.warmup * total)
         if step < rising:
-            return self.learning_rate * (step + 1) / rising
-        return self.learning_rate * (total - step) / max(total - rising, 1)
+            return self.settings.learning_rate * (step + 1) / rising
+        return self.settings.learning_rate * (total - step) / max(total - rising, 1)
 
 
 class _StepInputs(NamedTuple):
@@ -144,7 +140,7 @@ class RerankLearner:
         self._module = module_of(self.encoder)
         self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **documents)
         self._optimizer = adamw(self._module, weight_decay)
-        self._batching = Batching(self.schedule.batch_queries)
+        self._batching = Batching(settings.batch_queries)
         self._scores: Array | None = None  # of the validation lists after the last round
 
     def round(self, stream: Stream) -> float:

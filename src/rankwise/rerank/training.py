@@ -97,14 +97,7 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
     """Check every setting and build the training run."""
     metrics = find_metrics(reranker.metrics)  # a wrong name is an error without validation data, too
     validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
-    schedule = Schedule(
-        epochs=reranker.epochs,
-        parts=reranker.parts,
-        batch_queries=reranker.batch_queries,
-        queries=train.n_queries,
-        learning_rate=reranker.learning_rate,
-        warmup=reranker.warmup,
-    )
+    schedule = Schedule(reranker, train.n_queries)
     names = () if validation is None else validation.names
     stopping = Stopping(rounds=schedule.rounds, metrics=names, patience=reranker.patience, unit=UNIT)
     progress = ProgressBar(stopping, steps=schedule.steps_before)
