@@ -88,16 +88,14 @@ class ALS(Recommender):
         by_user = liked.sparse(counts=True)
         by_item = by_user.T.tocsr()
         stream = Stream(check.integer("seed", self.seed, least=0), query_ids=train.catalogue).child("initial")
-        vectors = {
-            "users": np.zeros((liked.n_users, factors)),
-            "items": (2.0 * stream.per_query(liked.n_items, factors) - 1.0) * 0.1,
-        }
-        vectors["items"][np.diff(by_item.indptr) == 0] = 0.0
+        users = np.zeros((liked.n_users, factors))
+        items = (2.0 * stream.per_query(liked.n_items, factors) - 1.0) * 0.1
+        items[np.diff(by_item.indptr) == 0] = 0.0
         for _ in range(iterations):
-            for matrix, solved, fixed in ((by_user, "users", "items"), (by_item, "items", "users")):
-                solve(matrix, vectors[fixed], vectors[solved], alpha, strength)
-        users, items = (vectors[name].astype(np.float32) for name in ("users", "items"))
-        return {"user_vectors": users, "item_vectors": items, "item_bias": np.empty(0, np.float32)}
+            solve(by_user, items, users, alpha, strength)
+            solve(by_item, users, items, alpha, strength)
+        vectors = {"user_vectors": users.astype(np.float32), "item_vectors": items.astype(np.float32)}
+        return {**vectors, "item_bias": np.empty(0, np.float32)}
 
 
 def solve(matrix: Matrix, fixed: Array, out: Array, alpha: float, strength: float) -> None:

@@ -134,15 +134,12 @@ def _nearest(columns: Matrix, k: int, shrinkage: float) -> tuple[NDArray[np.int6
     n = columns.shape[0]
     lengths = np.sqrt((columns * columns).sum(axis=1))
     rows = columns.T.tocsr()
-    counts, neighbours, values = [], [], []
+    blocks = []
     for block in row_blocks(n, n, _BLOCK):
         shared = (columns[block] @ rows).toarray()
         divisor = lengths[block, None] * lengths + shrinkage
         similar = np.divide(shared, divisor, out=np.full(shared.shape, -np.inf), where=(shared > 0.0) & (divisor > 0.0))
         similar[np.arange(len(similar)), np.arange(n)[block]] = -np.inf
-        number, _, numbers, nearest = best(similar, k)
-        counts.append(number)
-        neighbours.append(numbers)
-        values.append(nearest)
-    items, similarities = np.concatenate(neighbours).astype(np.int32), np.concatenate(values).astype(np.float32)
-    return np.concatenate(counts), items, similarities
+        blocks.append(best(similar, k))
+    counts, _, neighbours, similarities = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    return counts, neighbours.astype(np.int32), similarities.astype(np.float32)

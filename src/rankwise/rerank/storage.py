@@ -32,7 +32,8 @@ def write(path: str | Path, description: Json, fill: Callable[[Path], None], *, 
         new.mkdir()
         try:
             fill(new)
-            contents = {_name(new, file): _checksum(file) for file in sorted(new.rglob("*")) if file.is_file()}
+            paths = sorted(file for file in new.rglob("*") if file.is_file())
+            contents = {file.relative_to(new).as_posix(): _checksum(file) for file in paths}
             text = storage.text({"ranker": NAME, **description, "contents": contents})
             (new / storage.DESCRIPTION).write_bytes(text)
             files.sync_folder(new)
@@ -87,7 +88,7 @@ def _replace(path: Path, new: Path) -> None:
     listed = _listed(old)
     entries = [] if listed is None else [*sorted(old.rglob("*"), reverse=True), old]  # contents before their folder
     for entry in entries:
-        name = _name(old, entry)
+        name = entry.relative_to(old).as_posix()
         with contextlib.suppress(OSError):
             if entry.is_dir() and not entry.is_symlink():
                 entry.rmdir()
@@ -112,10 +113,6 @@ def _listed(folder: Path) -> set[str] | None:
             return {storage.DESCRIPTION, *names, *description.get("contents", {}).keys()}
     except (OSError, ValueError):
         return None
-
-
-def _name(folder: Path, file: Path) -> str:
-    return file.relative_to(folder).as_posix()
 
 
 def _checksum(path: Path) -> Json:
