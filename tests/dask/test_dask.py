@@ -124,10 +124,10 @@ def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tm
 def test_parts_together_are_the_data(client, named, tmp_path, parts, shuffle):
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle)
     found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
-    assert found.about.workers == parts
-    assert found.about.partitions == 4
-    assert found.about.moved_queries > (named.n_queries // 2 if shuffle else 0)
-    assert not shuffle or "were put together" in str(found.about)
+    assert found.partitions.workers == parts
+    assert found.partitions.partitions == 4
+    assert found.partitions.moved_queries > (named.n_queries // 2 if shuffle else 0)
+    assert not shuffle or "were put together" in str(found.partitions)
     held = client.gather(found.futures)
     assert sum(part.n_queries for part in held) == named.n_queries
     expected = by_query(named, named.features)

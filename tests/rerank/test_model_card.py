@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise.rerank.model_card import ModelCard
+from rankwise.rerank.model_card import model_card
 from tests.rerank import graded
 
 
@@ -16,13 +16,13 @@ def evaluation():
 
 
 def card(**changes):
-    return ModelCard(**{"name": "mine", "objective": "xendcg", "paper": "Bruch 2021", **changes})
+    return model_card(**{"name": "mine", "objective": "xendcg", "paper": "Bruch 2021", **changes})
 
 
 def test_the_metadata_for_the_hub_holds_the_evaluations(evaluation):
     from huggingface_hub import ModelCard
 
-    text = card(base_model="someone/model", evaluations={"validation": evaluation.to_dict()}).text()
+    text = card(base_model="someone/model", evaluations={"validation": evaluation.to_dict()})
     about: Any = ModelCard(text).data
     assert about.library_name == "sentence-transformers"
     assert about.pipeline_tag == "text-ranking"
@@ -35,7 +35,7 @@ def test_the_metadata_for_the_hub_holds_the_evaluations(evaluation):
 
 
 def test_every_number_has_its_interval(evaluation):
-    text = card(evaluations={"test": evaluation.to_dict()}).text()
+    text = card(evaluations={"test": evaluation.to_dict()})
     for name, (low, high) in evaluation.interval.items():
         mean = evaluation.mean[name]
         assert rf"| {name} | {mean:.4f} | \[{low:.4f}, {high:.4f}\] | 9 |" in text
@@ -44,7 +44,7 @@ def test_every_number_has_its_interval(evaluation):
 
 
 def test_the_evaluation_that_chose_the_model_is_marked(evaluation):
-    text = card(evaluations={"validation": evaluation.to_dict()}).text()
+    text = card(evaluations={"validation": evaluation.to_dict()})
     assert "chosen on these queries" in text
 
 
@@ -52,13 +52,13 @@ def test_skipped_queries_are_mentioned():
     lists = graded.lists(4)
     nothing = lists.with_(labels=lists.labels * (lists.data.qids() != "q0"))
     found = rw.evaluate(lists.labels, nothing.data).to_dict()
-    assert "without relevant documents is skipped" in card(evaluations={"test": found}).text()
+    assert "without relevant documents is skipped" in card(evaluations={"test": found})
 
 
 def test_names_are_escaped():
     from huggingface_hub import ModelCard
 
-    text = card(name="a: [b]\n# c", base_model="x`y\n---\nz").text()
+    text = card(name="a: [b]\n# c", base_model="x`y\n---\nz")
     about: Any = ModelCard(text).data
     assert about.base_model == "x`y\n---\nz"
     assert "# a: [b] # c" in text
@@ -67,7 +67,7 @@ def test_names_are_escaped():
 
 
 def test_a_card_without_evaluations_claims_nothing():
-    text = card().text()
+    text = card()
     assert "Evaluation" not in text
     assert "model-index" not in text
     assert "objective `xendcg` (Bruch 2021)" in text

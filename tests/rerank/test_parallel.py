@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.rerank import passes
 from tests import tiers
 from tests.processes import HANG, environment
 from tests.rerank import graded, ranks, tiny
@@ -66,7 +65,7 @@ def test_a_static_graph_is_rejected():
         rw.rerank.Loss("lambdarank", mini_batch_size=1).of(lambda _: _, ["a"], [1], [0, 1], model=Static())
     compiled = torch.compile(Static(), backend="eager")
     with pytest.raises(ValueError, match="static_graph"):
-        passes.check_parallel(compiled)
+        rw.rerank.two_passes(lambda batch: batch, [torch.ones(1)], torch.sum, model=compiled)
 
 
 TRAIN = """

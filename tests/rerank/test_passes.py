@@ -65,7 +65,7 @@ def test_gradients_are_those_of_the_full_graph_with_dropout_on(cross_encoder, en
 
 def test_without_the_random_state_gradients_differ(cross_encoder, encoded, monkeypatch):
     """The test above would fail if masks were drawn anew."""
-    monkeypatch.setattr(passes.RngState, "restored", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(passes, "rng_restored", lambda _: contextlib.nullcontext())
     found = both_ways(classifier(cross_encoder), scored, encoded, "lambdarank", mini_batch_size=4)
     assert (found[0][1] - found[1][1]).abs().max() > 1e-2
 

@@ -43,7 +43,7 @@ class OnCluster:
 def on_cluster(
     data: RankingDataset,
     plans: Sequence[MemberPlan],
-    others: Sequence[RankingDataset],
+    measured: Sequence[RankingDataset],
     stack: contextlib.ExitStack,
     address: str,
     threads: int | None,
@@ -57,7 +57,7 @@ def on_cluster(
     liveness = Liveness(client, [worker for worker, _ in workers], _SILENCE)
     scattered, step = client.scatter(data, broadcast=True, hash=False), len(workers)
     return [
-        OnCluster(client, liveness, worker, scattered, plans[first::step], others, threads or worker_threads)
+        OnCluster(client, liveness, worker, scattered, plans[first::step], measured, threads or worker_threads)
         for first, (worker, worker_threads) in enumerate(workers)
     ]
 

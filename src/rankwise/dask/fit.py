@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.dask.learner import ClusterLearner
-from rankwise.dask.network import supported
-from rankwise.dask.partitions import WorkerParts, spread
+from rankwise.dask.partitions import spread
 from rankwise.dask.workers import Client, Workers
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -64,7 +63,9 @@ def fit(
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
     """
     check.optional("distributed", "dask")
-    supported(ranker.name)
+    if ranker.name not in ("lightgbm", "xgboost"):
+        hint = "use LightGBMRanker or XGBoostRanker"
+        raise check.error("only LightGBM and XGBoost train on a cluster", got=ranker.name, hint=hint)
     check.number("timeout", timeout, least=0.0, open_ends=True)
     workers = Workers(_client(client), timeout=timeout)
     held_out = _validation(workers, valid, columns)
@@ -72,9 +73,9 @@ def fit(
     schema = None if older is None else older._schema
     with workers.alone():
         parts = spread(workers, data, columns, schema)
-        if parts.about.moved_queries:
+        if parts.partitions.moved_queries:
             warnings.warn(
-                f"{parts.about}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
+                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=2
             )
         with leakage.checked():  # features stay on the workers; ids are known here
             sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
@@ -84,27 +85,38 @@ def fit(
         if sample.feature_names != parts.sample.feature_names:
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)
-        learners: list[ClusterLearner] = []
 
         def learner(settled: Tree) -> ClusterLearner:
-            learners.append(_learner(settled, sample, held_out, older, parts))
-            return learners[0]
-
-        try:
-            ranker._train(
-                sample,
-                held_out,
-                learner=learner,
-                older=older,
-                resume=resume,
-                watch=watch,
-                digest=parts.digest,
-                documents=parts.about.documents,
+            settings, objective = settled._settings(Schema.of(sample), older, stopping=held_out is not None)
+            for part in (sample, held_out):
+                if part is not None:
+                    Schema.of(part).check_codes(part.features, settled._least_code)
+            if refusal := settled.library.refusal(settings, stopping=True, checkpoints=True):
+                raise check.error(f"{type(settled).__name__} cannot be trained so on a cluster", got=refusal.reason)
+            settled._documents(sample, objective)
+            return ClusterLearner(
+                library=settled.library,
+                settings=settings,
+                held_out=() if held_out is None else (held_out,),
+                start=None if older is None else older.model_.content(),
+                before=0 if older is None else older.model_.n_trees,
+                ranker=settled,
+                parts=parts,
+                rounds=check.integer("rounds", settled.rounds, least=1),
+                block=check.integer("checkpoint_every", settled.checkpoint_every, least=1),
             )
-        finally:
-            for one in learners:
-                one.forget()
-    ranker.partitions_ = parts.about
+
+        ranker._train(
+            sample,
+            held_out,
+            learner=learner,
+            older=older,
+            resume=resume,
+            watch=watch,
+            digest=parts.digest,
+            documents=parts.partitions.documents,
+        )
+    ranker.partitions_ = parts.partitions
     return ranker
 
 
@@ -135,31 +147,3 @@ def _validation(workers: Workers, valid: Any, columns: Keywords) -> RankingDatas
             future = workers.client.compute(valid, workers=workers.names)
         return RankingDataset.from_frame(workers.results(doing, [future])[0], sort=True, **columns).without_rows()
     return inputs.validation(valid)
-
-
-def _learner(
-    ranker: TreeRanker,
-    sample: RankingDataset,
-    valid: RankingDataset | None,
-    older: TreeRanker | None,
-    parts: WorkerParts,
-) -> ClusterLearner:
-    """Check every parameter and return the learner of the cluster."""
-    settings, objective = ranker._settings(Schema.of(sample), older, stopping=valid is not None)
-    for data in (sample, valid):
-        if data is not None:
-            Schema.of(data).check_codes(data.features, ranker._least_code)
-    if refusal := ranker.library.refusal(settings, stopping=True, checkpoints=True):
-        raise check.error(f"{type(ranker).__name__} cannot be trained so on a cluster", got=refusal.reason)
-    ranker._documents(sample, objective)
-    return ClusterLearner(
-        library=ranker.library,
-        settings=settings,
-        held_out=() if valid is None else (valid,),
-        start=None if older is None else older.model_.content(),
-        before=0 if older is None else older.model_.n_trees,
-        ranker=ranker,
-        parts=parts,
-        rounds=check.integer("rounds", ranker.rounds, least=1),
-        block=check.integer("checkpoint_every", ranker.checkpoint_every, least=1),
-    )

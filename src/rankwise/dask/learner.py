@@ -70,8 +70,11 @@ class Grown(NamedTuple):
 
 def grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
     """Grow the trees of a block; called on all workers at once."""
+    from distributed import get_worker
+
     registry.receive(job.registered)
-    with _one_at_a_time, use_threads(_threads(job.ranker)):
+    threads = job.ranker.threads
+    with _one_at_a_time, use_threads(int(get_worker().state.nthreads if threads is None else threads)):
         try:
             with job.network.joined(rank):
                 return _grow(job, model, rank, data)
@@ -131,15 +134,6 @@ class _ClusterStep(Step):
         return np.zeros(scores.size, np.float32), np.ones(scores.size, np.float32)
 
 
-def _threads(ranker: "TreeRanker") -> int:
-    """Return the number of threads: the ranker's, or those that Dask gave the worker."""
-    if ranker.threads is not None:
-        return int(ranker.threads)
-    from distributed import get_worker
-
-    return int(get_worker().state.nthreads)
-
-
 @dataclass(kw_only=True)
 class ClusterLearner(Trees):
     """Trees are grown by the workers that hold ``parts`` of the data.
@@ -187,7 +181,7 @@ class ClusterLearner(Trees):
         """Return all trees of the last block and before."""
         return self._grown[0].content if self._grown else self.start or b""
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Free the bins of this training on the workers."""
         workers = self.parts.workers
         quietly(workers.client.run, forget, self.training, workers=workers.names, on_error="ignore")
@@ -198,8 +192,7 @@ class ClusterLearner(Trees):
         rounds = min(self.rounds, done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
         network = connect(self.library.name, workers)
-        counts = self.before, done, rounds
-        job = Job(self.training, self.ranker, network, *counts, self._fresh, registry.parcels())
+        job = Job(self.training, self.ranker, network, self.before, done, rounds, self._fresh, registry.parcels())
         model, count = self.content() or None, len(workers.names)
         # Sent once and not inside every task: a model may be large.
         scatter = workers.client.scatter
@@ -216,7 +209,7 @@ class ClusterLearner(Trees):
 
     def nothing_learned(self) -> NothingLearnedError:
         """Return the error that no tree has a split, with its reason."""
-        data = self.parts.about
+        data = self.parts.partitions
         if all(one.flat for one in self._grown):
             got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
             return nothing_learned(data.queries, got, "check the labels and the query ids")

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.dask.workers import Workers
 
@@ -118,14 +117,6 @@ def connect(library: str, workers: Workers) -> Network:
     return LightGBMNetwork(machines, math.ceil(seconds / 60))
 
 
-def supported(library: str) -> None:
-    """Raise unless the library can train on several machines."""
-    if library not in ("lightgbm", "xgboost"):
-        raise check.error(
-            "only LightGBM and XGBoost train on a cluster", got=library, hint="use LightGBMRanker or XGBoostRanker"
-        )
-
-
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("", 0))
@@ -134,20 +125,14 @@ def _free_port() -> int:
 
 def _start_tracker(workers: int, host: str, seconds: int) -> Json:
     """Run XGBoost's tracker in this process, in the place of the one before."""
+    from xgboost.core import XGBoostError
     from xgboost.tracker import RabitTracker
 
     global _tracker
-    _end_tracker()
+    before, _tracker = _tracker, None
+    if before is not None:
+        with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
+            before.free()
     _tracker = RabitTracker(n_workers=workers, host_ip=host, sortby="task", timeout=seconds)
     _tracker.start()
     return dict(_tracker.worker_args())
-
-
-def _end_tracker() -> None:
-    global _tracker
-    tracker, _tracker = _tracker, None
-    if tracker is not None:
-        from xgboost.core import XGBoostError
-
-        with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
-            tracker.free()

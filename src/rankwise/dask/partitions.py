@@ -54,7 +54,7 @@ class WorkerParts(NamedTuple):
     workers: Workers
     futures: list[Any]
     """A RankingDataset on each worker."""
-    about: Partitions
+    partitions: Partitions
     sample: RankingDataset
     """The first query, which has the columns of all."""
     digest: str
@@ -69,13 +69,27 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
     The lists begin with those of the ``older`` model that is continued.
     """
     sources, columns, unnamed = _sources(workers, data, columns)
-    runs = _runs(workers, sources, columns)
+    doing = "looking at the queries"
+    with workers.connected(doing):
+        find = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
+        run_futures = [find(source, columns) for source in sources]
+    runs: list[Runs] = workers.results(doing, run_futures)
     plan = RowPlan(runs, len(workers.names))
     columns = {**columns, "categories": common_lists(runs, older)}
     workers = workers.first(plan.parts)
-    futures = _load(workers, sources, plan, columns, unnamed)
+    pieces: list[list[object]] = []
+    for part in range(plan.parts):
+        if isinstance(sources[0], str):
+            pieces.append([(sources[partition], rows) for partition, rows in plan.rows(part)])
+        else:
+            submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
+            with workers.connected(_READING):
+                pieces.append([submit(sources[partition], rows) for partition, rows in plan.rows(part)])
+    scattered = [plan.scattered(part) for part in range(plan.parts)]
+    futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
+    workers.wait(_READING, futures)
     facts = workers.all(_READING, facts_of, futures)
-    about = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
+    partitions = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
     sample = facts[0].sample
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
@@ -89,7 +103,7 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
         )
     digest = sum(fact.digest for fact in facts) % 2**64
     ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
-    return WorkerParts(workers, futures, about, sample, f"{digest:016x}", ids)
+    return WorkerParts(workers, futures, partitions, sample, f"{digest:016x}", ids)
 
 
 def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
@@ -107,30 +121,3 @@ def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[An
         )
     with workers.connected("the data are asked for"):
         return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
-
-
-def _runs(workers: Workers, sources: list[Any], columns: Keywords) -> list[Runs]:
-    doing = "looking at the queries"
-    with workers.connected(doing):
-        submit = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
-        futures = [submit(source, columns) for source in sources]
-    runs: list[Runs] = workers.results(doing, futures)
-    return runs
-
-
-def _load(
-    workers: Workers, sources: list[Any], plan: RowPlan, columns: Keywords, unnamed: tuple[str, ...]
-) -> list[Any]:
-    pieces: list[list[object]] = []
-    for part in range(plan.parts):
-        rows = plan.rows(part)
-        if isinstance(sources[0], str):
-            pieces.append([(sources[partition], of) for partition, of in rows])
-        else:
-            submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
-            with workers.connected(_READING):
-                pieces.append([submit(sources[partition], of) for partition, of in rows])
-    scattered = [plan.scattered(part) for part in range(plan.parts)]
-    futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
-    workers.wait(_READING, futures)
-    return futures

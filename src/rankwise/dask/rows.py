@@ -170,9 +170,7 @@ def take_rows(source: object, rows: Rows) -> pl.DataFrame:
 
 def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tuple[str, ...]) -> RankingDataset:
     """Return the data set of one worker."""
-    tables = [
-        of.of(pl.scan_parquet(table)) if isinstance(table, str) else table.lazy() for table, of in map(_paired, pieces)
-    ]
+    tables = [piece[1].of(pl.scan_parquet(piece[0])) if isinstance(piece, tuple) else piece.lazy() for piece in pieces]
     names = tables[0].collect_schema().names()  # a later file may have them in another order
     joined = pl.concat(
         [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
@@ -201,10 +199,6 @@ def _features(table: pl.LazyFrame, columns: Keywords) -> list[str]:
     if names and not any(mark in name for name in names for mark in "*?[!"):
         return list(names)
     return feature_columns(table, columns)
-
-
-def _paired(piece: object) -> tuple[Any, Any]:
-    return piece if isinstance(piece, tuple) else (piece, None)
 
 
 def _by_value(table: pl.LazyFrame, lists: dict[str, Values]) -> pl.LazyFrame:

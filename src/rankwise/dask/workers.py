@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
-from typing import Any
+from typing import Any, cast
 
 from rankwise import check
 
@@ -59,19 +59,16 @@ class Liveness:
 
     def gone(self, doing: str, *, ask: bool = False) -> list[str]:
         """Return the workers that are gone or silent; the scheduler is asked once a second at most, unless ``ask``."""
-        if ask or time.monotonic() - self._asked >= _INTERVAL:
-            self._ask(doing, patient=not ask)
-        return self._gone
-
-    def _ask(self, doing: str, *, patient: bool) -> None:
+        if not ask and time.monotonic() - self._asked < _INTERVAL:
+            return self._gone
         try:
             beats = heartbeats(self.client, _ANSWER)
         except Exception as failed:
             if not broken(failed):
                 raise
             silence, connected = time.monotonic() - self._answered, self.client.status == "running"
-            if patient and silence < self.timeout and connected:
-                return
+            if not ask and silence < self.timeout and connected:
+                return self._gone
             how = f"did not answer for {silence:.0f} seconds" if connected else "was lost"
             raise lost(f"the scheduler of the cluster {how} while {doing}", _NEW_CLIENT) from failed
         finally:
@@ -88,19 +85,7 @@ class Liveness:
             if max(now - seen[1], latest - beat) > self.timeout:
                 self.silent.append(worker)
         self._gone = [worker for worker in self.workers if worker not in beats or worker in self.silent]
-
-
-def present(client: Client, timeout: float) -> tuple[list[str], list[str]]:
-    """Return the workers of the cluster, and apart from them those that were silent for ``timeout`` seconds."""
-    try:
-        beats = heartbeats(client, timeout)
-    except Exception as failed:
-        if not broken(failed):
-            raise
-        raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
-    latest = max(beats.values(), default=0.0)
-    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, _LEAST))
-    return sorted(beats.keys() - set(silent)), silent
+        return self._gone
 
 
 def heartbeats(client: Client, seconds: float) -> Mapping[str, float]:
@@ -139,13 +124,27 @@ class Workers:
     def results(self, doing: str, futures: Sequence[Any]) -> list[Any]:
         """Wait until all tasks are done, and return their results."""
         self.wait(doing, futures)
-        results: list[Any] = self.call(doing, self.client.gather, list(futures))
-        return results
+        return cast("list[Any]", self.call(doing, self.client.gather, list(futures)))
 
     def wait(self, doing: str, futures: Sequence[Any]) -> None:
         """Wait until all tasks are done; raises as soon as one has failed or a worker is lost."""
+        changed, noticed = threading.Event(), 0.0
+        for future in futures:
+            future.add_done_callback(lambda _: changed.set())
         try:
-            self._wait(doing, futures)
+            while True:
+                changed.clear()
+                states = [future.status for future in futures]
+                if all(state == "finished" for state in states):
+                    return
+                if gone := self.liveness.gone(doing, ask="lost" in states or "cancelled" in states):
+                    raise self._lost(doing, gone)
+                if any(state in ("error", "lost", "cancelled") for state in states):
+                    now = time.monotonic()
+                    noticed = noticed or now
+                    if "pending" not in states or now - noticed > _GRACE:
+                        raise self._failure(doing, futures)
+                changed.wait(_LOOK)
         except BaseException:
             quietly(self.client.cancel, list(futures), force=True)
             raise
@@ -185,24 +184,6 @@ class Workers:
             yield
         finally:
             quietly(lock.release)
-
-    def _wait(self, doing: str, futures: Sequence[Any]) -> None:
-        changed, noticed = threading.Event(), 0.0
-        for future in futures:
-            future.add_done_callback(lambda _: changed.set())
-        while True:
-            changed.clear()
-            states = [future.status for future in futures]
-            if all(state == "finished" for state in states):
-                return
-            if gone := self.liveness.gone(doing, ask="lost" in states or "cancelled" in states):
-                raise self._lost(doing, gone)
-            if any(state in ("error", "lost", "cancelled") for state in states):
-                now = time.monotonic()
-                noticed = noticed or now
-                if "pending" not in states or now - noticed > _GRACE:
-                    raise self._failure(doing, futures)
-            changed.wait(_LOOK)
 
     def _failure(self, doing: str, futures: Sequence[Any]) -> BaseException:
         gone = self.liveness.gone(doing, ask=True)
@@ -245,7 +226,15 @@ def quietly(function: Callable[..., Any], *arguments: object, **options: Any) ->
 
 def processes(client: Client, timeout: float) -> list[str]:
     """Return the names of the workers, one for each process, without those that are silent."""
-    workers, silent = present(client, timeout)
+    try:
+        beats = heartbeats(client, timeout)
+    except Exception as failed:
+        if not broken(failed):
+            raise
+        raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
+    latest = max(beats.values(), default=0.0)
+    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, _LEAST))
+    workers = sorted(beats.keys() - set(silent))
     if silent:
         text = f"training without {', '.join(silent)}, silent for more than {timeout:g} seconds"
         warnings.warn(text, RuntimeWarning, stacklevel=4)

@@ -1,11 +1,11 @@
 """Cross-validation: every query is ranked by a model that has not seen it, and all of them are judged together."""
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from rankwise import check, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_parts import Fold, fold_list
@@ -51,7 +51,8 @@ class CrossValidation(Evaluation):
     @cached_property
     def fold_means(self) -> dict[str, Array]:
         """Metric -> its mean in each fold; NaN where it scores no query of the fold."""
-        return {name: np.array([self._mean(column, k) for k in self._folds()]) for name, column in self.values.items()}
+        numbers = range(1, len(self.models) + 1)
+        return {name: np.array([self._mean(column, k) for k in numbers]) for name, column in self.values.items()}
 
     @cached_property
     def spread(self) -> dict[str, float]:
@@ -89,9 +90,6 @@ class CrossValidation(Evaluation):
         )
         header = (*plain.header, f"over {len(self.models)} folds")
         return tables.Table(header=header, rows=rows, align=plain.align + "l", notes=plain.notes)
-
-    def _folds(self) -> range:
-        return range(1, len(self.models) + 1)
 
     def _mean(self, column: Array, number: int) -> float:
         rows = (self.fold == number) & ~np.isnan(column)
@@ -159,15 +157,21 @@ def cross_validate(
                 try:
                     model = _trained(ranker, train, held_out, number, update, len(plan), resume=resume)
                 except KeyboardInterrupt:
-                    raise KeyboardInterrupt(_interrupted(number, len(plan), folder)) from None
+                    what = f"interrupted in fold {number} of {len(plan)}"
+                    sentence = check.Sentence(what)
+                    if folder is not None:
+                        what += f": the folds before it are kept in {folder}."
+                        sentence = check.Sentence(what, "`set resume=True`")
+                    raise KeyboardInterrupt(sentence) from None
                 if folder is not None:
                     model.save(folder / f"fold-{number}", force=True)
-            tested.append(_tested(model, test, fold.queries, measured))
+            scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
+            values = {str(metric): metric(scores, test.labels, test.offsets, test.judged) for metric in measured}
+            tested.append(_Tested(model, scores, values, cast("Ids", test.query_ids), test.weights, fold.queries))
     return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
 
 
-@dataclass(frozen=True)
-class _Tested:
+class _Tested(NamedTuple):
     """The results of a fold on its test part."""
 
     model: Any
@@ -176,13 +180,6 @@ class _Tested:
     ids: Ids
     weights: Array | None
     queries: NDArray[np.int64] | None
-
-
-def _tested(model: Any, test: RankingDataset, queries: NDArray[np.int64] | None, metrics: Sequence[Metric]) -> _Tested:
-    scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
-    values = {str(one): one(scores, test.labels, test.offsets, test.judged) for one in metrics}
-    ids: Any = test.query_ids  # parts of data have them
-    return _Tested(model, scores, values, ids, test.weights, queries)
 
 
 def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any) -> CrossValidation:
@@ -250,11 +247,3 @@ def _finished(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> F
     } | ({"code": code} if code else {})
     same = "ranker, data and folds"
     return FinishedModels(folder, _IDENTITY, identity, what="cross-validation", same=same, resume=resume)
-
-
-def _interrupted(number: int, total: int, folder: Path | None) -> check.Sentence:
-    """Return what is left of a cross-validation that was interrupted."""
-    what = f"interrupted in fold {number} of {total}"
-    if folder is None:
-        return check.Sentence(what)
-    return check.Sentence(f"{what}: the folds before it are kept in {folder}.", "`set resume=True`")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial, Tuning
+from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Tuning
 from rankwise.model_selection.spaces import Choice, Range
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import GREY, figure
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TRIAL, _BEST = "#555555", "#000000"  # no colours, which are those of methods in a report
+_STYLES: dict[str, Any] = {PRUNED: {"color": GREY, "markerfacecolor": "none"}, COMPLETE: {"color": _TRIAL}}
 _MOST = 8  # panels of parameters
 _QUARTERS = 4
 
@@ -88,20 +89,15 @@ def _groups(tried: list[Any], dimension: Range | Choice) -> NDArray[np.int64]:
 
 
 def _draw_history(panel: "Axes", tuning: Tuning) -> None:
-    complete = [trial for trial in tuning.trials if trial.state == COMPLETE]
-    pruned = [trial for trial in tuning.trials if trial.state == PRUNED and trial.value is not None]
     failed = [trial for trial in tuning.trials if trial.state == FAILED]
     best = tuning.best
-    panel.plot(
-        *_points(pruned), "o", color=GREY, markerfacecolor="none", markersize=4.5, label="ended early (best until then)"
-    )
-    panel.plot(*_points(complete), "o", color=_TRIAL, markersize=4.5, label="complete")
-    values = [
-        trial.value if trial.state == COMPLETE and trial.value is not None else -np.inf for trial in tuning.trials
-    ]
-    so_far = np.maximum.accumulate(values)
+    numbers, states = (np.array([getattr(trial, name) for trial in tuning.trials]) for name in ("number", "state"))
+    values = np.array([trial.value for trial in tuning.trials], np.float64)  # None is NaN
+    for state, label in ((PRUNED, "ended early (best until then)"), (COMPLETE, "complete")):
+        chosen = (states == state) & np.isfinite(values)
+        panel.plot(numbers[chosen], values[chosen], "o", markersize=4.5, label=label, **_STYLES[state])
+    so_far = np.maximum.accumulate(np.where(states == COMPLETE, values, -np.inf))
     shown = np.isfinite(so_far)
-    numbers = np.arange(len(values))
     panel.step(numbers[shown], so_far[shown], where="post", color=_BEST, linewidth=1.6, label="best so far")
     panel.plot(best.number, tuning.value, "D", color=_BEST, markersize=8, markeredgecolor="white")
     text = f"{tables.number(tuning.value)} in trial {best.number}"
@@ -127,7 +123,7 @@ def _draw_history(panel: "Axes", tuning: Tuning) -> None:
 
 def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
     dimension = tuning.space[name]
-    for state, style in ((PRUNED, {"color": GREY, "markerfacecolor": "none"}), (COMPLETE, {"color": _TRIAL})):
+    for state, style in _STYLES.items():
         chosen = [t for t in tuning.trials if t.state == state and t.value is not None and name in t.values]
         places = [_place(trial.values[name], dimension) for trial in chosen]
         panel.plot(places, [trial.value for trial in chosen], "o", markersize=3.8, alpha=0.8, **style)  # type: ignore[arg-type]
@@ -174,10 +170,6 @@ def _limits(tuning: Tuning) -> tuple[float, float]:
     low = max(worst, best - 4.0 * (best - middle)) if best > middle else worst
     room = best - low or max(abs(best), 1e-6) * 0.01
     return low - 0.06 * room, best + 0.06 * room
-
-
-def _points(trials: list[Trial]) -> tuple[list[int], list[float]]:
-    return [trial.number for trial in trials], [trial.value for trial in trials if trial.value is not None]
 
 
 def _grid(panel: "Axes") -> None:

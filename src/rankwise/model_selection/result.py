@@ -116,7 +116,10 @@ class Tuning:
             "trials": len(self.trials),
             "rankwise": __version__,
         } | ({} if self.bag is None else {"bag": self.bag})
-        text = _toml(flat, origin) if path.suffix.lower() == ".toml" else _json({**flat, "tuning": origin})
+        if path.suffix.lower() == ".toml":
+            text = _toml(flat, origin)
+        else:
+            text = json.dumps({**flat, "tuning": origin}, indent=2, ensure_ascii=False) + "\n"
         with replacing(path, force=force) as new:
             new.write_text(text, encoding="utf-8")
         return path
@@ -265,10 +268,6 @@ def _value(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_value(str(name))} = {_value(one)}" for name, one in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def _json(document: object) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _short(value: object) -> str:

@@ -115,35 +115,14 @@ def _started(text: str, start: object) -> str:
     return text if start is None else f"{text[:-1]}, start={start!r})"
 
 
-def uniform(low: float, high: float, start: float | None = None) -> Range:
-    """Any number between two ends."""
-    return Range(low, high, start=start)
-
-
-def log(low: float, high: float, start: float | None = None) -> Range:
-    """Any number between two ends, small ones searched as finely as large ones."""
-    return Range(low, high, log=True, start=start)
-
-
-def whole(low: int, high: int, start: int | None = None) -> Range:
-    """A whole number between two ends."""
-    return Range(low, high, whole=True, start=start)
-
-
-def whole_log(low: int, high: int, start: int | None = None) -> Range:
-    """A whole number between two ends, small ones searched as finely as large ones."""
-    return Range(low, high, log=True, whole=True, start=start)
-
-
 _MAKERS: dict[str, Callable[..., Dimension]] = {
-    "uniform": uniform,
-    "log": log,
-    "whole": whole,
-    "whole_log": whole_log,
+    "uniform": lambda low, high, start=None: Range(low, high, start=start),
+    "log": lambda low, high, start=None: Range(low, high, log=True, start=start),
+    "whole": lambda low, high, start=None: Range(low, high, whole=True, start=start),
+    "whole_log": lambda low, high, start=None: Range(low, high, log=True, whole=True, start=start),
     "choice": Choice,
 }
-
-
+"""``log`` ranges are searched as finely at their small end as at the large one."""
 DimensionLike = Dimension | str | Sequence[object]
 """A dimension, its expression, or the values to choose from."""
 
@@ -158,8 +137,7 @@ def dimension(value: DimensionLike) -> Dimension:
         return value
     if isinstance(value, list | tuple):
         return Choice(*value)
-    parsed: Dimension = grammar.parse(cast("str", value), _MAKERS, "range")
-    return parsed
+    return cast("Dimension", grammar.parse(cast("str", value), _MAKERS, "range"))
 
 
 # Spaces of papers, by ranker; that of a ranker itself, ``default``, is its ``search_space``. A plain value is fixed.
@@ -168,23 +146,23 @@ PAPERS: dict[str, dict[str, Keywords]] = {
     # one to four layers.
     "kang2024": {
         "xgboost": {
-            "learning_rate": log(1e-3, 1e-2),
-            "max_depth": whole(3, 8),
-            "min_child_weight": whole(2, 10),
-            "gamma": log(1e-8, 1.0),
-            "reg_lambda": log(1e-8, 1.0),
-            "reg_alpha": log(1e-8, 1.0),
+            "learning_rate": "log(1e-3, 1e-2)",
+            "max_depth": "whole(3, 8)",
+            "min_child_weight": "whole(2, 10)",
+            "gamma": "log(1e-8, 1.0)",
+            "reg_lambda": "log(1e-8, 1.0)",
+            "reg_alpha": "log(1e-8, 1.0)",
             "leaves": 256,
             "rounds": 200,
             "patience": 20,
         },
         "lightgbm": {
-            "learning_rate": log(1e-3, 1e-2),
-            "max_depth": whole(3, 8),
-            "min_sum_hessian_in_leaf": whole(2, 10),
-            "min_gain_to_split": log(1e-8, 1.0),
-            "lambda_l2": log(1e-8, 1.0),
-            "lambda_l1": log(1e-8, 1.0),
+            "learning_rate": "log(1e-3, 1e-2)",
+            "max_depth": "whole(3, 8)",
+            "min_sum_hessian_in_leaf": "whole(2, 10)",
+            "min_gain_to_split": "log(1e-8, 1.0)",
+            "lambda_l2": "log(1e-8, 1.0)",
+            "lambda_l1": "log(1e-8, 1.0)",
             "leaves": 256,
             "min_documents": 1,
             "rounds": 200,
@@ -192,11 +170,11 @@ PAPERS: dict[str, dict[str, Keywords]] = {
         },
         "neural": {
             "preset": "2024",
-            "hidden.layers": whole(1, 4),
-            **{f"hidden.{layer}": whole(4, 128) for layer in range(1, 5)},
-            "optimizer": Choice("adam", "sgd"),
-            "learning_rate": log(1e-4, 1e-1),
-            "batch_queries": Choice(64, 128, 256, 512),
+            "hidden.layers": "whole(1, 4)",
+            **{f"hidden.{layer}": "whole(4, 128)" for layer in range(1, 5)},
+            "optimizer": "choice('adam', 'sgd')",
+            "learning_rate": "log(1e-4, 1e-1)",
+            "batch_queries": "choice(64, 128, 256, 512)",
             "epochs": 200,
             "patience": 20,
         },
@@ -204,16 +182,16 @@ PAPERS: dict[str, dict[str, Keywords]] = {
 }
 
 # The space of each objective and wrapper, unless its expression sets the parameter.
-OBJECTIVES: dict[str, dict[str, Dimension]] = {
-    "lambdarank": {"sigma": log(0.25, 4.0), "truncation": whole_log(5, 100), "norm": Choice(True, False)},
-    "ranknet": {"sigma": log(0.25, 4.0)},
-    "plrank": {"cutoff": whole_log(5, 50), "samples": Choice(25, 50, 100)},
-    "approx_ndcg": {"eta": log(0.5, 20.0)},
-    "smooth_ap": {"eta": log(0.2, 10.0)},
-    "smooth_rbp": {"eta": log(0.2, 10.0)},
-    "distil": {"temperature": log(0.25, 8.0)},
-    "stochastic": {"scale": log(0.02, 2.0), "samples": Choice(2, 4, 8)},
-    "weighted": {"power": uniform(-1.0, 1.0)},
+OBJECTIVES: dict[str, dict[str, str]] = {
+    "lambdarank": {"sigma": "log(0.25, 4.0)", "truncation": "whole_log(5, 100)", "norm": "choice(True, False)"},
+    "ranknet": {"sigma": "log(0.25, 4.0)"},
+    "plrank": {"cutoff": "whole_log(5, 50)", "samples": "choice(25, 50, 100)"},
+    "approx_ndcg": {"eta": "log(0.5, 20.0)"},
+    "smooth_ap": {"eta": "log(0.2, 10.0)"},
+    "smooth_rbp": {"eta": "log(0.2, 10.0)"},
+    "distil": {"temperature": "log(0.25, 8.0)"},
+    "stochastic": {"scale": "log(0.02, 2.0)", "samples": "choice(2, 4, 8)"},
+    "weighted": {"power": "uniform(-1.0, 1.0)"},
 }
 SPACES = ("default", *PAPERS, "none")
 
@@ -227,27 +205,25 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
     if check.choice("space", space, SPACES) == "none":
         return {}, {}
     if space == "default":
-        cls = ranker_class(ranker)
-        declared = {
-            **cls.search_space,
-            **(cls.native_search_space.get(objective, {}) if isinstance(objective, str) else {}),
-        }
+        declared = dict(ranker_class(ranker).search_space)
+        if isinstance(objective, str):
+            declared |= ranker_class(ranker).native_search_space.get(objective, {})
     else:
         declared = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
-    fixed = {name: value for name, value in declared.items() if _is_fixed(value)}
-    search = {name: dimension(value) for name, value in declared.items() if name not in fixed}
+    fixed: Keywords = {}
+    search: dict[str, Dimension] = {}
+    for name, value in declared.items():
+        if isinstance(value, int | float) or (isinstance(value, str) and "(" not in value):
+            fixed[name] = value
+        else:
+            search[name] = dimension(value)
     if space == "default":
         for part, node in parts(objective):
             for item in dataclasses.fields(node):
                 default_range = OBJECTIVES.get(part, {}).get(item.name)
                 if default_range is not None and getattr(node, item.name) == item.default:
-                    search[f"{part}.{item.name}"] = default_range
+                    search[f"{part}.{item.name}"] = dimension(default_range)
     return search, fixed
-
-
-def _is_fixed(value: object) -> bool:
-    """Whether an entry of a space is a value: a number, or a word that is no expression of a range."""
-    return isinstance(value, int | float) or (isinstance(value, str) and "(" not in value)
 
 
 def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:
@@ -264,7 +240,7 @@ def suggest(ranges: Mapping[str, Dimension], trial: "Trial") -> Keywords:
 def layers_of(space: Mapping[str, Dimension]) -> list[str]:
     """Return the names of a space that describe the layers of a net; every layer that there may be has a size.
 
-    >>> layers_of({"hidden.layers": whole(1, 2), "hidden.1": whole(4, 128), "learning_rate": log(0.01, 0.1)})
+    >>> layers_of({"hidden.layers": dimension("whole(1, 2)"), "hidden.1": dimension("whole(4, 128)")})
     Traceback (most recent call last):
     ValueError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2). Hint: add
     ranges called hidden.1, hidden.2, …, one for each layer that there may be.

@@ -1,8 +1,7 @@
 """The search: suggest parameters, train on the training data, measure on the validation data, report."""
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from rankwise.model_selection.result import COMPLETE, Trial, Tuning
 from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
 from rankwise.model_selection.study import ended_trials, mend, opened, process
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.progress import bar
+from rankwise.progress import Update, bar
 from rankwise.rankers import expressions, inputs
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.session import interruption_unannounced
@@ -27,11 +26,9 @@ from rankwise.stream import Stream
 if TYPE_CHECKING:
     from optuna import Study
     from optuna import Trial as OptunaTrial
-    from optuna.samplers import BaseSampler
 
 TRIALS = 50
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
-Report = Callable[[Sequence[Trial], float], None]
 
 
 def tune(
@@ -99,8 +96,10 @@ def tune(
         opened_study.pruner = optuna.pruners.NopPruner()
         if prune:
             opened_study.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
-        with caches.announce_compiling(progress), _showing(progress, checked.measured, limit, minutes) as report:
-            stopped = _search(optuna, opened_study, checked, limit, minutes, report)
+        columns = ("bar", "text", "elapsed", "left")
+        shown = bar(progress, 1.0, "the first trial", columns=columns, transient=True)
+        with caches.announce_compiling(progress), shown as update:
+            stopped = _search(optuna, opened_study, checked, limit, minutes, update)
         ended = ended_trials(optuna, opened_study, checked)
     result = Tuning(
         ranker_name=ranker,
@@ -134,7 +133,12 @@ def _from_expression(
 
 
 def _search(
-    optuna: ModuleType, study: "Study", search: SearchProblem, limit: int | None, minutes: float | None, report: Report
+    optuna: ModuleType,
+    study: "Study",
+    search: SearchProblem,
+    limit: int | None,
+    minutes: float | None,
+    update: Update | None,
 ) -> str:
     """Run trials until the limit or the time is reached; return the reason to stop."""
     states = optuna.trial.TrialState
@@ -143,7 +147,10 @@ def _search(
     while True:
         ended = ended_trials(optuna, study, search)
         spent = sum(trial.seconds for trial in ended)
-        report(ended, spent)
+        if update is not None:
+            shares = [len(ended) / limit] if limit else []
+            shares += [spent / (60.0 * minutes)] if minutes else []
+            update(min(max(shares), 1.0), _progress(ended, search.measured, limit))
         if limit is not None and len(ended) >= limit:
             return "trials"
         left = np.inf if minutes is None else 60.0 * minutes - spent
@@ -151,7 +158,8 @@ def _search(
         if ended_by or (left <= 0 and (complete or len(ended) >= TRIALS)):
             return "minutes"
         # Seeded by how many trials ended before: a search that is resumed suggests the same.
-        study.sampler = _sampler(optuna, search.seed, len(ended))
+        key = int(Stream(search.seed, len(ended)).key >> np.uint64(33))
+        study.sampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
         if not ended and not study.get_trials(deepcopy=False, states=(states.WAITING,)):
             study.enqueue_trial(search.start())
         # The first complete trial is never ended early: without it there would be no result.
@@ -194,12 +202,6 @@ def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: Searc
     return ""
 
 
-def _sampler(optuna: ModuleType, seed: int, ended: int) -> "BaseSampler":
-    key = int(Stream(seed, ended).key >> np.uint64(33))
-    sampler: BaseSampler = optuna.samplers.TPESampler(seed=key, multivariate=True, n_startup_trials=10)
-    return sampler
-
-
 class TrialCallback:
     """Called after every round of a trial: reports its metric, and ends it when it falls behind or time is up.
 
@@ -237,21 +239,8 @@ def clock() -> float:
     return time.monotonic()
 
 
-@contextlib.contextmanager
-def _showing(progress: bool | None, metric: str, limit: int | None, minutes: float | None) -> Iterator[Report]:
-    """Yield the function to call between trials; by default there is a bar only where a terminal shows it."""
-    columns = ("bar", "text", "elapsed", "left")
-    with bar(progress, 1.0, "the first trial", columns=columns, transient=True) as update:
-
-        def report(trials: Sequence[Trial], seconds: float) -> None:
-            if update is None:
-                return
-            shares = [len(trials) / limit] if limit else []
-            shares += [seconds / (60.0 * minutes)] if minutes else []
-            best = max((trial for trial in trials if trial.state == COMPLETE), key=lambda t: t.value or 0, default=None)
-            text = f"{len(trials)} trials" + (f" of {limit}" if limit else "")
-            if best is not None:
-                text += f", {metric} {best.value:.4f} in trial {best.number}"
-            update(min(max(shares), 1.0), text)
-
-        yield report
+def _progress(trials: Sequence[Trial], metric: str, limit: int | None) -> str:
+    """Return the text beside the bar: the number of trials, and the best of them."""
+    best = max((trial for trial in trials if trial.state == COMPLETE), key=lambda trial: trial.value or 0, default=None)
+    text = f"{len(trials)} trials" + (f" of {limit}" if limit else "")
+    return text if best is None else f"{text}, {metric} {best.value:.4f} in trial {best.number}"

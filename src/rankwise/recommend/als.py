@@ -1,6 +1,6 @@
 """Alternating least squares on implicit feedback (Hu, Koren and Volinsky 2008), each step solved exactly."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,14 +10,11 @@ from rankwise.compiling import FUSED, kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.factors import Factors
-from rankwise.recommend.model import Liked, shared_arrays
+from rankwise.recommend.model import Liked
 from rankwise.recommend.verify import FACTORS
 from rankwise.sparse import Matrix
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class ALS(Recommender):
@@ -76,14 +73,6 @@ class ALS(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Return the vectors of users and of items: two tables with the columns id and vector.
-
-        The score of an item for a user is the product of their vectors.
-        """
-        self._check_fitted()
-        return self.model_.tables()
-
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Solve for the users alone: items keep their vectors."""
         vectors = np.zeros((liked.n_users, self.model_.item_vectors.shape[1]))
@@ -91,26 +80,22 @@ class ALS(Recommender):
         solve(liked.sparse(counts=True), items, vectors, self.alpha, self.regularization)
         return {"user_vectors": vectors.astype(np.float32)}
 
-    def _model(self, train: Interactions) -> Factors:
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         factors = check.integer("factors", self.factors, least=1)
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
         alpha = check.number("alpha", self.alpha, least=0.0, open_ends=True)
         iterations = check.integer("iterations", self.iterations, least=1)
-        liked = Liked.of(train)
         by_user = liked.sparse(counts=True)
         by_item = by_user.T.tocsr()
         stream = Stream(check.integer("seed", self.seed, least=0), query_ids=train.catalogue).child("initial")
-        vectors = {
-            "users": np.zeros((liked.n_users, factors)),
-            "items": (2.0 * stream.per_query(liked.n_items, factors) - 1.0) * 0.1,
-        }
-        vectors["items"][np.diff(by_item.indptr) == 0] = 0.0
+        users = np.zeros((liked.n_users, factors))
+        items = (2.0 * stream.per_query(liked.n_items, factors) - 1.0) * 0.1
+        items[np.diff(by_item.indptr) == 0] = 0.0
         for _ in range(iterations):
-            for matrix, solved, fixed in ((by_user, "users", "items"), (by_item, "items", "users")):
-                solve(matrix, vectors[fixed], vectors[solved], alpha, strength)
-        users, items = (vectors[name].astype(np.float32) for name in ("users", "items"))
-        bias = np.empty(0, np.float32)
-        return Factors(**shared_arrays(train, liked), user_vectors=users, item_vectors=items, item_bias=bias)
+            solve(by_user, items, users, alpha, strength)
+            solve(by_item, users, items, alpha, strength)
+        vectors = {"user_vectors": users.astype(np.float32), "item_vectors": items.astype(np.float32)}
+        return {**vectors, "item_bias": np.empty(0, np.float32)}
 
 
 def solve(matrix: Matrix, fixed: Array, out: Array, alpha: float, strength: float) -> None:

@@ -16,8 +16,8 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.rankers import storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
-from rankwise.recommend.factors import write_vectors
-from rankwise.recommend.model import MODEL, Liked, RecommenderModel, best, in_order
+from rankwise.recommend.factors import Factors, write_vectors
+from rankwise.recommend.model import MODEL, HistoryModel, Liked, RecommenderModel, best, in_order
 from rankwise.recommend.verify import Kinds
 from rankwise.threads import checked, thread_count, use_threads
 
@@ -111,15 +111,13 @@ class Recommends(Ranker):
             of = f"{lost:,} of the {occurring.size:,} items of the history"
             warnings.warn(f"{of} were not there in training and say nothing", stacklevel=3)
         seen = seen.of_items(numbers, model.items.size)
-        offsets, items, ratings = rated.relevant_items()
-        liked = Liked(offsets, items, ratings if rated.counted else np.ones(items.size), rated.n_items)
         with use_threads(self._thread_count()):
-            arrays = self._of_history(rated.users, liked.of_items(numbers, model.items.size))
+            arrays = self._of_history(rated.users, Liked.of(rated).of_items(numbers, model.items.size))
         return replace(model, users=rated.users, seen_offsets=seen.offsets, seen_items=seen.items, **arrays)
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Return the model's arrays of users, for new users who like these items."""
-        return {}
+        return liked.history() if isinstance(self.model_, HistoryModel) else {}
 
     def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
         """Return the ``k`` items that are most like each of these, best first.
@@ -145,11 +143,17 @@ class Recommends(Ranker):
         return pl.DataFrame({**names, model.similarity: values})
 
     def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Return the vectors of users and of items: two tables with the columns id and vector."""
-        raise check.error(
-            f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
-            hint="train ALS or FactorizationRanker for a nearest-neighbour index",
-        )
+        """Return the vectors of users and of items: two tables with the columns id and vector.
+
+        The score of an item for a user is the product of their vectors: biases of items are a last number in them.
+        """
+        self._check_fitted()
+        if not isinstance(self.model_, Factors):
+            raise check.error(
+                f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
+                hint="train ALS or FactorizationRanker for a nearest-neighbour index",
+            )
+        return self.model_.tables()
 
     def save_vectors(self, path: str | Path, *, format: str = "npy", force: bool = False) -> Path:  # noqa: A002
         """Write the vectors of users and items into a folder, for an index of nearest neighbours by inner product.
@@ -169,7 +173,7 @@ class Recommends(Ranker):
 class Recommender(Recommends):
     """A recommender that learns from interactions at once, without rounds.
 
-    A subclass has the parameters ``unknown`` and ``threads`` and makes its ``model_kind`` in :meth:`_model`.
+    A subclass has the parameters ``unknown`` and ``threads``; :meth:`_learn` computes the arrays of its ``model_kind``.
     """
 
     model_kind: ClassVar[type[RecommenderModel]]
@@ -186,14 +190,30 @@ class Recommender(Recommends):
             hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
         check.choice("way to treat unknown users and items", self.unknown, self.ways)
+        ordered = in_order(train)
+        liked = Liked.of(ordered)
+        if not liked.items.size:
+            hint = "lower the rating from which on items are relevant"
+            raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
+        offsets, items = ordered.seen()
+        history = liked.history() if issubclass(self.model_kind, HistoryModel) else {}
         with use_threads(self._thread_count()):
-            self.model_ = self._model(in_order(train))
+            arrays = self._learn(ordered, liked)
+        self.model_ = self.model_kind(
+            users=ordered.users,
+            items=ordered.catalogue,
+            popularity=liked.popularity,
+            seen_offsets=offsets,
+            seen_items=items,
+            **history,
+            **arrays,
+        )
         self._schema = Schema(0)
         return self
 
     @abstractmethod
-    def _model(self, train: Interactions) -> RecommenderModel:
-        """Check the parameters and learn; users are in the order of their ids."""
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
+        """Check the parameters and return the arrays of the model; users are in the order of their ids."""
 
     def _description(self) -> Json:
         parameters = {name: storage.plain(value) for name, value in self.get_params().items()}
@@ -206,10 +226,12 @@ class Recommender(Recommends):
         return ranker
 
     def _files(self) -> dict[str, bytes]:
-        return {MODEL: self.model_.packed()}
+        return {MODEL: storage.npz(self.model_.arrays())}
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self.model_ = self.model_kind.unpacked(files[MODEL], self.model_arrays)
+        with check.library("the arrays of a recommender", MODEL):
+            arrays = storage.arrays(files[MODEL])
+        self.model_ = self.model_kind.from_arrays(arrays, self.model_arrays)
         self._schema = Schema(0)
 
 

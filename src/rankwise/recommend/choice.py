@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
@@ -56,8 +56,7 @@ class Candidate:
     def learn(self, train: Interactions) -> Recommends:
         """Return the recommender, trained."""
         ranker: Any = self.make()
-        trained: Recommends = ranker.fit(train)
-        return trained
+        return cast("Recommends", ranker.fit(train))
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,9 @@ class RecommenderChoice:
             (
                 candidate.model + (" ←" if candidate is self.best else ""),
                 ", ".join(
-                    f"{name}={value:g}" for name, value in candidate.settings.items() if _tried(candidate.model, name)
+                    f"{name}={value:g}"
+                    for name, value in candidate.settings.items()
+                    if candidate.model in GRIDS and name == GRIDS[candidate.model][0]
                 ),
                 *(tables.number(candidate.mean[name]) for name in self.metrics),
                 f"{candidate.seconds:.1f}",
@@ -138,7 +139,9 @@ def choose_recommender(
     held_out = check.number("share", share, least=0.0, most=0.9, open_ends=True)
     fit, valid = train.split((1.0 - held_out, held_out), by=by, seed=seed, spare_held_out=False)
     measured = find_metrics(metrics)
-    names = _names(models, train)
+    names = [models] if isinstance(models, str) else list(models)
+    if models == "auto":  # EASE takes time in the cube of what it inverts
+        names = [name for name in AUTO if name != "ease" or min(train.n_users, train.n_items) <= EASY]
     tried, ranked = [], ""
     for name, parameters in _settings(names, dict(settings or {}), seed, threads):
         if progress is not None:
@@ -175,33 +178,20 @@ def hold_out_comparison(
     return compare({"most popular": popular, candidate.model: evaluated(candidate.make(unknown="popular"))})
 
 
-def _names(models: str | Sequence[str], train: Interactions) -> list[str]:
-    """Return the recommenders to try; EASE takes time in the cube of what it inverts."""
-    if models == "auto":
-        return [name for name in AUTO if name != "ease" or min(train.n_users, train.n_items) <= EASY]
-    return [models] if isinstance(models, str) else list(models)
-
-
 def _settings(names: Sequence[str], fixed: Keywords, seed: int, threads: int | None) -> Iterator[tuple[str, Keywords]]:
     """Yield every recommender with every setting to try."""
     for name in names:
         possible = recommender_class(name).own_parameters()
-        parameters = {
-            key: value for key, value in {"seed": seed, "threads": threads}.items() if key in possible
-        } | fixed
+        shared: Keywords = {"seed": seed, "threads": threads}
+        parameters = {key: value for key, value in shared.items() if key in possible} | fixed
         setting, values = GRIDS.get(name, ("", ()))
         if not values or setting in parameters:
             yield name, parameters
-        for value in values if setting not in parameters else ():
-            yield name, {**parameters, setting: value}
+        else:
+            yield from ((name, {**parameters, setting: value}) for value in values)
 
 
 def _recommender(name: str, settings: Keywords) -> Recommends:
     if name == "factorization":
         settings = {**FULL_CATALOGUE, "progress": False, **settings}
-    recommender: Recommends = recommender_class(name)(**settings)
-    return recommender
-
-
-def _tried(model: str, setting: str) -> bool:
-    return model in GRIDS and GRIDS[model][0] == setting
+    return cast("Recommends", recommender_class(name)(**settings))

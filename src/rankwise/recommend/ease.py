@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids, Json
+from rankwise.arrays import Array, Column, Floats, Json
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.rankers.storage import InvalidModelError, rejecting
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.model import HistoryModel, Liked, shared_arrays
-from rankwise.recommend.verify import Kinds
+from rankwise.recommend.model import HistoryModel, Liked
+from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
 
 _LARGEST = 30_000
@@ -84,8 +84,7 @@ class EASE(Recommender):
     name = "ease"
     model_kind = ItemWeights
     model_arrays: ClassVar[Kinds] = {
-        "liked_offsets": ("int64", (("n+1",),)),
-        "liked_items": ("int32", (("l",),)),
+        **HISTORY,
         "own_items": ("int32", (("a",),)),
         "scale": ("float64", (("0",), ("a",))),
         "weights": ("float32", (("a", "a"), ("n", "a"))),
@@ -113,12 +112,8 @@ class EASE(Recommender):
             if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
                 raise InvalidModelError(f"weights of the shape {model.weights.shape} that do not go with scale")
 
-    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
-        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
-
-    def _model(self, train: Interactions) -> ItemWeights:
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
-        liked = Liked.of(train)
         items = np.unique(liked.items)
         x = liked.sparse()[:, items]
         if min(x.shape) > _LARGEST:
@@ -126,14 +121,7 @@ class EASE(Recommender):
             hint = "use ALS, or leave out items that few users know"
             raise check.error(f"EASE inverts a matrix of at most {_LARGEST:,} users or items", got=got, hint=hint)
         weights, scale = _by_users(x, strength) if x.shape[0] < x.shape[1] else _by_items(x, strength)
-        return ItemWeights(
-            **shared_arrays(train, liked),
-            liked_offsets=liked.offsets,
-            liked_items=liked.items,
-            own_items=items,
-            weights=weights,
-            scale=scale,
-        )
+        return {"own_items": items, "weights": weights, "scale": scale}
 
 
 def _by_items(x: Matrix, strength: float) -> tuple[Floats, Array]:

@@ -5,7 +5,7 @@ Needs no torch.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,11 @@ from rankwise.threads import over_queries
 if TYPE_CHECKING:
     import polars as pl
 
-VECTOR_FORMATS = ("npy", "parquet")
+VECTOR_FORMATS = {
+    "npy": ("user_vectors.npy", "user_ids.npy", "item_vectors.npy", "item_ids.npy"),
+    "parquet": ("users.parquet", "items.parquet"),
+}
+"""Files of each format."""
 _ITERATIONS = 100  # of L-BFGS
 
 
@@ -109,12 +113,8 @@ class Factors(RecommenderModel):
     def read(cls, content: bytes) -> "Factors":
         """Read the content of a file."""
         library = check.optional("safetensors.numpy", "torch")
-        from safetensors import SafetensorError
-
-        try:
+        with check.library("vectors", "a .safetensors file"):
             arrays = library.load(content)
-        except (SafetensorError, KeyError, TypeError, ValueError) as broken:
-            raise check.error("the content is not that of a .safetensors file", got=str(broken)) from None
         return cls.from_arrays(arrays, FACTORS)
 
     def _bias(self) -> Array:
@@ -160,16 +160,10 @@ def fold_in(model: Factors, users: Ids, liked: Liked, objective: Objective, stre
     return vectors
 
 
-def _file_names(format: str) -> tuple[str, ...]:  # noqa: A002 (the usual word)
-    if check.choice("format of vectors", format, VECTOR_FORMATS) == "parquet":
-        return "users.parquet", "items.parquet"
-    return "user_vectors.npy", "user_ids.npy", "item_vectors.npy", "item_ids.npy"
-
-
-def vectors_folder(folder: str | Path, format: str, *, force: bool) -> Path:  # noqa: A002
+def vectors_folder(folder: str | Path, format: str, *, force: bool) -> Path:  # noqa: A002 (the usual word)
     """Raise, before the work begins, if the files of vectors cannot be written into a folder."""
     folder = files.check_writable_folder(folder)
-    for name in _file_names(format):
+    for name in VECTOR_FORMATS[check.choice("format of vectors", format, VECTOR_FORMATS)]:
         check.free_path(folder / name, force=force)
     return folder
 
@@ -184,15 +178,15 @@ def write_vectors(
     """Write the vectors and ids of users and items into a folder, row for row."""
     folder = vectors_folder(folder, format, force=force)
     folder.mkdir(parents=True, exist_ok=True)
-    if format == "parquet":
-        for name, table in zip(_file_names(format), tables, strict=True):
-            with files.replacing(folder / name, force=force) as new:
-                table.write_parquet(new)
-        return folder
-    arrays = [array for table in tables for array in (table["vector"].to_numpy(), _ids(table["id"]))]
-    for name, array in zip(_file_names(format), arrays, strict=True):
+    contents: list[Any] = list(tables)
+    if format == "npy":
+        contents = [array for table in tables for array in (table["vector"].to_numpy(), _ids(table["id"]))]
+    for name, content in zip(VECTOR_FORMATS[format], contents, strict=True):
         with files.replacing(folder / name, force=force) as new, new.open("wb") as out:
-            np.save(out, np.ascontiguousarray(array), allow_pickle=False)
+            if format == "parquet":
+                content.write_parquet(out)
+            else:
+                np.save(out, np.ascontiguousarray(content), allow_pickle=False)
     return folder
 
 

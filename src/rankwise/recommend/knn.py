@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids, offsets_of, row_blocks
+from rankwise.arrays import Array, Column, Floats, offsets_of, row_blocks
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.model import HistoryModel, Liked, best, shared_arrays
-from rankwise.recommend.verify import Kinds
+from rankwise.recommend.model import HistoryModel, Liked, best
+from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
 
 _SIMILARITIES = ("cosine", "adjusted")
@@ -81,8 +81,7 @@ class ItemKNN(Recommender):
     name = "knn"
     model_kind = Neighbours
     model_arrays: ClassVar[Kinds] = {
-        "liked_offsets": ("int64", (("n+1",),)),
-        "liked_items": ("int32", (("l",),)),
+        **HISTORY,
         "neighbour_offsets": ("int64", (("m+1",),)),
         "neighbour_items": ("int32", (("k",),)),
         "similarities": ("float32", (("k",),)),
@@ -107,24 +106,13 @@ class ItemKNN(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
-        return {"liked_offsets": liked.offsets, "liked_items": liked.items}
-
-    def _model(self, train: Interactions) -> Neighbours:
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         k = check.integer("neighbours", self.neighbours, least=1)
         shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
         adjusted = check.choice("similarity", self.similarity, _SIMILARITIES) == "adjusted"
-        liked = Liked.of(train)
         columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
         counts, neighbours, values = _nearest(columns, k, shrinkage)
-        return Neighbours(
-            **shared_arrays(train, liked),
-            liked_offsets=liked.offsets,
-            liked_items=liked.items,
-            neighbour_offsets=offsets_of(counts),
-            neighbour_items=neighbours,
-            similarities=values,
-        )
+        return {"neighbour_offsets": offsets_of(counts), "neighbour_items": neighbours, "similarities": values}
 
 
 def _centred(train: Interactions) -> Matrix:
@@ -146,15 +134,12 @@ def _nearest(columns: Matrix, k: int, shrinkage: float) -> tuple[NDArray[np.int6
     n = columns.shape[0]
     lengths = np.sqrt((columns * columns).sum(axis=1))
     rows = columns.T.tocsr()
-    counts, neighbours, values = [], [], []
+    blocks = []
     for block in row_blocks(n, n, _BLOCK):
         shared = (columns[block] @ rows).toarray()
         divisor = lengths[block, None] * lengths + shrinkage
         similar = np.divide(shared, divisor, out=np.full(shared.shape, -np.inf), where=(shared > 0.0) & (divisor > 0.0))
         similar[np.arange(len(similar)), np.arange(n)[block]] = -np.inf
-        number, _, numbers, nearest = best(similar, k)
-        counts.append(number)
-        neighbours.append(numbers)
-        values.append(nearest)
-    items, similarities = np.concatenate(neighbours).astype(np.int32), np.concatenate(values).astype(np.float32)
-    return np.concatenate(counts), items, similarities
+        blocks.append(best(similar, k))
+    counts, _, neighbours, similarities = (np.concatenate(column) for column in zip(*blocks, strict=True))
+    return counts, neighbours.astype(np.int32), similarities.astype(np.float32)

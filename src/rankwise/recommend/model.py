@@ -1,9 +1,5 @@
 """Models of recommenders: ids of users and items, the items that each user has seen, and the arrays of a file."""
 
-import io
-import struct
-import zipfile
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -18,7 +14,6 @@ from rankwise.compiling import kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.metrics.order import ROW, ranking, scratch_for
-from rankwise.rankers import storage
 from rankwise.recommend.verify import Kinds, verify
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries
@@ -26,18 +21,6 @@ from rankwise.threads import over_queries
 UNKNOWN = ("error", "popular", "mean")
 MODEL = "model.npz"
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
-_BROKEN = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    MemoryError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-)
-"""Errors of reading a file that is no .npz."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -123,21 +106,6 @@ class RecommenderModel(ABC):
                 values[name] = np.ascontiguousarray(values[name]).view(f"U{values[name].shape[1]}")[:, 0]
         return cls(**values)
 
-    def packed(self) -> bytes:
-        """Return the content of an .npz file; the same arrays give the same bytes."""
-        out = io.BytesIO()
-        np.savez(out, allow_pickle=False, **self.arrays())
-        return out.getvalue()
-
-    @classmethod
-    def unpacked(cls, content: bytes, kinds: Kinds) -> Self:
-        """Read the content of an .npz file, without pickle."""
-        try:
-            arrays = storage.arrays(content)
-        except _BROKEN as broken:
-            raise check.error("the content is not that of an .npz file", got=str(broken)) from None
-        return cls.from_arrays(arrays, kinds)
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HistoryModel(RecommenderModel):
@@ -166,9 +134,6 @@ class Liked:
     def of(cls, train: Interactions) -> Self:
         """Return the relevant items; events that were counted keep their counts."""
         offsets, items, ratings = train.relevant_items()
-        if not items.size:
-            hint = "lower the rating from which on items are relevant"
-            raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
         return cls(offsets, items, ratings if train.counted else np.ones(items.size), train.n_items)
 
     def of_items(self, numbers: NDArray[np.int64], n_items: int) -> Self:
@@ -176,6 +141,10 @@ class Liked:
         shared = numbers[self.items] >= 0
         offsets, items = offsets_of(count_flags(shared, self.offsets)), numbers[self.items][shared].astype(np.int32)
         return replace(self, offsets=offsets, items=items, values=self.values[shared], n_items=n_items)
+
+    def history(self) -> dict[str, Column]:
+        """Return the arrays of a :class:`HistoryModel`."""
+        return {"liked_offsets": self.offsets, "liked_items": self.items}
 
     @property
     def n_users(self) -> int:
@@ -198,18 +167,6 @@ class Liked:
 def in_order(train: Interactions) -> Interactions:
     """Return interactions with users in ascending order of their ids."""
     return train.take(np.argsort(train.users, kind="stable"))
-
-
-def shared_arrays(train: Interactions, liked: Liked) -> dict[str, Column]:
-    """Return the arrays that all models have, of training data whose users are in order."""
-    offsets, items = train.seen()
-    return {
-        "users": train.users,
-        "items": train.catalogue,
-        "popularity": liked.popularity,
-        "seen_offsets": offsets,
-        "seen_items": items,
-    }
 
 
 def best(scores: Array, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array]:

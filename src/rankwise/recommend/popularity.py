@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Column
 from rankwise.data.interactions.lists import Interactions
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.model import Liked, RecommenderModel, shared_arrays
+from rankwise.recommend.model import Liked, RecommenderModel
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,5 +45,5 @@ class Popularity(Recommender):
         self.native = {}
         self._check_native(unheard)
 
-    def _model(self, train: Interactions) -> Counts:
-        return Counts(**shared_arrays(train, Liked.of(train)))
+    def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
+        return {}

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.arrays import Column, Ids
 from rankwise.rankers.storage import InvalidModelError, rejecting
@@ -16,6 +15,7 @@ KNOWN: Kinds = {
     "seen_offsets": ("int64", (("n+1",),)),
     "seen_items": ("int32", (("s",),)),
 }
+HISTORY: Kinds = {"liked_offsets": ("int64", (("n+1",),)), "liked_items": ("int32", (("l",),))}
 FACTORS: Kinds = {
     "user_vectors": ("float32", (("n", "f"),)),
     "item_vectors": ("float32", (("m", "f"),)),
@@ -42,10 +42,13 @@ def verify(arrays: Mapping[str, Column], kinds: Kinds = FACTORS) -> None:
         for name, (_, shapes) in kinds.items():
             _size(name, arrays[name].shape, shapes, sizes)
         for name in kinds:
+            values = arrays[name]
             if name.endswith("_offsets"):
-                _follow(arrays[name], arrays[name.removesuffix("offsets") + "items"])
-            if name.endswith("items"):
-                _among(arrays[name], n_items)
+                items = arrays[name.removesuffix("offsets") + "items"]
+                if values[0] != 0 or values[-1] != items.size or (np.diff(values) < 0).any():
+                    raise InvalidModelError("lists of items that do not follow each other")
+            if name.endswith("items") and values.size and not 0 <= values.min() <= values.max() < n_items:
+                raise InvalidModelError(f"an item that is not among the {n_items}")
 
 
 def _ids(ids: Ids, name: str) -> int:
@@ -69,13 +72,3 @@ def _size(name: str, shape: tuple[int, ...], shapes: tuple[tuple[str, ...], ...]
             sizes.update(zip(possible, shape, strict=True))
             return
     raise InvalidModelError(f"{name} of the shape {shape} for {sizes['n']} users and {sizes['m']} items")
-
-
-def _follow(offsets: NDArray[np.int64], items: NDArray[np.int32]) -> None:
-    if offsets[0] != 0 or offsets[-1] != items.size or (np.diff(offsets) < 0).any():
-        raise InvalidModelError("lists of items that do not follow each other")
-
-
-def _among(items: NDArray[np.int32], n_items: int) -> None:
-    if items.size and not 0 <= items.min() <= items.max() < n_items:
-        raise InvalidModelError(f"an item that is not among the {n_items}")

@@ -107,6 +107,10 @@ def mini_batches(
     device: torch.device | None = None,
 ) -> MiniBatches:
     """Split inputs into mini-batches, without columns of a tokenizer's output that are padding in all rows."""
+    if lengths is not None:
+        lengths = np.asarray(lengths).astype(np.int64)
+        if lengths.shape != (n_pairs,):
+            raise check.error("lengths must be one number for each document", got=f"shape {lengths.shape}")
     if isinstance(inputs, Mapping):
         return _from_features(inputs, n_pairs, size, lengths, device)
     items = inputs
@@ -117,7 +121,7 @@ def mini_batches(
             "a budget of tokens needs the tokens of each pair",
             hint="pass lengths=, the padded inputs of a tokenizer, or set mini_batch_size=",
         )
-    rows = size.split(_lengths(lengths, n_pairs))
+    rows = size.split(np.ones(n_pairs, np.int64) if lengths is None else lengths)
     order = np.concatenate(rows).tolist()
     return MiniBatches(rows, lambda first, last: [items[row] for row in order[first:last]])
 
@@ -150,7 +154,7 @@ def _from_features(
     features: Features,
     n_pairs: int,
     size: MiniBatchSize,
-    lengths: ArrayLike | None,
+    lengths: NDArray[np.int64] | None,
     device: torch.device | None,
 ) -> MiniBatches:
     tensors = _tensors(features)
@@ -160,16 +164,16 @@ def _from_features(
             got=str({name: tuple(value.shape) for name, value in tensors.items()}),
             hint="tokenize all pairs of a step at once, with padding=True and return_tensors='pt'",
         )
-    mask = tensors.get("attention_mask")
-    width = -1
-    starts, ends = np.zeros(n_pairs, np.int64), np.full(n_pairs, -1)
+    mask, width = tensors.get("attention_mask"), -1
+    starts = ends = np.zeros(n_pairs, np.int64)
     if mask is not None and mask.ndim == 2:
         width = mask.shape[1]
         starts, ends = _token_range(mask)
-    elif lengths is None and size.mini_batch_size is None:
-        widths = [value.shape[1] for value in tensors.values() if value.ndim > 1]
-        lengths = np.full(n_pairs, max(widths, default=1))
-    rows = size.split(_lengths(ends - starts if lengths is None else lengths, n_pairs))
+        lengths = ends - starts if lengths is None else lengths
+    if lengths is None:
+        widest = max((value.shape[1] for value in tensors.values() if value.ndim > 1), default=1)
+        lengths = np.full(n_pairs, widest)
+    rows = size.split(lengths)
     order = np.concatenate(rows)
     starts, ends = starts[order], ends[order]
     # Sorted once and copied to the device once: a mini-batch is then a slice, without an index to copy and wait for.
@@ -200,13 +204,6 @@ def _token_range(mask: Tensor) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first = np.where(has_tokens, is_token.argmax(axis=1), 0)
     last = np.where(has_tokens, is_token.shape[1] - is_token[:, ::-1].argmax(axis=1), 1)
     return first.astype(np.int64), last.astype(np.int64)
-
-
-def _lengths(lengths: ArrayLike | None, n_pairs: int) -> NDArray[np.int64]:
-    counts = np.ones(n_pairs, np.int64) if lengths is None else np.asarray(lengths).astype(np.int64)
-    if counts.shape != (n_pairs,):
-        raise check.error("lengths must be one number for each document", got=f"shape {counts.shape}")
-    return counts
 
 
 def prefetch(compute: Callable[[Key], Value], keys: Iterable[Key]) -> Generator[Value, None, None]:

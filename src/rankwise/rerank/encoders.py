@@ -12,18 +12,21 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
 from rankwise import check
 from rankwise.rankers.nets.learner import one_thread, own_randomness, seed_torch
-from rankwise.rankers.nets.processes import seed_of
+from rankwise.rankers.nets.processes import seed_of, usable_device
 from rankwise.rankers.storage import rejecting
 from rankwise.rerank.batches import Features
-from rankwise.rerank.sizes import SizeLimits
+from rankwise.rerank.sizes import SizeLimits, config_entries
 from rankwise.stream import Stream
 from rankwise.threads import openmp
+
+if TYPE_CHECKING:
+    from rankwise.rerank.reranker import RerankerSettings
 
 Pair = tuple[str, str]
 """A query and a document."""
@@ -107,11 +110,19 @@ def folder_of(name: str | Path) -> Path:
 
 def verify(folder: Path) -> None:
     """Reject a folder whose files would run code: pickled weights, classes of its own, classes that are no layers."""
-    for config in sorted(folder.rglob("*.json")):
-        if config.name not in ("tokenizer.json", "vocab.json") and not config.name.endswith(".index.json"):
-            with check.library("a file of the model", config):
-                content = json.loads(config.read_text(encoding="utf-8"))
-            _verify_classes(content, config)
+    for path, key, value in config_entries(folder, "*.json"):
+        runs_code = (
+            (key == "auto_map" and bool(value))
+            or ("activation_f" in key and isinstance(value, str) and "." in value and not _ACTIVATION.fullmatch(value))
+            or (key == "type" and path.name == "modules.json" and not _MODULE.fullmatch(str(value)))
+        )
+        if runs_code:
+            raise check.error(
+                "the model brings code of its own, which is not run",
+                got=f"{key}: {json.dumps(value)[:120]}",
+                where=str(path),
+                hint="use a model whose classes are those of transformers and sentence-transformers",
+            )
     for subfolder in {pickled.parent for pattern in _PICKLED for pickled in folder.rglob(pattern)}:
         if not any(subfolder.glob("*.safetensors")) and any(subfolder.glob("pytorch_model*.bin")):
             raise check.error(
@@ -120,29 +131,6 @@ def verify(folder: Path) -> None:
                 where=str(subfolder),
                 hint="save the model anew with save_pretrained, in an environment of its own if it is not yours",
             )
-
-
-def _verify_classes(content: object, config: Path) -> None:
-    """Check every name of a class in a file."""
-    if isinstance(content, list):
-        for item in content:
-            _verify_classes(item, config)
-    if not isinstance(content, dict):
-        return
-    for key, value in content.items():
-        runs_code = (
-            (key == "auto_map" and bool(value))
-            or ("activation_f" in key and isinstance(value, str) and "." in value and not _ACTIVATION.fullmatch(value))
-            or (key == "type" and config.name == "modules.json" and not _MODULE.fullmatch(str(value)))
-        )
-        if runs_code:
-            raise check.error(
-                "the model brings code of its own, which is not run",
-                got=f"{key}: {json.dumps(value)[:120]}",
-                where=str(config),
-                hint="use a model whose classes are those of transformers and sentence-transformers",
-            )
-        _verify_classes(value, config)
 
 
 def check_head(folder: Path) -> None:
@@ -157,9 +145,19 @@ def check_head(folder: Path) -> None:
         )
 
 
-def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None = None) -> CrossEncoder:
-    """Open a model whose scores are logits, without an activation; a missing head is initialised from the seed."""
+def open_model(settings: "RerankerSettings") -> CrossEncoder:
+    """Open the model that training begins from; its scores are logits, and a missing head comes from the seed."""
     library: Any = check.optional("sentence_transformers", "rerank")
+    device = str(usable_device(settings.device))
+    if not isinstance(settings.model, str | Path):
+        encoder: CrossEncoder = settings.model
+        module_of(encoder).to(device)
+        encoder.activation_fn = torch.nn.Identity()
+        if settings.max_length is not None:
+            encoder.max_seq_length = settings.max_length
+        return encoder
+    folder = folder_of(settings.model)
+    seed = check.integer("seed", settings.seed, least=0)
     openmp(one_thread)
     if not (folder / "config.json").is_file():
         raise check.error(
@@ -167,7 +165,6 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
         )
     verify(folder)
     limits = SizeLimits.of(folder)
-    limits.check_counts(folder)
     with (
         check.library("a model", folder, also=True),
         quiet(),
@@ -176,10 +173,10 @@ def open_encoder(folder: Path, *, device: str, seed: int, max_length: int | None
         limits.building(),
     ):
         seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
-        encoder: CrossEncoder = library.CrossEncoder(
+        encoder = library.CrossEncoder(
             str(folder),
             device=device,
-            max_length=max_length,
+            max_length=settings.max_length,
             trust_remote_code=False,
             local_files_only=True,
             model_kwargs={"use_safetensors": True},

@@ -7,78 +7,70 @@ and the optimizer's state alone, so that an interrupted run resumes, bit for bit
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column
-from rankwise.objectives.base import Objective
+from rankwise.arrays import Array
+from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
+from rankwise.rankers import inputs
+from rankwise.rankers.nets import weights
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
-from rankwise.rankers.nets.processes import Processes, seed_of
+from rankwise.rankers.nets.processes import Processes, seed_of, usable_device
 from rankwise.rankers.nets.ranker import MODEL
-from rankwise.rankers.nets.weights import (
-    Weights,
-    fill,
-    of_prefix,
-    packed,
-    recall,
-    remembered,
-    snapshot,
-    unpacked,
-    with_prefix,
-)
+from rankwise.rankers.nets.weights import Weights
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
-from rankwise.rerank.encoders import CrossEncoder, module_of
+from rankwise.rerank.encoders import CrossEncoder, Pair, module_of, open_model
 from rankwise.rerank.passes import two_passes
 from rankwise.rerank.scoring import batches_of, precision, score_pairs
 from rankwise.stream import Stream
 
+if TYPE_CHECKING:
+    from rankwise.rerank.reranker import RerankerSettings
 
-@dataclass(frozen=True, kw_only=True)
+BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
+"""Whether training on a GPU, and whether anything else, is computed in bfloat16, by ``precision``."""
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Steps of a training, one for each batch of lists, counted from 0 over all epochs: rounds and learning rates."""
 
-    epochs: int
-    parts: int
-    """Number of parts of an epoch, at most one for each of its steps."""
-    batch_queries: int
+    settings: "RerankerSettings"
     queries: int
-    learning_rate: float
-    warmup: float
-    """Share of all steps in which the learning rate rises from 0; then it falls to 0."""
+    """Number of training lists."""
 
     def __post_init__(self) -> None:
-        check.integer("epochs", self.epochs, least=1)
-        check.integer("parts", self.parts, least=1)
-        check.integer("batch_queries", self.batch_queries, least=1)
-        check.number("learning_rate", self.learning_rate, least=0.0)
-        check.number("warmup", self.warmup, least=0.0, most=1.0)
+        for name in ("epochs", "parts", "batch_queries"):
+            check.integer(name, getattr(self.settings, name), least=1)
+        check.number("learning_rate", self.settings.learning_rate, least=0.0)
+        check.number("warmup", self.settings.warmup, least=0.0, most=1.0)
 
     @property
     def steps_per_epoch(self) -> int:
         """Number of steps of an epoch."""
-        return -(-self.queries // self.batch_queries)
+        return -(-self.queries // self.settings.batch_queries)
 
     @property
     def rounds_per_epoch(self) -> int:
         """Number of parts of an epoch, each of which is a round."""
-        return min(self.parts, self.steps_per_epoch)
+        return min(self.settings.parts, self.steps_per_epoch)
 
     @property
     def rounds(self) -> int:
         """Number of parts of all epochs."""
-        return self.epochs * self.rounds_per_epoch
+        return self.settings.epochs * self.rounds_per_epoch
 
     def steps_before(self, round: int) -> int:
         """Return the number of steps before a round; of all steps, if there is no such round any more."""
@@ -88,7 +80,8 @@ class Schedule:
     def steps_of(self, round: int) -> range:
         """Return the steps of a round, counted from the first of the training.
 
-        >>> schedule = Schedule(epochs=2, parts=2, batch_queries=2, queries=5, learning_rate=1.0, warmup=0.5)
+        >>> from rankwise.rerank import Reranker
+        >>> schedule = Schedule(Reranker("model", epochs=2, parts=2, batch_queries=2), queries=5)
         >>> [schedule.steps_of(round) for round in range(schedule.rounds)]
         [range(0, 1), range(1, 3), range(3, 4), range(4, 6)]
         """
@@ -97,15 +90,16 @@ class Schedule:
     def rate(self, step: int) -> float:
         """Return the learning rate of a step.
 
-        >>> schedule = Schedule(epochs=1, parts=1, batch_queries=1, queries=6, learning_rate=1.0, warmup=0.5)
+        >>> from rankwise.rerank import Reranker
+        >>> schedule = Schedule(Reranker("model", batch_queries=1, learning_rate=1.0, warmup=0.5), queries=6)
         >>> [round(schedule.rate(number), 2) for number in range(6)]
         [0.33, 0.67, 1.0, 1.0, 0.67, 0.33]
         """
-        total = self.epochs * self.steps_per_epoch
-        rising = int(self.warmup * total)
+        total = self.settings.epochs * self.steps_per_epoch
+        rising = int(self.settings.warmup * total)
         if step < rising:
-            return self.learning_rate * (step + 1) / rising
-        return self.learning_rate * (total - step) / max(total - rising, 1)
+            return self.settings.learning_rate * (step + 1) / rising
+        return self.settings.learning_rate * (total - step) / max(total - rising, 1)
 
 
 class _StepInputs(NamedTuple):
@@ -122,36 +116,32 @@ class _StepInputs(NamedTuple):
 class RerankLearner:
     """Trains a cross-encoder, a part of an epoch in each round."""
 
-    encoder: CrossEncoder
-    objective: Objective
+    settings: "RerankerSettings"
     train: Lists
-    documents: Mapping[str, Column]
-    """Columns of documents that the objective reads, such as ``teacher_scores``."""
-    held_out: Sequence[Lists]
+    valid: Lists | None
     schedule: Schedule
-    size: MiniBatchSize
-    weight_decay: float
-    max_grad_norm: float
-    seed: int
-    device: torch.device
-    mixed: bool
-    """Whether training, and the scores of held-out lists, are computed in bfloat16."""
-    mixed_scores: bool
     on_step: Callable[[int, float], None]
     """Callback after every step: number of steps so far, loss of the step."""
     best_scores: Array | None = None
-    """Scores of the first held-out lists by the best model so far."""
-    processes: Processes = field(init=False)
-    _scores: dict[int, Array] = field(default_factory=dict, init=False)
-    """Scores of held-out lists after the last round."""
+    """Scores of the validation lists by the best model so far."""
 
     def __post_init__(self) -> None:
+        settings, data = self.settings, self.train
+        self.objective = find_objective(settings.objective)
+        documents = inputs.document_columns(data, self.objective, debias=settings.debias)
+        on_gpu, self._mixed_scores = BF16[check.choice("precision", settings.precision, BF16)]
+        self._size = MiniBatchSize(settings.token_budget)
+        self._max_grad_norm = check.number("max_grad_norm", settings.max_grad_norm, least=0.0, open_ends=True)
+        weight_decay = check.number("weight_decay", settings.weight_decay, least=0.0)
+        self.device = usable_device(settings.device)
+        self._mixed = self._mixed_scores or (on_gpu and self.device.type == "cuda")
+        self.encoder = open_model(settings)
         self.processes = Processes(self.device)
-        data = self.train
         self._module = module_of(self.encoder)
-        self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
-        self._optimizer = adamw(self._module, self.weight_decay)
-        self._batching = Batching(self.schedule.batch_queries)
+        self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **documents)
+        self._optimizer = adamw(self._module, weight_decay)
+        self._batching = Batching(settings.batch_queries)
+        self._scores: Array | None = None  # of the validation lists after the last round
 
     def round(self, stream: Stream) -> float:
         """Run the steps of a part of an epoch; returns the mean loss of their lists on the way."""
@@ -163,13 +153,17 @@ class RerankLearner:
         prefetched = prefetch(lambda step: self._inputs(batches[step % per_epoch], of_epoch), steps)
         total = weight = gradient = 0.0
         with own_randomness(self.device), torch_threads(), contextlib.closing(prefetched):
-            seed_torch(self.device, seed_of(Stream(self.seed, stream.round).child("dropout", self.processes.rank).key))
+            dropout = Stream(self.settings.seed, stream.round).child("dropout", self.processes.rank)
+            seed_torch(self.device, seed_of(dropout.key))
             for step, inputs in zip(steps, prefetched, strict=True):
-                loss, moved = self._step(inputs, self.schedule.rate(step))
+                loss, moved = self._step(inputs, self.schedule.rate(step)) if inputs.weight else (0.0, 0.0)
                 total, weight, gradient = total + loss, weight + inputs.weight, max(gradient, moved)
                 self.on_step(step + 1, loss / inputs.weight if inputs.weight else 0.0)
-        if not self.processes.alone:
-            self._score_together()
+        if not self.processes.alone and self.valid is not None:  # each scores its share: none waits long for another
+            rank, count = self.processes.rank, self.processes.count
+            scores = np.zeros(self.valid.n_docs)
+            scores[rank::count] = self._score(list(self.valid.pairs())[rank::count])
+            self._scores = self.processes.add(scores)
         if not gradient and not self._informative():
             raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return total / weight if weight else 0.0
@@ -178,84 +172,67 @@ class RerankLearner:
         """Whether any list has a gradient, where those of a round have none: computed for scores that differ."""
         data = self.train
         scores = torch.from_numpy(np.arange(data.n_docs) % 7 / 7)
-        _, gradient = self._loss.differentiate(scores, data.stream(self.seed))
+        _, gradient = self._loss.differentiate(scores, data.stream(self.settings.seed))
         counts = np.ones(data.n_queries) if data.weights is None else data.weights
         return bool((gradient.numpy() * np.repeat(counts, data.sizes)).any())
 
     def _inputs(self, queries: NDArray[np.int64], stream: Stream) -> _StepInputs:
         """Tokenize this process's share of a batch of lists."""
-        weights = self.train.weights
-        weight = float(queries.size if weights is None else weights[queries].sum())
+        of_queries = self.train.weights
+        weight = float(queries.size if of_queries is None else of_queries[queries].sum())
         share = self.processes.share(queries)
         if not share.size or weight == 0.0:
             return _StepInputs(weight)
-        pairs = list(self.train.take(share).pairs())
-        return _StepInputs(weight, BatchPart.of(self.train, share, stream), *batches_of(self.encoder, pairs, self.size))
+        part, pairs = BatchPart.of(self.train, share, stream), list(self.train.take(share).pairs())
+        return _StepInputs(weight, part, *batches_of(self.encoder, pairs, self._size))
 
     def _step(self, inputs: _StepInputs, rate: float) -> tuple[float, float]:
         """Update the weights by one batch; returns the sum of its losses, and whether there was a gradient."""
-        if inputs.weight == 0.0:
-            return 0.0, 0.0
         self._optimizer.zero_grad(set_to_none=True)
-        sums = np.zeros(2)
-        if inputs.part is not None and inputs.batches is not None:
-            sums[:] = self._add_gradient(inputs.part, inputs.score, inputs.batches, inputs.weight)
+        part, batches, sums = inputs.part, inputs.batches, np.zeros(2)
+        if part is not None and batches is not None:
+            prepared, of_queries = self._loss.take(part.queries), torch.from_numpy(part.weights)
+
+            def record(gradient: torch.Tensor) -> None:
+                sums[1] = float(gradient.any())
+
+            def loss(scores: torch.Tensor) -> torch.Tensor:
+                ordered = batches.unsorted(scores.cpu())  # the fastest place for so few numbers
+                ordered.register_hook(record)  # type: ignore[no-untyped-call]
+                total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ of_queries
+                return total / inputs.weight
+
+            self._module.train()
+            with precision(self.device, mixed=self._mixed):
+                value = two_passes(inputs.score, batches, loss, model=self.encoder)
+            value.backward()  # type: ignore[no-untyped-call]
+            sums[0] = float(value.detach()) * inputs.weight
         self.processes.add_gradients(self._module.parameters())
-        torch.nn.utils.clip_grad_norm_(self._module.parameters(), self.max_grad_norm)
+        torch.nn.utils.clip_grad_norm_(self._module.parameters(), self._max_grad_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
-        loss, moved = (sums if self.processes.alone else self.processes.add(sums)).tolist()
-        return loss, moved
-
-    def _add_gradient(
-        self, part: BatchPart, score: Callable[[Any], object], batches: MiniBatches, divisor: float
-    ) -> tuple[float, float]:
-        """Add the gradient of a part of a batch; returns the sum of its losses, and whether the gradient is not 0."""
-        prepared, weights = self._loss.take(part.queries), torch.from_numpy(part.weights)
-        moved = 0.0
-
-        def record(gradient: torch.Tensor) -> None:
-            nonlocal moved
-            moved = float(gradient.any())
-
-        def loss(scores: torch.Tensor) -> torch.Tensor:
-            ordered = batches.unsorted(scores.cpu())  # the fastest place for so few numbers
-            ordered.register_hook(record)  # type: ignore[no-untyped-call]
-            total: torch.Tensor = prepared(ordered, stream=part.stream).double() @ weights
-            return total / divisor
-
-        self._module.train()
-        with precision(self.device, mixed=self.mixed):
-            value = two_passes(score, batches, loss, model=self.encoder)
-        value.backward()  # type: ignore[no-untyped-call]
-        return float(value.detach()) * divisor, moved
+        loss_sum, moved = (sums if self.processes.alone else self.processes.add(sums)).tolist()
+        return loss_sum, moved
 
     def scores(self, number: int) -> Array:
-        """Score held-out lists, without dropout; several processes have done so together at the end of the round."""
-        if self.processes.alone or number not in self._scores:
-            pairs = list(self.held_out[number].pairs())
-            with torch_threads():
-                self._scores[number] = score_pairs(self.encoder, pairs, self.size, mixed=self.mixed_scores)
-        return self._scores[number]
+        """Score the validation lists, without dropout; several processes have done so together at the round's end."""
+        if self._scores is None or self.processes.alone:
+            self._scores = self._score(list(cast("Lists", self.valid).pairs()))
+        return self._scores
 
-    def _score_together(self) -> None:
-        """Score held-out lists, each process its share, so that none waits long for another."""
-        rank, count = self.processes.rank, self.processes.count
-        for number, lists in enumerate(self.held_out):
-            pairs, scores = list(lists.pairs()), np.zeros(lists.n_docs)
-            with torch_threads():
-                scores[rank::count] = score_pairs(self.encoder, pairs[rank::count], self.size, mixed=self.mixed_scores)
-            self._scores[number] = self.processes.add(scores)
+    def _score(self, pairs: list[Pair]) -> Array:
+        with torch_threads():
+            return score_pairs(self.encoder, pairs, self._size, mixed=self._mixed_scores)
 
     def snapshot(self) -> Weights:
         """Copy the weights."""
-        self.best_scores = self._scores.get(0)
-        return snapshot(self._module)
+        self.best_scores = self._scores
+        return weights.snapshot(self._module)
 
-    def restore(self, weights: Weights) -> None:
+    def restore(self, best: Weights) -> None:
         """Restore weights, and free the optimizer's state, several times as large as they are."""
-        self._module.load_state_dict(weights)
+        self._module.load_state_dict(best)
         self._module.eval()
         self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()
@@ -266,15 +243,16 @@ class RerankLearner:
 
     def files(self, best: Weights) -> dict[str, bytes]:
         """Return the best weights, and in another file the last, with the optimizer's state."""
-        last = with_prefix("weights", snapshot(self._module)) | with_prefix("optimizer", remembered(self._optimizer))
-        return {MODEL: packed(best), TRAINING: packed(last)}
+        last = weights.with_prefix("weights", weights.snapshot(self._module))
+        last |= weights.with_prefix("optimizer", weights.remembered(self._optimizer))
+        return {MODEL: weights.packed(best), TRAINING: weights.packed(last)}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Resume from the last weights of a checkpoint; returns the best."""
-        training = unpacked(files[TRAINING])
-        fill(self._module, of_prefix("weights", training))
-        recall(self._optimizer, of_prefix("optimizer", training))
-        return unpacked(files[MODEL])
+        training = weights.unpacked(files[TRAINING])
+        weights.fill(self._module, weights.of_prefix("weights", training))
+        weights.recall(self._optimizer, weights.of_prefix("optimizer", training))
+        return weights.unpacked(files[MODEL])
 
 
 def adamw(module: torch.nn.Module, weight_decay: float) -> torch.optim.Optimizer:

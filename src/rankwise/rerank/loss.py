@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.objectives.autograd import TensorLike, as_array
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.torch import TorchLoss
@@ -21,10 +22,6 @@ from rankwise.rerank.passes import global_mean, two_passes
 from rankwise.rerank.scoring import batches_of
 from rankwise.stream import Stream
 
-if TYPE_CHECKING:
-    from rankwise.rerank.encoders import PairScorer
-
-Numbers = Tensor | ArrayLike
 PER_LIST = ("weight", "query_id")
 """Columns with one value for each list; all others have one for each document."""
 
@@ -105,14 +102,14 @@ class Loss:
         self,
         score: Callable[..., object],
         inputs: PairInputs | MiniBatches,
-        labels: Numbers,
-        offsets: Numbers,
+        labels: TensorLike,
+        offsets: TensorLike,
         *,
         lengths: ArrayLike | None = None,
-        weights: Numbers | None = None,
+        weights: TensorLike | None = None,
         query_ids: ArrayLike | None = None,
         model: object = None,
-        **documents: Numbers,
+        **documents: TensorLike,
     ) -> Tensor:
         """Return the mean loss of ragged lists; its ``backward()`` runs the second pass (see :func:`two_passes`).
 
@@ -132,13 +129,20 @@ class Loss:
         - late interaction: ``lambda pairs: …``, with a list of whatever the model computes its vectors from.
         """
         module = model if model is not None else score
-        bounds = _array(offsets)
-        prepared = self._torch_loss.prepare(_array(labels), bounds, **_debiased(documents, bounds))
+        bounds = as_array(offsets)
+        columns = {name: as_array(column) for name, column in documents.items()}
+        if "propensities" in columns:
+            propensities = check.propensities(columns.pop("propensities"), bounds)
+            columns["document_weights"] = columns.get("document_weights", np.ones(propensities.size)) / propensities
+        prepared = self._torch_loss.prepare(as_array(labels), bounds, **columns)
         batches = inputs
         if not isinstance(batches, MiniBatches):
             batches = mini_batches(batches, int(bounds[-1]), self.size, lengths=lengths, device=device_of(module))
-        shares = torch.ones(bounds.size - 1) if weights is None else torch.from_numpy(_array(weights))
-        stream = self._stream(query_ids)
+        shares = torch.ones(bounds.size - 1) if weights is None else torch.tensor(as_array(weights))
+        # New random numbers at each step of training, and the same ones where gradients are off.
+        stream = self._torch_loss.next_stream() if torch.is_grad_enabled() else Stream(self.seed)
+        if query_ids is not None:
+            stream = replace(stream, query_ids=query_ids)
 
         def loss(scores: Tensor) -> Tensor:
             # A few thousand scores: the CPU is done with them before a device would have launched a kernel.
@@ -146,11 +150,6 @@ class Loss:
             return global_mean(total, shares.sum().to(total), module)
 
         return two_passes(score, batches, loss, model=module)
-
-    def _stream(self, query_ids: ArrayLike | None) -> Stream:
-        """Return new random numbers at each step of training, and the same ones where gradients are off."""
-        stream = self._torch_loss.next_stream() if torch.is_grad_enabled() else Stream(self.seed)
-        return stream if query_ids is None else replace(stream, query_ids=query_ids)
 
 
 class UnboundLoss(Loss):
@@ -215,29 +214,6 @@ class BoundLoss(torch.nn.Module, Loss):
         task: str | None = None,
     ) -> Tensor:
         """Return the mean loss of lists: ``inputs`` are queries, lists of documents, and the ``columns``."""
-        queries, lists, columns = self._read(inputs)
-        sizes = [len(documents) for documents in lists]
-        pairs = [(query, document) for query, documents in zip(queries, lists, strict=True) for document in documents]
-        arrays: dict[str, Any] = {
-            name: _per_list(name, values, len(queries)) if name in PER_LIST else _flat(name, values, sizes)
-            for name, values in columns.items()
-        }
-        # Queries that are not texts, such as images, have no name but their place in the batch.
-        texts = queries if all(isinstance(query, str) for query in queries) else None
-        weights, query_ids = arrays.pop("weight", None), arrays.pop("query_id", texts)
-        score, batches = batches_of(cast("PairScorer", self.model), pairs, self.size, prompt=prompt, task=task)
-        return self.of(
-            score,
-            batches,
-            self._labels(labels, sizes),
-            offsets_of(np.array(sizes, np.int64)),
-            weights=weights,
-            query_ids=query_ids,
-            model=self.model,
-            **arrays,
-        )
-
-    def _read(self, inputs: Sequence[Sequence[Any]]) -> tuple[Sequence[str], Sequence[Any], dict[str, Any]]:
         if len(inputs) != 2 + len(self.columns):
             names = ", ".join(("query", "documents", *self.columns))
             raise check.error(
@@ -254,21 +230,36 @@ class BoundLoss(torch.nn.Module, Loss):
                     where=f"list number {number} of a batch",
                     hint="let the second column of the data hold lists of texts",
                 )
-        return queries, lists, dict(zip(self.columns, columns, strict=True))
-
-    def _labels(self, labels: Tensor | Sequence[Any] | None, sizes: list[int]) -> NDArray[np.float64]:
-        if labels is None:
-            if not _needs_no_labels(self.objective):
-                raise check.error(
-                    f"{self.objective!r} learns from labels",
-                    got="data without a column of labels",
-                    hint="name the column label or labels; distil and margin_mse do without",
-                )
-            return np.zeros(sum(sizes))
+        if labels is None and not _needs_no_labels(self.objective):
+            raise check.error(
+                f"{self.objective!r} learns from labels",
+                got="data without a column of labels",
+                hint="name the column label or labels; distil and margin_mse do without",
+            )
         if isinstance(labels, Tensor) and labels.ndim == 1:
             hint = "let a row of the data be a query, the list of its documents, and the list of their labels"
             raise check.error("each list must have a list of labels", got="one label for each list", hint=hint)
-        return _flat("labels", labels, sizes)
+        sizes = [len(documents) for documents in lists]
+        pairs = [(query, document) for query, documents in zip(queries, lists, strict=True) for document in documents]
+        arrays: dict[str, Any] = {
+            name: _per_list(name, values, len(queries)) if name in PER_LIST else _flat(name, values, sizes)
+            for name, values in zip(self.columns, columns, strict=True)
+        }
+        # Queries that are not texts, such as images, have no name but their place in the batch.
+        texts = queries if all(isinstance(query, str) for query in queries) else None
+        weights, query_ids = arrays.pop("weight", None), arrays.pop("query_id", texts)
+        encoder: Any = self.model
+        score, batches = batches_of(encoder, pairs, self.size, prompt=prompt, task=task)
+        return self.of(
+            score,
+            batches,
+            np.zeros(len(pairs)) if labels is None else _flat("labels", labels, sizes),
+            offsets_of(np.array(sizes, np.int64)),
+            weights=weights,
+            query_ids=query_ids,
+            model=self.model,
+            **arrays,
+        )
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the settings, for the model card."""
@@ -288,25 +279,11 @@ class BoundLoss(torch.nn.Module, Loss):
         return ", ".join(f"{name}={value!r}" for name, value in self.get_config_dict().items())
 
 
-def _debiased(documents: dict[str, Numbers], offsets: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """Return columns whose ``document_weights`` are divided by the propensities, where there are any."""
-    columns = {name: _array(column) for name, column in documents.items()}
-    if "propensities" in columns:
-        propensities = check.propensities(columns.pop("propensities"), offsets)
-        columns["document_weights"] = columns.get("document_weights", np.ones(propensities.size)) / propensities
-    return columns
-
-
-def _array(values: Numbers) -> NDArray[Any]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-
-
 def _flat(name: str, lists: Tensor | Sequence[Any], sizes: list[int]) -> NDArray[Any]:
     """Concatenate the lists of a column; each must be as long as the list of documents."""
     check_lengths(name, [len(values) for values in lists], sizes, "list number {} of a batch")
     if all(isinstance(values, Tensor) for values in lists):
-        joined = torch.cat(list(lists)).cpu()  # trainers send labels to the device: one copy back for all of them
-        return (joined.float() if joined.dtype == torch.bfloat16 else joined).numpy()
+        return as_array(torch.cat(list(lists)))  # trainers send labels to the device: one copy back for all of them
     return np.concatenate([np.asarray(values) for values in lists])
 
 

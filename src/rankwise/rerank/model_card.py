@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from rankwise import check
@@ -16,99 +15,87 @@ VALIDATION = "validation"
 """Name of the evaluation on the queries that chose the model."""
 _CHOSEN = "Which part of the training is kept was chosen on these queries, so that the model looks a little too good."
 _SKIPPED = "A query without relevant documents is skipped."
+_CARD = """---
+{metadata}---
 
+# {title}
 
-@dataclass(frozen=True, kw_only=True)
-class ModelCard:
-    """Contents of a model card."""
+A cross-encoder that scores how well a document answers a query, trained{base} with rankwise and the objective \
+`{objective}`{paper}. A higher score is better; scores are compared among the documents of one query.
 
-    name: str
-    base_model: str = ""
-    """Name on the Hub of the model that training began from."""
-    objective: str
-    paper: str = ""
-    """Paper of the objective."""
-    data: Mapping[str, str] = field(default_factory=dict)
-    """Sizes of the data, by their part in the training."""
-    settings: Mapping[str, object] = field(default_factory=dict)
-    evaluations: Mapping[str, Json] = field(default_factory=dict)
-    """:meth:`rankwise.Evaluation.to_dict` of each data set, by name."""
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    def text(self) -> str:
-        """Return the content of ``README.md``: metadata for the Hub, and text for people."""
-        parts = [self._metadata(), f"# {_line(self.name)}", self._about(), *self._evaluation()]
-        parts.append(_USE.replace("NAME", json.dumps(self.name, ensure_ascii=False)))
-        return "\n\n".join([*parts, *self._training()]) + "\n"
-
-    def _metadata(self) -> str:
-        """Return the metadata for the Hub, as YAML."""
-        metadata: Json = {"library_name": "sentence-transformers", "pipeline_tag": "text-ranking", "tags": list(TAGS)}
-        if self.base_model:
-            metadata["base_model"] = self.base_model
-        if self.evaluations:
-            results = [_result(name, evaluation) for name, evaluation in self.evaluations.items()]
-            metadata["model-index"] = [{"name": self.name, "results": results}]
-        yaml: Any = check.optional("yaml", "rerank")
-        return f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)}---"
-
-    def _about(self) -> str:
-        base = f" from `{_line(self.base_model)}`" if self.base_model else ""
-        paper = f" ({self.paper})" if self.paper else ""
-        return (
-            f"A cross-encoder that scores how well a document answers a query, trained{base} with rankwise and the "
-            f"objective `{_line(self.objective)}`{paper}. A higher score is better; scores are compared among the "
-            "documents of one query."
-        )
-
-    def _evaluation(self) -> list[str]:
-        if not self.evaluations:
-            return []
-        parts = ["## Evaluation"]
-        for name, evaluation in self.evaluations.items():
-            note = "Intervals are those of a bootstrap over queries, and Student's of fewer than ten."
-            if any(mean["skipped"] for mean in evaluation["metrics"].values()):
-                note += f" {_SKIPPED}"
-            if name == VALIDATION:
-                note = f"{_CHOSEN} {note}"
-            if evaluation.get("candidates"):  # folders of older versions do not hold it
-                note = f"Ranked were {_line(evaluation['candidates'])}. {note}"
-            parts += [f"### {_line(name)}", _table(evaluation).markdown(), note]
-        return parts
-
-    def _training(self) -> list[str]:
-        parts = []
-        for title, rows in {"Training": {**self.data, **self.settings}, "Versions": self.versions}.items():
-            cells = tuple((name.replace("_", " "), _shown(value)) for name, value in rows.items())
-            if cells:
-                parts += [f"## {title}", tables.Table(header=("", ""), rows=cells, align="ll").markdown()]
-        return parts
-
-
-_USE = """## Use
+{evaluation}## Use
 
 ```python
 from sentence_transformers import CrossEncoder
 
-model = CrossEncoder(NAME)
+model = CrossEncoder({name})
 scores = model.predict([("a query", "a document"), ("a query", "another document")])
 ```
 
 ```python
 import rankwise as rw
 
-reranker = rw.rerank.Reranker.load(NAME)
+reranker = rw.rerank.Reranker.load({name})
 reranker.rank("a query", ["a document", "another document"])
-```"""
+```
+"""
 
 
-def _table(evaluation: Json) -> tables.Table:
+def model_card(
+    *,
+    name: str,
+    objective: str,
+    paper: str = "",
+    base_model: str = "",
+    training: Mapping[str, object] | None = None,
+    evaluations: Mapping[str, Json] | None = None,
+    versions: Mapping[str, str] | None = None,
+) -> str:
+    """Return the content of ``README.md``: metadata for the Hub, and text for people.
+
+    ``paper`` is that of the objective, ``base_model`` the name on the Hub of the model that training began from;
+    ``training`` has sizes of data and settings, ``evaluations`` the :meth:`rankwise.Evaluation.to_dict` of data sets.
+    """
+    evaluations = evaluations or {}
+    metadata: Json = {"library_name": "sentence-transformers", "pipeline_tag": "text-ranking", "tags": list(TAGS)}
+    if base_model:
+        metadata["base_model"] = base_model
+    if evaluations:
+        results = [_result(data, evaluation) for data, evaluation in evaluations.items()]
+        metadata["model-index"] = [{"name": name, "results": results}]
+    yaml: Any = check.optional("yaml", "rerank")
+    evaluated = [_evaluated(data, evaluation) for data, evaluation in evaluations.items()]
+    text = _CARD.format(
+        metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120),
+        title=_line(name),
+        name=json.dumps(name, ensure_ascii=False),
+        base=f" from `{_line(base_model)}`" if base_model else "",
+        objective=_line(objective),
+        paper=f" ({paper})" if paper else "",
+        evaluation="\n\n".join(["## Evaluation", *evaluated, ""]) if evaluated else "",
+    )
+    for title, rows in {"Training": training, "Versions": versions}.items():
+        if cells := tuple((key.replace("_", " "), _shown(value)) for key, value in (rows or {}).items()):
+            table = tables.Table(header=("", ""), rows=cells, align="ll").markdown()
+            text += f"\n## {title}\n\n{table}\n"
+    return text
+
+
+def _evaluated(data: str, evaluation: Json) -> str:
+    """Return the section of an evaluation: a table, and how its numbers came about."""
     rows = tuple(
         (name, tables.number(mean["mean"]), tables.interval(mean["low"], mean["high"]), f"{mean['scored']:,}")
         for name, mean in evaluation["metrics"].items()
     )
     header = ("metric", "mean", f"{100 * evaluation['confidence']:g}% interval", "queries")
-    return tables.Table(header=header, rows=rows, align="lrlr")
+    note = "Intervals are those of a bootstrap over queries, and Student's of fewer than ten."
+    if any(mean["skipped"] for mean in evaluation["metrics"].values()):
+        note += f" {_SKIPPED}"
+    if data == VALIDATION:
+        note = f"{_CHOSEN} {note}"
+    if evaluation.get("candidates"):  # folders of older versions do not hold it
+        note = f"Ranked were {_line(evaluation['candidates'])}. {note}"
+    return f"### {_line(data)}\n\n{tables.Table(header=header, rows=rows, align='lrlr').markdown()}\n\n{note}"
 
 
 def _result(data: str, evaluation: Json) -> Json:

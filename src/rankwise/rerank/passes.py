@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from rankwise import check
+from rankwise.arrays import Keywords
 
 Batch = TypeVar("Batch")
 BatchRead = TypeVar("BatchRead", covariant=True)
@@ -54,33 +55,38 @@ def two_passes(
     >>> model[0].weight.grad.shape
     torch.Size([1, 3])
     """
-    model = score if model is None and isinstance(score, torch.nn.Module) else model
     if not len(batches):
         raise check.error("there must be at least one document to score", got="none")
+    numbers, settings = range(len(batches)), _autocast_settings()
     if not torch.is_grad_enabled():
-        scores = _concatenated([flat(score(batches[number])) for number in range(len(batches))])
-        with full_precision():
+        scores = _concatenated([flat(score(batches[number])) for number in numbers])
+        with _autocast(settings, enabled=False):
             return loss(scores)
-    check_parallel(model)
+    parallel = _parallel(score if model is None else model)
+    if parallel is not None and parallel.static_graph:
+        raise check.error(
+            "two passes run a model many times in a step, which static_graph=True does not allow",
+            hint="leave static_graph out of DistributedDataParallel",
+        )
     states, parts = [], []
     with torch.no_grad():
-        for number in range(len(batches)):
-            states.append(RngState())
+        for number in numbers:
+            states.append([generator.get_state() for generator in _generators()])
             parts.append(flat(score(batches[number])))
     # Weights cast without a graph would be reused in the second pass, and get no gradient.
     torch.clear_autocast_cache()
     scores = _concatenated(parts).requires_grad_()
-    with full_precision():
+    with _autocast(settings, enabled=False):  # the loss is computed in the precision of its scores
         value = loss(scores)
     gradients = torch.split(torch.autograd.grad(value, scores)[0], [part.numel() for part in parts])
-    autocast, last = AutocastState(), len(batches) - 1
 
     def second_pass(factor: Tensor) -> None:
-        for number, (state, gradient) in enumerate(zip(states, gradients, strict=True)):
-            with synchronized(model, number == last):
-                with torch.enable_grad(), state.restored(), autocast.restored():
+        for number in numbers:
+            # Gradients are exchanged in the last mini-batch only: ranks may have different numbers of mini-batches.
+            with contextlib.nullcontext() if parallel is None or number == numbers[-1] else parallel.no_sync():
+                with torch.enable_grad(), rng_restored(states[number]), _autocast(settings):
                     scores = flat(score(batches[number]))
-                torch.autograd.backward(scores, (gradient * factor).to(scores))
+                torch.autograd.backward(scores, (gradients[number] * factor).to(scores))
 
     value = value.detach().requires_grad_()
     value.register_hook(second_pass)  # type: ignore[no-untyped-call]
@@ -110,59 +116,43 @@ def _concatenated(parts: list[Tensor]) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-class RngState:
-    """State of torch's random number generators, of the CPU and of all devices in use, at construction.
-
-    Dropout draws the same masks again inside ``with state.restored():``; afterwards generators continue as before it.
-    """
-
-    def __init__(self) -> None:
-        self._states = [(generator, generator.get_state()) for generator in _generators()]
-
-    @contextlib.contextmanager
-    def restored(self) -> Iterator[None]:
-        """Restore the state within the context."""
-        outside = [(generator, generator.get_state()) for generator, _ in self._states]
-        try:
-            for generator, state in self._states:
-                generator.set_state(state)
-            yield
-        finally:
-            for generator, state in outside:
-                generator.set_state(state)
+@contextlib.contextmanager
+def rng_restored(states: list[Tensor]) -> Iterator[None]:
+    """Restore the states of all generators within the context: dropout draws the same masks again."""
+    generators = _generators()[: len(states)]  # a device may have come into use since
+    outside = [generator.get_state() for generator in generators]
+    try:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+        yield
+    finally:
+        for generator, state in zip(generators, outside, strict=True):
+            generator.set_state(state)
 
 
-class AutocastState:
-    """Autocast settings at construction: a backward pass runs outside of them, often in another thread."""
-
-    def __init__(self) -> None:
-        self._settings = [
-            (kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)) for kind in _autocast_devices()
-        ]
-        self._cached = torch.is_autocast_cache_enabled()
-
-    @contextlib.contextmanager
-    def restored(self) -> Iterator[None]:
-        """Restore the settings within the context; autocast is off in it if it was off then."""
-        with contextlib.ExitStack() as stack:
-            for kind, dtype, enabled in self._settings:
-                stack.enter_context(torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=self._cached))
-            yield
+def _autocast_settings() -> list[Keywords]:
+    """Return the settings of autocast on each kind of device: a backward pass runs outside of them."""
+    accelerator = torch.accelerator.current_accelerator()
+    kinds = ["cpu"] if accelerator is None else ["cpu", accelerator.type]
+    cached = torch.is_autocast_cache_enabled()
+    return [
+        {
+            "device_type": kind,
+            "dtype": torch.get_autocast_dtype(kind),
+            "enabled": torch.is_autocast_enabled(kind),
+            "cache_enabled": cached,
+        }
+        for kind in kinds
+        if torch.amp.is_autocast_available(kind)
+    ]
 
 
 @contextlib.contextmanager
-def full_precision() -> Iterator[None]:
-    """Turn autocast off: the loss is computed in the precision of its scores."""
+def _autocast(settings: list[Keywords], **changes: bool) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for kind in _autocast_devices():
-            stack.enter_context(torch.autocast(kind, enabled=False))
+        for setting in settings:
+            stack.enter_context(torch.autocast(**setting | changes))
         yield
-
-
-def _autocast_devices() -> list[str]:
-    accelerator = torch.accelerator.current_accelerator()
-    kinds = ["cpu"] if accelerator is None else ["cpu", accelerator.type]
-    return [kind for kind in kinds if torch.amp.is_autocast_available(kind)]
 
 
 def _generators() -> list[torch.Generator]:
@@ -175,25 +165,6 @@ def _generators() -> list[torch.Generator]:
     if torch.backends.mps.is_available():
         generators.append(torch.mps._get_default_mps_generator())
     return generators
-
-
-# Steps shared by several processes.
-
-
-def synchronized(model: object, last: bool) -> contextlib.AbstractContextManager[object]:
-    """Exchange gradients in the ``last`` mini-batch only, so that ranks may have different numbers of mini-batches."""
-    parallel = _parallel(model)
-    return contextlib.nullcontext() if parallel is None or last else parallel.no_sync()
-
-
-def check_parallel(model: object) -> None:
-    """Reject a model that cannot be run twice in one step."""
-    parallel = _parallel(model)
-    if parallel is not None and parallel.static_graph:
-        raise check.error(
-            "two passes run a model many times in a step, which static_graph=True does not allow",
-            hint="leave static_graph out of DistributedDataParallel",
-        )
 
 
 def global_mean(total: Tensor, weight: Tensor, model: object) -> Tensor:

@@ -13,11 +13,12 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training
 from rankwise.rerank.encoders import CrossEncoder, Pair
-from rankwise.rerank.model_card import ModelCard
+from rankwise.rerank.model_card import model_card
 from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Reranker(RerankerSettings):
     def encoder(self) -> CrossEncoder:
         """The ``CrossEncoder`` that scores: the one that was trained, else the model that training begins from."""
         if "encoder_" not in vars(self):
-            self.encoder_ = training.open_model(self)
+            self.encoder_ = encoders.open_model(self)
         return self.encoder_
 
     def save(
@@ -194,12 +195,12 @@ class Reranker(RerankerSettings):
             raise check.error("this Reranker is not trained yet", hint=hint)
         measured = self.evaluations_ | {name: entry.to_dict() for name, entry in (evaluations or {}).items()}
         description = self._description() | {"evaluations": measured}
-        card = self._card(Path(path).resolve().name, measured)
+        card = self._model_card(Path(path).resolve().name, description)
 
         def fill(new: Path) -> None:
             with encoders.quiet():
                 self.encoder.save_pretrained(str(new), create_model_card=False)
-            (new / "README.md").write_text(card.text(), encoding="utf-8")
+            (new / "README.md").write_text(card, encoding="utf-8")
 
         return storage.write(path, description, fill, force=force)
 
@@ -220,7 +221,7 @@ class Reranker(RerankerSettings):
             reranker.epochs_ = float(description["epochs"])
             reranker.evaluation_, reranker.evaluations_ = None, dict(description["evaluations"])
             reranker.trained_on_, reranker.base_model_ = dict(description["data"]), str(description["base_model"])
-        reranker.encoder_ = training.open_model(reranker)
+        reranker.encoder_ = encoders.open_model(reranker)
         return reranker
 
     def _description(self) -> Json:
@@ -236,17 +237,20 @@ class Reranker(RerankerSettings):
             "versions": training.versions(),
         }
 
-    def _card(self, name: str, evaluations: Mapping[str, Json]) -> ModelCard:
-        description = self._description()
-        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
+    def _model_card(self, name: str, description: Json) -> str:
+        try:
+            paper = find_objective(self.objective).paper
+        except ValueError:  # the name of a user's function, in a model that was loaded
+            paper = ""
         data = {f"{part} data": size for part, size in self.trained_on_.items()}
-        return ModelCard(
+        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
+        settings = {key: value for key, value in settings.items() if value is not None and value is not False}
+        return model_card(
             name=name,
-            base_model=self.base_model_,
             objective=description["objective"],
-            paper=training.paper(self.objective),
-            data=data | {"epochs in the model": f"{self.epochs_:g}"},
-            settings={key: value for key, value in settings.items() if value is not None and value is not False},
-            evaluations=evaluations,
+            paper=paper,
+            base_model=self.base_model_,
+            training=data | {"epochs in the model": f"{self.epochs_:g}"} | settings,
+            evaluations=description["evaluations"],
             versions=versions() | description["versions"],
         )

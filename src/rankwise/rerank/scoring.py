@@ -90,8 +90,11 @@ def features_of(encoder: PairScorer, pairs: Sequence[Pair], **settings: str | No
 
 def _padded_in_numpy(encoder: PairScorer, pairs: Sequence[Pair]) -> Features | None:
     """Return the features of plain texts; None where ``preprocess`` does more than tokenize."""
-    tokenizer = _fast_tokenizer(encoder)
-    if tokenizer is None or not all(type(text) is str for pair in pairs for text in pair):
+    # The module that a trainer wraps around an encoder has its bound method, and none of its other attributes.
+    tokenizer: Tokenizer | None = getattr(getattr(encoder.preprocess, "__self__", None), "tokenizer", None)
+    if tokenizer is None or not getattr(tokenizer, "is_fast", False):
+        return None
+    if not all(type(text) is str for pair in pairs for text in pair):
         return None
     longest = max(range(len(pairs)), key=lambda row: len(pairs[row][0]) + len(pairs[row][1]))
     rows = [0, longest]
@@ -117,12 +120,6 @@ def _padded_in_numpy(encoder: PairScorer, pairs: Sequence[Pair]) -> Features | N
         for name in tensors
     )
     return {**expected, **features} if all(same) else None
-
-
-def _fast_tokenizer(encoder: PairScorer) -> Tokenizer | None:
-    # The module that a trainer wraps around an encoder has its bound method, and none of its other attributes.
-    tokenizer: Tokenizer | None = getattr(getattr(encoder.preprocess, "__self__", None), "tokenizer", None)
-    return tokenizer if getattr(tokenizer, "is_fast", False) else None
 
 
 def _padded(lists: list[list[int]], mask: NDArray[np.bool_], fill: int) -> Tensor:

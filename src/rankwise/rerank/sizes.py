@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from safetensors import safe_open
@@ -26,6 +26,21 @@ _PACKED = 16  # numbers of a quantized layer per stored number, at most
 _BUFFER = 1 << 24  # elements of a buffer, such as a mask of all positions
 
 
+def config_entries(folder: Path, pattern: str) -> Iterator[tuple[Path, str, object]]:
+    """Iterate over all names and values in the JSON files of a model, but for those of vocabularies and weights."""
+    for path in sorted(folder.rglob(pattern)):
+        if path.name in ("tokenizer.json", "vocab.json") or path.name.endswith(".index.json"):
+            continue
+        with check.library("a file of the model", path):
+            nested: list[Any] = [[json.loads(path.read_text(encoding="utf-8"))]]
+        while nested:
+            content = nested.pop()
+            for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+                yield path, str(key), value
+                if isinstance(value, dict | list):
+                    nested.append(value)
+
+
 class SizeLimits(NamedTuple):
     """Size of the weights in a folder."""
 
@@ -38,34 +53,24 @@ class SizeLimits(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Read the headers of the files of weights; safetensors compares them with the sizes of the files."""
+        """Read the headers of the files of weights; safetensors compares them with the sizes of the files.
+
+        Raises where a configuration has more layers, heads, experts or labels than the weights can have: classes of
+        models build lists of such lengths before there is a single parameter.
+        """
         tensors = elements = 0
         for path in sorted(folder.rglob("*.safetensors")):
             with check.library("weights", path), safe_open(path, framework="pt") as weights:
                 shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 (no mapping)
             tensors, elements = tensors + len(shapes), elements + sum(map(math.prod, shapes))
+        with rejecting():
+            for path, key, value in config_entries(folder, "*config*.json"):
+                is_count = _COUNTS.search(key) and not _NO_COUNT.search(key)
+                if is_count and isinstance(value, int) and value > tensors + _MANY:
+                    raise InvalidModelError(f"{key} = {value:,} for weights of {tensors:,} tensors", str(path))
         with check.library("a file of the model", folder / "config.json"):
             quantized = "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
         return cls(tensors, elements, _PACKED if quantized else 1)
-
-    def check_counts(self, folder: Path) -> None:
-        """Raise where a configuration has more layers, heads, experts or labels than the weights can have.
-
-        Classes of models build lists of such lengths before there is a single parameter.
-        """
-        for path in sorted(folder.rglob("*config*.json")):
-            with check.library("a file of the model", path):
-                content = json.loads(path.read_text(encoding="utf-8"))
-            with rejecting():
-                self._check(content, path)
-
-    def _check(self, content: dict[str, object] | list[object], path: Path) -> None:
-        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
-            if isinstance(value, dict | list):
-                self._check(value, path)
-            is_count = _COUNTS.search(str(key)) and not _NO_COUNT.search(str(key))
-            if is_count and isinstance(value, int) and value > self.tensors + _MANY:
-                raise InvalidModelError(f"{key} = {value:,} for weights of {self.tensors:,} tensors", str(path))
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:

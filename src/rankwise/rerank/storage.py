@@ -32,7 +32,8 @@ def write(path: str | Path, description: Json, fill: Callable[[Path], None], *, 
         new.mkdir()
         try:
             fill(new)
-            contents = {_name(new, file): _checksum(file) for file in sorted(new.rglob("*")) if file.is_file()}
+            paths = sorted(file for file in new.rglob("*") if file.is_file())
+            contents = {file.relative_to(new).as_posix(): _checksum(file) for file in paths}
             text = storage.text({"ranker": NAME, **description, "contents": contents})
             (new / storage.DESCRIPTION).write_bytes(text)
             files.sync_folder(new)
@@ -85,30 +86,22 @@ def _replace(path: Path, new: Path) -> None:
         raise
     files.sync_folder(path.parent)
     listed = _listed(old)
-    if listed is not None:
-        _empty(old, path, listed)
+    entries = [] if listed is None else [*sorted(old.rglob("*"), reverse=True), old]  # contents before their folder
+    for entry in entries:
+        name = entry.relative_to(old).as_posix()
+        with contextlib.suppress(OSError):
+            if entry.is_dir() and not entry.is_symlink():
+                entry.rmdir()
+            elif name in (listed or ()):
+                entry.unlink()
+            elif not os.path.lexists(path / name):
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                entry.rename(path / name)
     if old.exists():
         reason = "its rankwise.json is damaged" if listed is None else "they could not be moved into the new one"
         warnings.warn(
             f"files of the folder that was replaced are kept in {old}: {reason}", RuntimeWarning, stacklevel=4
         )
-
-
-def _empty(old: Path, path: Path, listed: set[str]) -> None:
-    """Delete the listed files of an old folder, move the others to ``path``, and delete the folders left empty."""
-    entries = sorted(old.rglob("*"), reverse=True)  # what a folder holds comes before the folder
-    for entry in entries:
-        name = _name(old, entry)
-        with contextlib.suppress(OSError):
-            if entry.is_dir() and not entry.is_symlink():
-                entry.rmdir()
-            elif name in listed:
-                entry.unlink()
-            elif not os.path.lexists(path / name):
-                (path / name).parent.mkdir(parents=True, exist_ok=True)
-                entry.rename(path / name)
-    with contextlib.suppress(OSError):
-        old.rmdir()
 
 
 def _listed(folder: Path) -> set[str] | None:
@@ -120,10 +113,6 @@ def _listed(folder: Path) -> set[str] | None:
             return {storage.DESCRIPTION, *names, *description.get("contents", {}).keys()}
     except (OSError, ValueError):
         return None
-
-
-def _name(folder: Path, file: Path) -> str:
-    return file.relative_to(folder).as_posix()
 
 
 def _checksum(path: Path) -> Json:

@@ -12,12 +12,9 @@ from rankwise.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
-from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import inputs
 from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.nets.learner import torch_threads
-from rankwise.rankers.nets.processes import usable_device
 from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
@@ -29,7 +26,7 @@ from rankwise.rerank import encoders, storage
 from rankwise.rerank.batches import MiniBatchSize
 from rankwise.rerank.data.lists import Lists, with_texts
 from rankwise.rerank.encoders import CrossEncoder, Pair
-from rankwise.rerank.learner import RerankLearner, Schedule
+from rankwise.rerank.learner import BF16, RerankLearner, Schedule
 from rankwise.rerank.model_card import VALIDATION
 from rankwise.rerank.scoring import score_pairs
 from rankwise.threads import checked, thread_count, use_threads
@@ -38,31 +35,13 @@ if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker, TextsOrPairs
 
 UNIT = "parts"
-_BF16 = {"auto": (True, False), "bf16": (True, True), "float32": (False, False)}
-"""Whether training on a GPU, and whether anything else, is computed in bfloat16."""
-
-
-def open_model(reranker: "Reranker") -> CrossEncoder:
-    """Open the model that training begins from, on its device."""
-    check.optional("sentence_transformers", "rerank")
-    device = str(usable_device(reranker.device))
-    if not isinstance(reranker.model, str | Path):
-        encoder = reranker.model
-        encoders.module_of(encoder).to(device)
-        encoder.activation_fn = torch.nn.Identity()
-        if reranker.max_length is not None:
-            encoder.max_seq_length = reranker.max_length
-        return encoder
-    folder = encoders.folder_of(reranker.model)
-    seed = check.integer("seed", reranker.seed, least=0)
-    return encoders.open_encoder(folder, device=device, seed=seed, max_length=reranker.max_length)
 
 
 def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
     """Score the pairs of lists, or pairs of texts."""
     lists = with_texts(texts)
     pairs = _checked_pairs(texts) if lists is None else list(lists.pairs())
-    mixed = _BF16[check.choice("precision", reranker.precision, _BF16)][1]
+    _, mixed = BF16[check.choice("precision", reranker.precision, BF16)]
     encoder = reranker.encoder
     if not hasattr(reranker, "history_") and isinstance(reranker.model, str | Path):
         encoders.check_head(encoders.folder_of(reranker.model))
@@ -88,14 +67,20 @@ def fit(
         reranker.encoder_ = learner.encoder
         reranker.epochs_ = state.best / learner.schedule.rounds_per_epoch
         reranker.history_, reranker.best_round_, reranker.stopped_ = state.history, state.best, state.stopped
-        reranker.trained_on_ = {"training": _size(train), **({} if valid is None else {"validation": _size(valid)})}
-        reranker.base_model_ = _base_model(reranker)
+        parts = {"training": train} | ({} if valid is None else {"validation": valid})
+        reranker.trained_on_ = {
+            part: f"{lists.n_queries:,} queries, {lists.n_docs:,} documents" for part, lists in parts.items()
+        }
+        # The name of a folder means nothing elsewhere.
+        if isinstance(reranker.model, str) and not Path(reranker.model).is_dir():
+            reranker.base_model_ = reranker.model
+        else:
+            reranker.base_model_ = getattr(reranker, "base_model_", "")
         reranker.evaluation_, reranker.evaluations_ = None, {}
-        if valid is not None and (learner.best_scores is not None or learner.processes.first):
-            best = learner.best_scores  # none where the best part was one before training was resumed
-            reranker.evaluation_ = evaluate(
-                scores(reranker, valid) if best is None else best, valid, find_metrics(reranker.metrics)
-            )
+        best = learner.best_scores  # none where the best part was one before training was resumed
+        if valid is not None and (best is not None or learner.processes.first):
+            best = scores(reranker, valid) if best is None else best
+            reranker.evaluation_ = evaluate(best, valid, find_metrics(reranker.metrics))
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
 
     reranker.stopped_ = session.train(
@@ -112,23 +97,11 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
     """Check every setting and build the training run."""
     metrics = find_metrics(reranker.metrics)  # a wrong name is an error without validation data, too
     validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
-    schedule = Schedule(
-        epochs=reranker.epochs,
-        parts=reranker.parts,
-        batch_queries=reranker.batch_queries,
-        queries=train.n_queries,
-        learning_rate=reranker.learning_rate,
-        warmup=reranker.warmup,
-    )
-    stopping = Stopping(
-        rounds=schedule.rounds,
-        metrics=() if validation is None else validation.names,
-        patience=reranker.patience,
-        unit=UNIT,
-    )
+    schedule = Schedule(reranker, train.n_queries)
+    names = () if validation is None else validation.names
+    stopping = Stopping(rounds=schedule.rounds, metrics=names, patience=reranker.patience, unit=UNIT)
     progress = ProgressBar(stopping, steps=schedule.steps_before)
-    learner = _learner(reranker, train, valid, schedule, progress)
-    measured = [] if valid is None or validation is None else [Measured(Measure(valid, validation))]
+    learner = RerankLearner(settings=reranker, train=train, valid=valid, schedule=schedule, on_step=progress.step)
     checkpoint = Checkpoint.of_settings(
         reranker.checkpoint,
         reranker.checkpoint_every,
@@ -141,35 +114,10 @@ def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume:
         learner=learner,
         stream=train.stream(reranker.seed),
         stopping=stopping,
-        measured=measured,
+        measured=[] if valid is None or validation is None else [Measured(Measure(valid, validation))],
         checkpoint=checkpoint,
     )
     return Session(loop=loop, progress=progress)
-
-
-def _learner(
-    reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, progress: ProgressBar
-) -> RerankLearner:
-    objective = find_objective(reranker.objective)
-    documents = inputs.document_columns(train, objective, debias=reranker.debias)
-    mixed = _BF16[check.choice("precision", reranker.precision, _BF16)]
-    device = usable_device(reranker.device)
-    return RerankLearner(
-        encoder=open_model(reranker),
-        objective=objective,
-        train=train,
-        documents=documents,
-        held_out=[] if valid is None else [valid],
-        schedule=schedule,
-        size=MiniBatchSize(reranker.token_budget),
-        weight_decay=check.number("weight_decay", reranker.weight_decay, least=0.0),
-        max_grad_norm=check.number("max_grad_norm", reranker.max_grad_norm, least=0.0, open_ends=True),
-        seed=reranker.seed,
-        device=device,
-        mixed=mixed[0] and (mixed[1] or device.type == "cuda"),
-        mixed_scores=mixed[1],
-        on_step=progress.step,
-    )
 
 
 def _identity(reranker: "Reranker", train: Lists, valid: Lists | None, encoder: CrossEncoder) -> Json:
@@ -200,20 +148,6 @@ def versions() -> dict[str, str]:
         "transformers": transformers.__version__,
         "sentence-transformers": sentence_transformers.__version__,
     }
-
-
-def paper(objective: ObjectiveLike) -> str:
-    """Return the paper of an objective; empty where it is not known."""
-    try:
-        return find_objective(objective).paper
-    except ValueError:  # the name of a user's function, in a model that was loaded
-        return ""
-
-
-def _base_model(reranker: "Reranker") -> str:
-    """Return the name on the Hub that training began from; empty for a folder, whose name means nothing elsewhere."""
-    named = isinstance(reranker.model, str) and not Path(reranker.model).is_dir()
-    return str(reranker.model) if named else getattr(reranker, "base_model_", "")
 
 
 def _digest(lists: Lists) -> str:
@@ -254,10 +188,6 @@ def _checked_pairs(texts: object) -> list[Pair]:
                 hint = "pass Lists, or [(query, document), …]"
                 raise check.error("texts must be pairs", got=repr(pair)[:80], where=f"number {number}", hint=hint)
     return pairs
-
-
-def _size(lists: Lists) -> str:
-    return f"{lists.n_queries:,} queries, {lists.n_docs:,} documents"
 
 
 def _thread_count(reranker: "Reranker") -> int:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,8 @@ class TrainingLists:
     seen_items: NDArray[np.int32]
     redraw: Callable[[int], tuple[NDArray[np.int64], Array]] | None = None
     """From an epoch to its items and labels."""
+    catalogue: bool = False
+    """Whether every other item of the catalogue is on every user's list, beside the relevant ones in ``train``."""
     drawn: bool = True
     """Whether lists were made of interactions, each with a relevant item; those of a data set may have none."""
 
@@ -85,7 +87,7 @@ class TrainingLists:
         return digest.hexdigest()
 
 
-def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: int) -> TrainingLists:
+def source(data: object, *, negatives: int | str, resample: bool, graded: bool, seed: int) -> TrainingLists:
     """Return the training lists of interactions, or of a data set with ids."""
     if isinstance(data, Interactions):
         return _of_interactions(data, negatives, resample, graded, seed)
@@ -93,8 +95,8 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     if resample:
         hint = "train on Interactions, or leave resample out"
         raise check.error("negatives can be drawn anew only from interactions", got="lists that are made", hint=hint)
-    user_ids, users = np.unique(_ids(train.query_ids), return_inverse=True)
-    item_ids, items = np.unique(_ids(train.document_ids), return_inverse=True)
+    user_ids, users = np.unique(cast("Ids", train.query_ids), return_inverse=True)
+    item_ids, items = np.unique(cast("Ids", train.document_ids), return_inverse=True)
     order = np.argsort(users)
     ordered = train.take(order)
     relevant = ordered.labels > 0
@@ -104,15 +106,20 @@ def source(data: object, *, negatives: int, resample: bool, graded: bool, seed: 
     return TrainingLists(train, user_ids, item_ids, users, items, offsets_of(counts), seen, drawn=False)
 
 
-def _of_interactions(data: Interactions, negatives: int, resample: bool, graded: bool, seed: int) -> TrainingLists:
+def _of_interactions(
+    data: Interactions, negatives: int | str, resample: bool, graded: bool, seed: int
+) -> TrainingLists:
+    catalogue = negatives == "all"
+    count: Any = 0 if catalogue else negatives
+
     def draw(epoch: int) -> Any:
-        return data.lists(negatives, seed=seed, round=epoch, graded=graded)
+        return data.lists(count, seed=seed, round=epoch, graded=graded)
 
     first = draw(0)
     if not first.users.size:
         hint = "lower the rating from which on items are relevant"
         raise check.error("no user has a relevant item to learn from", got=repr(data), hint=hint)
-    train = data.dataset(negatives, seed=seed, graded=graded)
+    train = data.dataset(count, seed=seed, graded=graded)
     ordered = in_order(data)
     offsets, items = ordered.seen()
 
@@ -121,9 +128,5 @@ def _of_interactions(data: Interactions, negatives: int, resample: bool, graded:
         return lists.items.astype(np.int64), lists.labels
 
     users, drawn = np.searchsorted(ordered.users, data.users[first.users]), first.items.astype(np.int64)
-    again = redraw if resample else None
-    return TrainingLists(train, ordered.users, data.catalogue, users, drawn, offsets, items, again)
-
-
-def _ids(ids: Ids | None) -> Ids:
-    return np.empty(0, np.int64) if ids is None else ids
+    again = redraw if resample and not catalogue else None
+    return TrainingLists(train, ordered.users, data.catalogue, users, drawn, offsets, items, again, catalogue)

@@ -1,6 +1,5 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
-import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,9 +25,6 @@ from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
-    import polars as pl
-    import torch
-
     from rankwise.rankers.nets.learner import NetLearner
     from rankwise.rankers.nets.weights import Weights
 
@@ -210,10 +206,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
-        catalogue = isinstance(train, Interactions) and self.negatives == "all"
-        source = sources.source(
-            train, resample=self.resample and not catalogue, **drawn | ({"negatives": 0} if catalogue else {})
-        )
+        source = sources.source(train, resample=self.resample, **drawn)
 
         def lists(data: object) -> RankingDataset:
             drawn_lists = data.dataset(**drawn) if isinstance(data, Interactions) else data
@@ -225,23 +218,13 @@ class FactorizationRanker(Recommends, TorchRanker):
         return self._train(
             source.train,
             held_out,
-            learner=lambda _: self._learner_of(
-                source, held_out, older, [one.data for one in also.values()], catalogue=catalogue
-            ),
+            learner=lambda _: self._learner_of(source, held_out, older, [one.data for one in also.values()]),
             older=older,
             resume=resume,
             measure=also,
             watch=watch,
             digest=source.digest(),
         )
-
-    def vectors(self) -> "tuple[pl.DataFrame, pl.DataFrame]":
-        """Return the vectors of users and of items: two tables with the columns id and vector.
-
-        The score of an item for a user is the product of their vectors: biases of items are a last number in them.
-        """
-        self._check_fitted()
-        return self.model_.tables()
 
     def contributions(self, data: object) -> Contributions:
         """Raise: single factors mean nothing, since any rotation of all vectors gives the same scores."""
@@ -261,21 +244,15 @@ class FactorizationRanker(Recommends, TorchRanker):
         strength = strength or 0.5 / max(float(np.square(self.model_.user_vectors).mean()), 1e-12)
         return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
 
-    def _scorer(self, model: Factors, data: RankingDataset) -> Callable[[Factors], Array]:
-        """Return the function that scores lists with these or with later vectors."""
-        users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
-        items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
-        return lambda vectors: vectors.score(users, items, data.offsets, self.unknown)
-
     def _learner(
         self,
         train: RankingDataset,
         valid: RankingDataset | None,
         older: "FactorizationRanker | None",
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         source = sources.source(train, negatives=0, resample=False, graded=False, seed=self.seed)
-        return self._learner_of(source, valid, older, others)
+        return self._learner_of(source, valid, older, measured)
 
     def _learner_of(
         self,
@@ -283,12 +260,11 @@ class FactorizationRanker(Recommends, TorchRanker):
         valid: RankingDataset | None,
         older: "FactorizationRanker | None",
         measured: Sequence[RankingDataset],
-        *,
-        catalogue: bool = False,
     ) -> "NetLearner":
-        """Return the learner of a source; ``catalogue``: every user's list holds all items."""
         check.optional("torch", "torch")
         check.optional("safetensors", "torch")
+        import torch
+
         from rankwise.device import to_device
         from rankwise.rankers.nets.learner import NetLearner, one_thread
         from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
@@ -296,22 +272,26 @@ class FactorizationRanker(Recommends, TorchRanker):
         openmp(one_thread)
         seed = check.integer("seed", self.seed, least=0)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
-        device = self._catalogue_device() if catalogue else self._device()
-        vectors = self._first(source, seed)
-        if older is not None:
-            vectors = self._continued(vectors, source, older.model_)
+        together = ("optimizer", ("adam",)), ("device", ("auto", "cpu")), ("resample", (False,))
+        for what, possible in together if source.catalogue else ():
+            if getattr(self, what) not in possible:
+                hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
+                got = repr(getattr(self, what))
+                raise check.error(f"negatives='all' does not go with this {what}", got=got, hint=hint)
+        device = torch.device("cpu") if source.catalogue else self._device()
+        vectors = self._first(source, seed, older)
         net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
         net.to(device)
-        decay = self._decay(source)
         model = source.factors(*net.vectors())
-        scorers = [self._scorer(model, data) for data in (valid, *measured) if data is not None]
 
-        def now(score: Callable[[Factors], Array]) -> Array:
-            return score(source.factors(*net.vectors()))
+        def scorer(data: RankingDataset) -> Callable[[], Array]:
+            users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
+            items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
+            return lambda: source.factors(*net.vectors()).score(users, items, data.offsets, self.unknown)
 
         def inputs(part: BatchPart) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
-            return tuple(to_device(number, device) for number in numbers[: 1 if catalogue else 3])
+            return tuple(to_device(number, device) for number in numbers[: 1 if source.catalogue else 3])
 
         def unpack(content: bytes) -> "Weights":
             model = Factors.read(content)
@@ -326,10 +306,10 @@ class FactorizationRanker(Recommends, TorchRanker):
             seed=seed,
             module=net,
             inputs=inputs,
-            forward=net.catalogue if catalogue else None,
-            losses=(lambda _: CatalogueLoss(objective, source)) if catalogue else None,
-            held_out=[functools.partial(now, score) for score in scorers],
-            optimizer=self._stepper(decay),
+            forward=net.catalogue if source.catalogue else None,
+            losses=(lambda _: CatalogueLoss(objective, source)) if source.catalogue else None,
+            held_out=[scorer(data) for data in (valid, *measured) if data is not None],
+            optimizer=self._optimizer(source),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
             made=lambda: source.factors(*net.vectors()),
             pack=lambda weights: source.factors(*factor_arrays(weights)).content(),
@@ -341,24 +321,13 @@ class FactorizationRanker(Recommends, TorchRanker):
             raise check.error("sparse_adam trains in a single process", hint="use adam under torchrun")
         return learner
 
-    def _catalogue_device(self) -> "torch.device":
-        """Return the CPU; raise if other settings do not go with the whole catalogue."""
-        import torch
-
-        for what, value, possible in (
-            ("optimizer", self.optimizer, ("adam",)),
-            ("device", self.device, ("auto", "cpu")),
-            ("resample", self.resample, (False,)),
-        ):
-            if value not in possible:
-                hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
-                raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
-        return torch.device("cpu")
-
-    def _first(self, source: sources.TrainingLists, seed: int) -> tuple[Floats, Floats, Floats]:
+    def _first(
+        self, source: sources.TrainingLists, seed: int, older: "FactorizationRanker | None"
+    ) -> tuple[Floats, Floats, Floats]:
         """Return the first vectors, which depend on the seed and on the id of the user or item alone, and biases.
 
-        Users without a list to learn from have zeros, which no step changes: they are scored by popularity.
+        Users without a list to learn from have zeros, which no step changes: they are scored by popularity. Users and
+        items of an older model have its vectors.
         """
         factors = check.integer("factors", self.factors, least=1)
         initial = check.number("initial", self.initial, least=0.0, open_ends=True)
@@ -368,18 +337,29 @@ class FactorizationRanker(Recommends, TorchRanker):
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
         vectors[0][~source.taught(self._objective(), seed)] = 0.0
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
-        return vectors[0], vectors[1], bias
+        arrays = vectors[0], vectors[1], bias
+        if older is None:
+            return arrays
+        model = older.model_
+        if model.user_vectors.shape[1] != factors or bool(model.item_bias.size) != self.item_bias:
+            got = f"{model.user_vectors.shape[1]} factors {'with' if model.item_bias.size else 'without'} item_bias"
+            raise check.error("init_model must have the same factors and biases", got=got)
+        users, items = (source.user_ids, model.users), (source.item_ids, model.items)
+        before = (model.user_vectors, model.item_vectors, model.item_bias)
+        for new, old, (ids, older_ids) in zip(arrays, before, (users, items, items), strict=True):
+            if new.size:
+                _, rows, older_rows = np.intersect1d(ids, older_ids, assume_unique=True, return_indices=True)
+                new[rows] = old[older_rows]
+        return arrays
 
-    def _decay(self, source: sources.TrainingLists) -> float:
-        """Return the weight decay of the mean loss."""
+    def _optimizer(self, source: sources.TrainingLists) -> Any:
+        """Return the function from parameters to their optimizer, whose decay is that of the mean loss."""
+        import torch
+
         weights = source.train.weights
         users = source.train.n_queries if weights is None else float(weights.sum())
         strength = check.number("regularization", self.regularization, least=0.0)
-        return check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
-
-    def _stepper(self, decay: float) -> Any:
-        import torch
-
+        decay = check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
         rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
         if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "sgd":
             return lambda parameters: torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
@@ -389,28 +369,15 @@ class FactorizationRanker(Recommends, TorchRanker):
             raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
         return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
 
-    def _continued(
-        self, arrays: tuple[Floats, Floats, Floats], source: sources.TrainingLists, older: Factors
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return the vectors of an older model where it has the user or item, else the new ones."""
-        if older.user_vectors.shape[1] != self.factors or bool(older.item_bias.size) != self.item_bias:
-            got = f"{older.user_vectors.shape[1]} factors {'with' if older.item_bias.size else 'without'} item_bias"
-            raise check.error("init_model must have the same factors and biases", got=got)
-        users, items = (source.user_ids, older.users), (source.item_ids, older.items)
-        old = (older.user_vectors, older.item_vectors, older.item_bias)
-        for vectors, before, (ids, older_ids) in zip(arrays, old, (users, items, items), strict=True):
-            if vectors.size:
-                _, rows, older_rows = np.intersect1d(ids, older_ids, assume_unique=True, return_indices=True)
-                vectors[rows] = before[older_rows]
-        return arrays
-
     def _keep(self, model: Factors, state: State) -> None:
         self.model_ = model
         self.epochs_ = state.before + state.best
 
     def _made_of(self, rounds: int) -> Json:
-        versions = {name: sys.modules[name].__version__ for name in ("torch",) if name in sys.modules}
-        return {"epochs": rounds, "versions": versions}
+        return {
+            "epochs": rounds,
+            "versions": {"torch": sys.modules["torch"].__version__} if "torch" in sys.modules else {},
+        }
 
     def _files(self) -> dict[str, bytes]:
         return {MODEL: self.model_.content()}

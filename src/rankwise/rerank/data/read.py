@@ -55,10 +55,30 @@ def read(
     kind = _format(Path(path)) if format is None else check.choice("format of lists of texts", format, _FORMATS)
     if separator is not None and kind != "csv":
         raise check.error("separator belongs to CSV", got=f"{path}, which is read as {kind}", hint="leave it out")
+    place = compressed.shown(path)
     if kind == "parquet":
-        return _read_parquet(path, columns)
-    with check.naming(compressed.shown(path)):
-        return _read_csv(path, separator, columns) if kind == "csv" else _read_jsonl(path, columns)
+        from rankwise.data.tables import parquet  # brings polars, which takes long to load
+
+        paths = parquet.parquet_files(path)
+        with parquet.reading(paths):
+            table = parquet.scan(paths)
+            roles = TextRoles(table.collect_schema().names(), **columns)
+            rows = enumerate(table.select(roles.used).collect().iter_rows(named=True))
+            return gather(Lists, rows, roles, lambda row: f"row {row} of {path}")
+    with check.naming(place):
+        if kind == "csv":
+            from rankwise.data.tables.csv import read_table  # brings polars, too
+
+            csv = read_table(Path(path), separator=separator, words=None)
+            roles = TextRoles(csv.columns, **columns)
+            rows = enumerate(csv.frame.select(roles.used).iter_rows(named=True))
+            return gather(Lists, rows, roles, lambda row: f"{csv.place(row)} of {place}")
+        objects = read_objects(path)
+        first = next(objects, None)
+        if first is None:
+            raise check.error("there is nothing in the file", where=place, hint="write one list per line")
+        roles = TextRoles(list(first[1]), **columns)
+        return gather(Lists, itertools.chain([first], objects), roles, lambda line: f"line {line} of {place}")
 
 
 def write(lists: Lists, path: str | Path, *, force: bool = False) -> Path:
@@ -137,32 +157,3 @@ def _format(path: Path) -> str:
         return _ENDINGS[ending(path)]
     hint = f"end its name in .jsonl, .csv, .tsv or .parquet, or `set format=` to one of {', '.join(_FORMATS)}"
     raise check.error("cannot tell the format of lists of texts from the name", got=repr(path.name), hint=hint)
-
-
-def _read_jsonl(path: str | Path, columns: Keywords) -> Lists:
-    rows, place = read_objects(path), compressed.shown(path)
-    first = next(rows, None)
-    if first is None:
-        raise check.error("there is nothing in the file", where=place, hint="write one list per line")
-    roles = TextRoles(list(first[1]), **columns)
-    return gather(Lists, itertools.chain([first], rows), roles, lambda line: f"line {line} of {place}")
-
-
-def _read_csv(path: str | Path, separator: str | None, columns: Keywords) -> Lists:
-    from rankwise.data.tables.csv import read_table  # brings polars, which takes long to load
-
-    table = read_table(Path(path), separator=separator, words=None)
-    roles = TextRoles(table.columns, **columns)
-    rows = enumerate(table.frame.select(roles.used).iter_rows(named=True))
-    return gather(Lists, rows, roles, lambda row: f"{table.place(row)} of {compressed.shown(path)}")
-
-
-def _read_parquet(path: str | Path, columns: Keywords) -> Lists:
-    from rankwise.data.tables import parquet  # brings polars, which takes long to load
-
-    paths = parquet.parquet_files(path)
-    with parquet.reading(paths):
-        table = parquet.scan(paths)
-        roles = TextRoles(table.collect_schema().names(), **columns)
-        rows = enumerate(table.select(roles.used).collect().iter_rows(named=True))
-        return gather(Lists, rows, roles, lambda row: f"row {row} of {path}")

@@ -145,7 +145,10 @@ def gather(
         document_rows += [number] * count
         for role in _PER_DOCUMENT:
             if role in values:
-                entries = _entries(role, values[role], count, where)
+                entries = values[role]
+                if not isinstance(entries, list | tuple | np.ndarray) or len(entries) != count:
+                    got = f"{len(entries)}" if isinstance(entries, list | tuple | np.ndarray) else _short(entries)
+                    raise check.error(f"there must be one {role} for each of {count} documents", got=got, where=where)
                 documents[role] += [_CONVERTED.get(role, _number)(role, value, where) for value in entries]
         for identifier in documents["document_id"][-count:]:
             if (owner, identifier) in ids:
@@ -209,14 +212,6 @@ def _of_one_type(what: str, ids: list[Id]) -> list[Id]:
         return ids
     check.different_as_text(what, ids)
     return [str(key) for key in ids]
-
-
-def _entries(role: str, value: object, count: int, where: str) -> list[object]:
-    """Return the values of a column, one for each document of the row."""
-    if not isinstance(value, list | tuple | np.ndarray) or len(value) != count:
-        got = f"{len(value)}" if isinstance(value, list | tuple | np.ndarray) else _short(value)
-        raise check.error(f"there must be one {role} for each of {count} documents", got=got, where=where)
-    return list(value)
 
 
 def _number(role: str, value: object, where: str) -> float:

@@ -17,6 +17,7 @@ from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import qrels_frame, ranked, run_frame
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.texts import TextSource, read_texts
+from rankwise.statistics.tables import count
 from rankwise.stream import Stream
 
 _SUFFIXES = ("", ".gz", ".zst")
@@ -150,7 +151,7 @@ def _with_texts(
     first = rows.row(int(np.argmin(has_text.to_numpy())), named=True)
     where = compressed.shown(source) if isinstance(source, str | Path) else "the dictionary"
     lost = rows.filter(~has_text)[column].n_unique()
-    what = f"{lost:,} {column if lost == 1 else {'query': 'queries'}.get(column, 'documents')} of the lists"
+    what = f"{count(lost, column, 'queries' if column == 'query' else None)} of the lists"
     shown = f"{first['document']!r} of query {first['query']!r}" if column == "document" else repr(first["query"])
     if errors == "raise":
         hint = "check that all belong to the same collection, or leave them out with `errors='skip'`"
@@ -177,16 +178,12 @@ def _teacher_scores(rows: pl.DataFrame, teacher: pl.DataFrame) -> pl.Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
-    """Documents on the lists: those that were judged, and those of a run, or some of them."""
+    """Documents on the lists, by the arguments of :func:`read_trec`."""
 
     depth: int | None = None
-    """The last rank of the run that is used; None: all."""
     skip: int = 0
-    """Number of first ranks that are not used: unjudged documents are most often relevant there."""
     negatives: int | None = None
-    """Number of unjudged documents of the run that are drawn for a query; None: all of them."""
     add_judged: bool = True
-    """Whether judged documents that the run lacks are added; not where a run is to be ranked again."""
     seed: int = 0
 
     def __post_init__(self) -> None:
