@@ -348,7 +348,7 @@ def test_the_average_is_that_of_blended(data, tmp_path):
     np.testing.assert_array_equal(model.predict(data), alike.predict(data))
     assert alike.weights_.values == (0.5, 0.5)
     model.save(tmp_path / "model")
-    loaded = rw.load(tmp_path / "model")
+    loaded: Any = rw.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(data), model.predict(data))
     assert loaded.weights == "average"
     assert model.out_of_fold_.mean["ndcg@10"] == model.leaderboard_.chosen.mean

@@ -1,6 +1,7 @@
 """Weights of a blend: they find what is good, drop what is noise, and do not overfit few queries."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ def test_the_average_of_each_part_is_decided_on_the_others():
     labels, offsets, fold = rng.integers(0, 3, 600).astype(float), np.arange(0, 601, 6), np.repeat(np.arange(5), 20)
     good = labels + 0.1 * rng.normal(size=600)
     bad = np.where(np.repeat(fold, 6) == 2, -labels, good)  # turned round in part 2
-    how = {"names": None, "fold": fold, "query_weights": None, "judged": None, "rule": AVERAGE}
+    how: dict[str, Any] = {"names": None, "fold": fold, "query_weights": None, "judged": None, "rule": AVERAGE}
     chosen = choose(np.stack([good, bad]), np.stack([good, bad]), labels, offsets, "ndcg@5", **how)
     assert chosen.weights.values == (1.0, 0.0)
     part = np.repeat(fold, 6) == 2
