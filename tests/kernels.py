@@ -1,7 +1,7 @@
-"""Compile the kernels that most tests use: ``python -m tests.kernels``, on the core that ``make``'s installation leaves.
+"""Compile the kernels that most tests use: ``python -m tests.kernels``.
 
-Tests then load them, where each of their processes would compile them, often at the same time. It needs the core's
-packages alone.
+``make`` runs it on the core that the installation leaves idle, with the core's packages alone. Tests then load what
+each of their processes would compile, often at the same time.
 """
 
 import tempfile
