@@ -52,6 +52,17 @@ def page(folder: Path) -> str:
     return (folder / PAGE).read_text()
 
 
+@pytest.fixture(autouse=True)
+def vectors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no pixels, but for ``folder``, which is written before: they take as long as the SVGs that tests read."""
+    save = Figure.savefig
+
+    def quick(drawing: Figure, file: Any, **options: Any) -> None:
+        file.write(b"") if options["format"] == "png" else save(drawing, file, **options)
+
+    monkeypatch.setattr(Figure, "savefig", quick)
+
+
 def by_hand(results: Results, metric: str, method: str, level: float = 0.0) -> list[float]:
     """Means of trials, written out: Σwv / Σw over the queries that count."""
     found = []
