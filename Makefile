@@ -29,7 +29,7 @@ help:
 demo: $(VENV)/.core
 	@$(BIN)/rankwise demo
 
-# Types are checked on one core beside the tests, whose workers do not always need both.
+# Types are checked beside the tests, whenever their workers wait for something.
 test: style
 	@$(MAKE) --no-print-directory -j 2 layers pages types pytest
 
@@ -48,7 +48,7 @@ style: $(VENV)/.dev
 	$(call timed,formatting and lint,$(BIN)/ruff format --check && $(BIN)/ruff check)
 
 types: $(VENV)/.dev
-	$(call timed,types,$(BIN)/mypy)
+	$(call timed,types,nice $(BIN)/mypy)
 
 layers: $(VENV)/.dev
 	$(call timed,layers,$(BIN)/lint-imports)

@@ -289,6 +289,7 @@ def test_runs_of_equal_file_names_are_called_by_their_tags():
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell with process substitution")
 def test_runs_and_qrels_may_be_pipes():
+    """Slow: each line starts the command."""
     Path("a.run.gz").write_bytes(gzip.compress(RUN_A.encode()))
     tool = f"{sys.executable} -m rankwise"
     lines = {

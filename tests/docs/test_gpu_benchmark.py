@@ -89,6 +89,7 @@ def test_without_a_gpu_a_sentence_says_so(monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_every_section_runs_in_the_interpreter(tmp_path):
+    """Slow: the interpreter runs every kernel."""
     said = run("--device", "cpu", "--small", "--json", tmp_path / "gpu.json", TRITON_INTERPRET="1")
     found = json.loads((tmp_path / "gpu.json").read_text())
     assert {"limits", "rows", "boosting", "step", "targets"} <= set(found)
