@@ -1,6 +1,5 @@
 """Two processes learn the model of one, by DistributedDataParallel or in a Reranker."""
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +12,8 @@ import torch
 import rankwise as rw
 from rankwise.rerank import passes
 from tests import tiers
-from tests.processes import HANG, environment
+from tests.processes import HANG, environment, free_port
 from tests.rerank import graded, ranks, tiny
-
-
-def free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 @pytest.mark.slow
