@@ -35,10 +35,13 @@ def hints() -> list[Hint]:
     found: dict[tuple[str, str], Hint] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         file = path.relative_to(SOURCE).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        named = _named(tree)
-        documentation = set(_documentation(tree))
-        for node in ast.walk(tree):
+        source = path.read_text(encoding="utf-8")
+        if not any(word in source for word in ("hint", "Hint: ", "unexpected", "Sentence")):
+            continue
+        nodes = list(ast.walk(ast.parse(source)))
+        named = _named(nodes)
+        documentation = set(_documentation(nodes))
+        for node in nodes:
             texts: list[str] = []
             if isinstance(node, ast.Call):
                 texts = [text for one in node.keywords if one.arg == "hint" for text in _texts(one.value, named)]
@@ -74,10 +77,10 @@ def _texts(node: ast.expr, named: Mapping[str, list[ast.expr]]) -> list[str]:
     return []
 
 
-def _named(tree: ast.AST) -> dict[str, list[ast.expr]]:
+def _named(nodes: list[ast.AST]) -> dict[str, list[ast.expr]]:
     """What is assigned to names anywhere in a module, and the defaults of arguments."""
     found: dict[str, list[ast.expr]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
@@ -95,8 +98,8 @@ def _named(tree: ast.AST) -> dict[str, list[ast.expr]]:
     return found
 
 
-def _documentation(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
+def _documentation(nodes: list[ast.AST]) -> Iterator[ast.AST]:
+    for node in nodes:
         if isinstance(node, ast.Expr):
             yield node.value
         if isinstance(node, ast.JoinedStr):

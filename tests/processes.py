@@ -1,6 +1,7 @@
 """Other processes that tests start: what they find there, and how long a test waits for them."""
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,13 @@ def environment(**changes: str) -> dict[str, str]:
     """This process's environment, in which another Python finds the same package, and these tests beside it."""
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | changes
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
 
 
 def wait_until(done: Callable[[], bool]) -> None:

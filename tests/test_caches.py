@@ -283,6 +283,7 @@ import matplotlib.pyplot
 
 @pytest.mark.slow
 def test_everything_works_where_nothing_can_be_written(bare: Path):
+    """Slow: two processes compile kernels that they find nowhere."""
     python = python_for_all(bare)
     done = run(bare, WORK, python)
     assert done.returncode == 0, done.stderr

@@ -136,6 +136,7 @@ FILES = {
 
 
 def test_a_changed_callee_or_constant_of_another_file_is_compiled_anew(tmp_path: Path):
+    """Slow: six processes import Numba."""
     package, cache = tmp_path / "package", tmp_path / "cache"
     package.mkdir()
     for name, text in FILES.items():

@@ -121,6 +121,7 @@ def test_scores_for_trees_come_from_rerankers_that_have_not_seen_the_query():
 
 @pytest.mark.slow
 def test_a_net_on_two_processes(tmp_path):
+    """Slow: torchrun and two processes import torch."""
     train, valid = rw.split(rw.synthetic(n_queries=40, n_features=4, n_docs=8, seed=1), (0.5, 0.5), seed=0)
     for name, part in (("train.txt", train), ("valid.txt", valid)):
         rw.write_letor(part, tmp_path / name)

@@ -132,6 +132,7 @@ def test_the_environment_and_the_block_set_the_number(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX processes")
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "catboost", "neural", "tables"])
 def test_a_forked_process_does_not_wait_for_threads_of_its_parent(kind):
+    """Slow: another process imports the library and trains five times."""
     pytest.importorskip({"neural": "torch", "tables": "polars"}.get(kind, kind))
     if kind == "tables" and not Path("/proc/self/task").is_dir():
         pytest.skip("threads have no names here")

@@ -289,6 +289,7 @@ def test_runs_of_equal_file_names_are_called_by_their_tags():
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell with process substitution")
 def test_runs_and_qrels_may_be_pipes():
+    """Slow: each line starts the command."""
     Path("a.run.gz").write_bytes(gzip.compress(RUN_A.encode()))
     tool = f"{sys.executable} -m rankwise"
     lines = {
@@ -302,19 +303,23 @@ def test_runs_and_qrels_may_be_pipes():
         assert (done.returncode, done.stderr) == (0, ""), line
         assert json.loads(done.stdout)["systems"] == systems
         assert json.loads(done.stdout)["mean"]["ap(ties=row, empty=0)"][systems[0]] == 1.0
-    for broken, sentence in {
-        "q1 Q0 d1 1 much t": "with a finite score: got 'q1 Q0 d1 1 much t' at line 6 of",
-        "q1 Q0 d1 1 0.5 t": "a document may stand only once under a query: got 'q1 Q0 d1 1 0.5 t' at line 6 of",
-    }.items():
+    for broken, source, sentence in (
+        (
+            "q1 Q0 d1 1 much t",
+            "<(cat broken.run)",
+            "with a finite score: got 'q1 Q0 d1 1 much t' at line 6 of /dev/fd/",
+        ),
+        (
+            "q1 Q0 d1 1 0.5 t",
+            "- < broken.run",
+            "a document may stand only once under a query: got 'q1 Q0 d1 1 0.5 t' at line 6 of standard input",
+        ),
+    ):
         Path("broken.run").write_text(RUN_A + broken + "\n")
-        for line in (
-            f"{tool} evaluate --qrels qrels.txt <(cat broken.run)",
-            f"{tool} evaluate --qrels qrels.txt - < broken.run",
-        ):
-            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=HANG)
-            assert done.returncode == 2
-            assert sentence in done.stderr
-            assert re.search("line 6 of (/dev/fd/|standard input)", done.stderr)
+        line = f"{tool} evaluate --qrels qrels.txt {source}"
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=HANG)
+        assert done.returncode == 2
+        assert sentence in done.stderr
 
 
 def test_standard_input_is_read_once():

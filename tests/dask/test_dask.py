@@ -451,6 +451,7 @@ def test_two_workers_repeat_and_their_own_objectives_train(two_workers, named, v
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", tiers.some([rw.LightGBMRanker, rw.XGBoostRanker]))
 def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, tmp_path, ranker):
+    """Slow: a worker's process starts again."""
     import cloudpickle  # type: ignore[import-untyped]
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not have this file
@@ -477,6 +478,7 @@ def test_a_worker_that_dies_is_noticed_and_training_resumes(two_workers, named, 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_the_command_line_trains_on_a_cluster(named, valid, tmp_path):
+    """Slow: the command and its cluster are processes that import the libraries."""
     from typer.testing import CliRunner
 
     from rankwise.cli.app import app

@@ -61,6 +61,7 @@ def result(folder: Path) -> Demonstration:
 
 
 def test_writes_what_it_says(result: Demonstration, folder: Path):
+    """Slow: the demonstration trains all that it shows."""
     assert {path.name for path in folder.iterdir()} == FILES | {run.MARK, "models"}
     assert {path.name for path in (folder / "models").iterdir()} == {*MODELS, AUTO}
     assert set(result.files) == FILES | {f"models/{name}" for name in (*MODELS, AUTO)}

@@ -75,15 +75,21 @@ def run(*arguments, **environment):
     return done.stdout
 
 
-def test_without_a_gpu_a_sentence_says_so():
-    found = run("--device", "cpu", TRITON_INTERPRET="0")
-    assert "set TRITON_INTERPRET=1" in found
+def test_without_a_gpu_a_sentence_says_so(monkeypatch, capsys):
+    main = importlib.import_module("benchmarks.speed.gpu.__main__").main
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    monkeypatch.setattr("sys.argv", ["gpu", "--device", "cpu"])
+    main()
+    assert "set TRITON_INTERPRET=1" in capsys.readouterr().out
     if not torch.cuda.is_available():
-        assert "No CUDA device" in run()
+        monkeypatch.setattr("sys.argv", ["gpu"])
+        main()
+        assert "No CUDA device" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_every_section_runs_in_the_interpreter(tmp_path):
+    """Slow: the interpreter runs every kernel."""
     said = run("--device", "cpu", "--small", "--json", tmp_path / "gpu.json", TRITON_INTERPRET="1")
     found = json.loads((tmp_path / "gpu.json").read_text())
     assert {"limits", "rows", "boosting", "step", "targets"} <= set(found)

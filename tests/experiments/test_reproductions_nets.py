@@ -352,6 +352,7 @@ def test_a_net_recipe_gives_the_numbers_of_the_public_interface(tmp_path):
 
 @pytest.mark.slow
 def test_nets_need_no_library_of_trees(tmp_path):
+    """Slow: another process imports torch."""
     code = f"""
 import sys
 from typing import Any, cast

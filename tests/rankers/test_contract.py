@@ -290,6 +290,7 @@ pickle.dump(found, open(sys.argv[1] + "/found.pickle", "wb"))
 
 @pytest.mark.parametrize("name", [*RANKERS, *RATINGS])
 def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path):
+    """Slow: every ranker is trained for all tests here, and another process imports all libraries."""
     folder, found = reloaded
     scores, text = found[name]
     model: Any = trained(name)

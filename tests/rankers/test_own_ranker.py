@@ -473,6 +473,7 @@ def users_metric(scores, labels, offsets):
 
 @pytest.mark.slow
 def test_other_processes_know_names_and_train_it(tmp_path):
+    """Slow: five processes import the libraries."""
     program = SCRIPT + textwrap.dedent(
         f"""
         if __name__ == "__main__":

@@ -117,6 +117,7 @@ def test_features_that_tell_nothing_apart_are_named_as_the_reason():
 
 
 def test_a_matrix_that_could_not_be_dense_trains_in_lightgbm_and_travels():
+    """Slow: LightGBM looks at each of many features."""
     n, width, used = 100_000, 100_000, 20
     rng = np.random.default_rng(0)
     columns = rng.integers(0, used, n) * (width // used)

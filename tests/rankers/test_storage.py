@@ -421,6 +421,7 @@ print(seen[0], len(seen))
 
 
 def test_kill_9_in_the_middle_leaves_a_usable_checkpoint(data, tmp_path):
+    """Slow: other processes import the library and are killed."""
     killed = python(KILLED, tmp_path / "c", 7, tmp_path / "never.npy", check=False)
     assert killed.returncode == -signal.SIGKILL
     kept: Any = rw.load(tmp_path / "c")

@@ -341,6 +341,7 @@ def many(count: int) -> Results:
 
 
 def test_a_whole_report_loads_offline_and_prints(browser, results, tmp_path):
+    """Slow: every figure of a report is drawn, and a browser prints them."""
     page = opened(browser, write_report(results, tmp_path))
     assert len(page.asked) == 1
     assert page.locator("figure svg[role=img]").count() == len(list(tmp_path.glob("*/*.svg")))

@@ -52,6 +52,17 @@ def page(folder: Path) -> str:
     return (folder / PAGE).read_text()
 
 
+@pytest.fixture(autouse=True)
+def vectors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no pixels, but for ``folder``, which is written before: they take as long as the SVGs that tests read."""
+    save = Figure.savefig
+
+    def quick(drawing: Figure, file: Any, **options: Any) -> None:
+        file.write(b"") if options["format"] == "png" else save(drawing, file, **options)
+
+    monkeypatch.setattr(Figure, "savefig", quick)
+
+
 def by_hand(results: Results, metric: str, method: str, level: float = 0.0) -> list[float]:
     """Means of trials, written out: Σwv / Σw over the queries that count."""
     found = []
@@ -600,6 +611,7 @@ def test_one_method_and_one_trial_have_a_report_too(tmp_path):
 
 @pytest.mark.slow
 def test_orderings_alone_have_a_report(tmp_path):
+    """Slow: many figures are drawn."""
     found = Results(spec={"name": "x", "figures": ["orderings"]}, queries=empty(QUERIES))
     page = write_report(found, tmp_path).read_text()
     assert "(Figure 3.7.)" in page
@@ -736,6 +748,7 @@ def test_searches_are_read_back():
 
 
 def test_command_writes_and_never_overwrites_unasked(stored, tmp_path):
+    """Slow: the report is written twice."""
     (tmp_path / "mine.json").write_text(json.dumps(search()))
     command = ["report", str(stored), "--output", str(tmp_path / "out"), "--search", f"mine={tmp_path / 'mine.json'}"]
     first = CliRunner().invoke(app, [*command, "--json"])

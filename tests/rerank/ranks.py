@@ -1,5 +1,6 @@
-"""What each of two processes does: ``python -m tests.rerank.ranks FOLDER``, with the variables that torch reads."""
+"""What each of two processes does: ``python -m tests.rerank.ranks FOLDER``, which forks them when all is imported."""
 
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -75,8 +76,8 @@ def trained(folder, size):
     return watch.found[0]
 
 
-def main(folder):
-    rank = int(os.environ["RANK"])
+def main(folder, rank):
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
     torch.distributed.init_process_group("gloo")
     # Ranks have different numbers of lists, and of mini-batches.
     found = step(tiny.cross_encoder(folder / "model"), [[0, 1, 3, 4], [2, 5]][rank])
@@ -85,4 +86,9 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    children = [multiprocessing.get_context("fork").Process(target=main, args=(Path(sys.argv[1]), n)) for n in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    sys.exit(any(child.exitcode for child in children))

@@ -1,6 +1,5 @@
 """Two processes learn the model of one, by DistributedDataParallel or in a Reranker."""
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,36 +11,18 @@ import torch
 
 import rankwise as rw
 from tests import tiers
-from tests.processes import HANG, environment
+from tests.processes import HANG, environment, free_port
 from tests.rerank import graded, ranks, tiny
-
-
-def free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
 
 
 @pytest.mark.slow
 def test_two_processes_compute_the_gradient_of_one(tmp_path):
-    """Slow: two processes import torch and transformers."""
+    """Slow: another process imports torch and transformers."""
     tiny.save(tmp_path / "model", dropout=0.0)
     cluster = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.rerank.ranks", str(tmp_path)],
-            env=environment(RANK=str(rank), LOCAL_RANK=str(rank), **cluster),
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-        )
-        for rank in range(2)
-    ]
-    try:
-        errors = [process.communicate(timeout=HANG)[1].decode() for process in started]
-    finally:
-        for process in started:
-            process.kill()
-    assert [process.returncode for process in started] == [0, 0], "\n".join(errors)
+    command = [sys.executable, "-m", "tests.rerank.ranks", str(tmp_path)]
+    done = subprocess.run(command, env=environment(**cluster), capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stderr
     first, second = (torch.load(tmp_path / f"rank{rank}.pt") for rank in range(2))
     (values, gradients, accumulated) = zip(first[0], second[0], strict=True)
     for found in (gradients, accumulated, (first[1], second[1])):

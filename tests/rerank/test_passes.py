@@ -139,6 +139,7 @@ def test_the_value_may_be_scaled_added_and_accumulated_before_backward(cross_enc
 
 
 def test_a_compiled_model_has_the_same_gradient(cross_encoder, encoded):
+    """Slow: torch imports its compiler."""
     model = classifier(cross_encoder).eval()
     compiled = torch.compile(model, backend="eager", dynamic=True)
     loss = rw.rerank.Loss("lambdarank", mini_batch_size=8)

@@ -29,6 +29,7 @@ def test_a_folder_is_read_back(trained, saved, lists, tmp_path):
 
 
 def test_sentence_transformers_opens_it_and_scores_alike_in_another_process(trained, saved, lists):
+    """Slow: another process imports torch and transformers."""
     pairs = list(lists.pairs())[:5]
     code = (
         "import json, sys\n"

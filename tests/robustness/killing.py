@@ -1,8 +1,8 @@
 """Kill a training with checkpoints at moments that a seed decides, resume it, and hold it to one that was never killed.
 
-``python -m tests.robustness.killing RANKER FOLDER CASES``: run in a process of its own, which forks one for every
-training. A moment is a number of calls, Python's and C's, since ``fit`` began: it is the same wherever the test runs.
-Half of the moments lie where a checkpoint is written.
+``python -m tests.robustness.killing RANKERS FOLDER CASES``, with commas between rankers of one library: run in a
+process of its own, which forks one for every training. A moment is a number of calls, Python's and C's, since ``fit``
+began: it is the same wherever the test runs. Half of the moments lie where a checkpoint is written.
 """
 
 import importlib
@@ -168,4 +168,6 @@ def main(kind: str, folder: Path, usual: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    for name in sys.argv[1].split(","):
+        (Path(sys.argv[2]) / name).mkdir()
+        main(name, Path(sys.argv[2]) / name, int(sys.argv[3]))

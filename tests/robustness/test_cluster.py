@@ -1,5 +1,6 @@
 """Clusters that break down in the middle: one error, soon, and a training that resumes on what is left."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,8 +32,8 @@ SILENCE = 10
 LIBRARIES = [rw.LightGBMRanker, rw.XGBoostRanker]
 
 
-@pytest.fixture
-def cluster():
+@contextlib.contextmanager
+def two_processes():
     """Two processes, of which Dask itself never says that one is silent."""
     import dask
 
@@ -43,6 +44,19 @@ def cluster():
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
+        yield client
+
+
+@pytest.fixture
+def silent_cluster():
+    with two_processes() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Whoever is killed in it starts again."""
+    with two_processes() as client:
         yield client
 
 
@@ -70,8 +84,9 @@ def loss_of_one_machine(ranker, whole):
 
 
 @pytest.mark.parametrize("ranker", tiers.some(LIBRARIES))
-def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ranker):
+def test_a_worker_falls_silent_between_blocks(silent_cluster, path, whole, tmp_path, ranker):
     """Slow: it waits for silence twice."""
+    cluster = silent_cluster
     processes = cluster.run(os.getpid)
     victim = processes[max(processes)]
     settings = SETTINGS | {"checkpoint": tmp_path / "kept"}
@@ -100,7 +115,7 @@ def test_a_worker_falls_silent_between_blocks(cluster, path, whole, tmp_path, ra
     tiers.some([(rw.XGBoostRanker, "scatter"), (rw.LightGBMRanker, "gather"), (rw.LightGBMRanker, "scatter")], 2),
 )
 def test_a_worker_is_killed_while_data_are_sent(cluster, path, whole, tmp_path, monkeypatch, ranker, moment):
-    """Slow: three processes start, and one again."""
+    """Slow: processes start, and one of them again."""
     settings, method = SETTINGS | {"checkpoint": tmp_path / "kept"}, getattr(cluster, moment)
     done: list[int] = []
 

@@ -159,5 +159,6 @@ def test_a_full_file_system_keeps_every_old_file(tmp_path):
 
 @pytest.mark.slow
 def test_a_limit_on_the_size_of_files_keeps_every_old_file(tmp_path):
+    """Slow: everything that writes is called twice, figures and reports among it."""
     pytest.importorskip("resource", reason="needs limits on processes")
     check(run(tmp_path, kind="limit"), "file too large")

@@ -1,7 +1,7 @@
 """Forged models: changed at random, with right checksums, and loaded and used in processes that must not die of it.
 
 A model that was damaged by accident is refused by its checksums; whoever forges one gives it right ones. Each is loaded
-and scores documents in a process of its own kind, told apart here: it works, it is refused as
+and scores documents in another process, told apart here: it works, it is refused as
 :func:`tests.robustness.fuzzing.complaint` asks, something else is raised, the process dies, or it never answers.
 """
 
@@ -302,6 +302,13 @@ def features(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def worker(features, tmp_path_factory):
+    """One process for models of all kinds, as long as it lives."""
+    with contextlib.closing(Worker(features, tmp_path_factory.mktemp("worker") / "said")) as one:
+        yield one
+
+
 class Forger:
     """A model of one kind, to be forged in many ways."""
 
@@ -333,22 +340,21 @@ class Forger:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_forged_models(kind, features, tmp_path):
-    """Slow: a process of its own loads, scores and explains every forged model."""
+def test_forged_models(kind, worker, tmp_path):
+    """Slow: another process loads, scores and explains every forged model."""
     try:
         forger = Forger(kind, tmp_path)
     except ImportError as missing:
         pytest.skip(str(missing))
-    worker, wrong, count = Worker(features, tmp_path / "said"), [], 0
-    with contextlib.closing(worker):
-        for case, chance in fuzzing.cases(CASES):
-            path = tmp_path / "forged" / f"model-{count}"
-            path.parent.mkdir(exist_ok=True)
-            how = forger.forge(path, chance)
-            answer, count = worker.use(path), count + 1
-            if answer != "fine":
-                wrong.append(f"{how}: {answer} ({case})")
-            shutil.rmtree(path)
+    wrong, count = [], 0
+    for case, chance in fuzzing.cases(CASES):
+        path = tmp_path / "forged" / f"model-{count}"
+        path.parent.mkdir(exist_ok=True)
+        how = forger.forge(path, chance)
+        answer, count = worker.use(path), count + 1
+        if answer != "fine":
+            wrong.append(f"{how}: {answer} ({case})")
+        shutil.rmtree(path)
     assert not wrong, f"{len(wrong)} of {count}\n" + "\n".join(wrong[:12])
 
 

@@ -221,6 +221,7 @@ def test_interruption_ends_the_blend(parts):
 
 
 def test_processes_do_not_change_it(parts):
+    """Slow: processes import the libraries."""
     train, valid = parts
     rankers = [ranker(objective="stochastic(softmax_ce)", rounds=4), "a"]
     one, two = (rw.blended(rankers, folds=3, processes=count).fit(train, valid) for count in (1, 2))

@@ -387,7 +387,7 @@ print(len(model.predict(features)), model.stopped_)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are those of Linux")
 def test_features_on_disk_are_never_in_memory_as_a_whole(tmp_path):
-    """128 MB of features, and 96 MB to do everything in: transform, train, validate, checkpoint, predict."""
+    """Slow: 128 MB of features, and 96 MB to transform, train, validate, checkpoint and predict in."""
     matrix = np.lib.format.open_memmap(tmp_path / "features.npy", "w+", np.float32, (2**16, 512))
     matrix[:, :4] = np.random.default_rng(1).normal(size=(2**16, 4))  # the rest is a hole in the file
     matrix.flush()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests.processes import HANG, environment
+from tests.processes import HANG, environment, free_port
 
 OBJECTIVE = "stochastic(softmax_ce, samples=2)"
 # A preset without batch norm or dropout; the last batch of 40 queries is smaller, so that shares differ in size. Plain
@@ -26,21 +26,33 @@ NORMED: dict[str, Any] = {
     "epochs": 2,
 }  # every other share is empty
 
+# Both processes are forks of one that has imported what they need.
 _WORK = """
-import json, os, sys
+import json, multiprocessing, os, sys
+import torch._dynamo
 import rankwise as rw
+import rankwise.rankers.nets.learner
 from tests.rankers.nets.test_processes import MEAN, NORMED, OBJECTIVE, SETTINGS, SUM, parts
 
-folder, told = sys.argv[1], []
-for number, changes in enumerate((MEAN, SUM, NORMED)):
-    model, seen = rw.NeuralRanker(OBJECTIVE, **SETTINGS | changes), []
-    model.set_params(checkpoint=f"{folder}/run{number}", progress=not number)
-    train, valid = parts()
-    model.fit(train, valid, watch=lambda epoch, history: seen.append(epoch))
-    scores = model.predict(valid).tolist()
-    told.append({"history": model.history_, "scores": scores, "best": model.best_round_, "seen": seen})
-with open(f"{folder}/{os.environ['RANK']}.json", "w") as file:
-    json.dump(told, file)
+def work(rank):
+    os.environ["RANK"] = os.environ["LOCAL_RANK"] = str(rank)
+    folder, told = sys.argv[1], []
+    for number, changes in enumerate((MEAN, SUM, NORMED)):
+        model, seen = rw.NeuralRanker(OBJECTIVE, **SETTINGS | changes), []
+        model.set_params(checkpoint=f"{folder}/run{number}", progress=not number)
+        train, valid = parts()
+        model.fit(train, valid, watch=lambda epoch, history: seen.append(epoch))
+        scores = model.predict(valid).tolist()
+        told.append({"history": model.history_, "scores": scores, "best": model.best_round_, "seen": seen})
+    with open(f"{folder}/{rank}.json", "w") as file:
+        json.dump(told, file)
+
+both = [multiprocessing.get_context("fork").Process(target=work, args=(rank,)) for rank in range(2)]
+for one in both:
+    one.start()
+for one in both:
+    one.join()
+sys.exit(any(one.exitcode for one in both))
 """
 
 
@@ -52,11 +64,10 @@ def parts():
 
 @pytest.mark.slow
 def test_two_processes_learn_what_one_learns(tmp_path):
-    """Slow: two processes import torch."""
-    (tmp_path / "work.py").write_text(_WORK)
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-backend=c10d"]
-    command += ["--rdzv-endpoint=localhost:0", str(tmp_path / "work.py"), str(tmp_path)]
-    settings = environment(OMP_NUM_THREADS="1")
+    """Slow: another process imports torch."""
+    command = [sys.executable, "-c", _WORK, str(tmp_path)]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    settings = environment(OMP_NUM_THREADS="1", **place)
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=settings)
     assert done.returncode == 0, done.stderr[-3000:]
     both = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]

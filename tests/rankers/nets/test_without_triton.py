@@ -21,5 +21,6 @@ assert scores.grad.abs().sum() > 0
 
 
 def test_triton_is_not_needed_without_a_gpu():
+    """Slow: another process imports torch and trains."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
