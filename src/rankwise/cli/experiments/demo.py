@@ -32,12 +32,13 @@ def demo(
     if json:
         console.document(result.to_dict())
         return
+    introduced, concluded = result.search()
     console.say(f"{result.introduction()}\n")
     console.table(result.table())
     console.say(f"\n{result.conclusion()}\n")
-    console.say(f"{result.search_introduction()}\n")
+    console.say(f"{introduced}\n")
     console.table(result.leaderboard.table(), narrow=result.leaderboard.brief())
-    console.say(f"\n{result.search_conclusion()}\n")
+    console.say(f"\n{concluded}\n")
     console.say(
         f"Report: {output / 'report.html'}, for a browser: figures, the leaderboard, and every query in an explorer."
     )
