@@ -15,7 +15,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.files import check_writable_folder, replacing
 from rankwise.rankers import storage
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import GREY, draw_means, figure
+from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
 from rankwise.statistics.verdict import Finding
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ RECIPES = (
 """Quicker recipes than those of the portfolio, so that several are tried in a few seconds."""
 STEPS = 6 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
+GREEN = COLOURS[2]
 _DATA, _AUTO = "synthetic web search", "models/auto"
 _FILES = {
     "report.html": "the report: words, tables, figures and a query explorer, for a browser",
@@ -285,10 +286,13 @@ def _write_results(result: Demonstration) -> None:
     rows = pl.concat([one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in values])
     _write(folder / "queries.csv", tables.as_csv(rows))
     with figure(folder / "means.png", 8.0, 4.2, force=True) as drawing:
-        draw_means(drawing, only(result.comparison, [HEADLINE]))
-        for name, one in limits.items():
-            drawing.axes[0].axvline(one.mean[HEADLINE], color=GREY, linewidth=1.2, linestyle="--")
-            drawing.axes[0].annotate(f" {name} {one.mean[HEADLINE]:.3f}", (one.mean[HEADLINE], -0.45), fontsize=8)
+        kinds = {name: name in OBJECTIVES and OBJECTIVES[name].partition(":")[0] for name in result.verdict.ranked}
+        colours = {name: GREEN if kind == "native" else BLUE if kind else "#555555" for name, kind in kinds.items()}
+        draw_means(drawing, only(result.comparison, [HEADLINE]), colours)
+        for (name, one), side in zip(limits.items(), ("left", "right"), strict=True):
+            limit = one.mean[HEADLINE]
+            drawing.axes[0].axvline(limit, color=GREY, linewidth=1.2, linestyle="--")
+            drawing.axes[0].annotate(f" {name} {limit:.3f} ", (limit, -0.45), fontsize=8, ha=side)
         drawing.suptitle(result.verdict.headline(), fontweight="bold")
     plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
     # What training is good for shows best against the best ranker that is not trained.
