@@ -35,7 +35,7 @@ class Commands(Group):
         self.silent = "--json" in args or "--no-progress" in args
         if "--debug" in args:
             args = ["--debug", *(word for word in args if word != "--debug")]
-        return super().parse_args(ctx, _imports_first(args))
+        return super().parse_args(ctx, imports_first(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -46,10 +46,10 @@ class Commands(Group):
 _IMPORT = "--import"
 
 
-def _imports_first(words: Sequence[str]) -> list[str]:
+def imports_first(words: Sequence[str]) -> list[str]:
     """Move ``--import MODULE``, wherever it stands on a command line, before the command.
 
-    >>> _imports_first(["train", "data.txt", "--import", "mine", "-o", "model"])
+    >>> imports_first(["train", "data.txt", "--import", "mine", "-o", "model"])
     ['--import', 'mine', 'train', 'data.txt', '-o', 'model']
     """
     front: list[str] = []
