@@ -110,7 +110,7 @@ def test_parts_do_not_share_queries(result: Demonstration):
 
 def test_rankers_lie_between_the_limits(result: Demonstration):
     means = result.comparison.mean[HEADLINE]
-    floor, ceiling = result.floor.mean[HEADLINE], result.ceiling.mean[HEADLINE]
+    floor, ceiling = (one.mean[HEADLINE] for one in result.limits.values())
     *others, line, feature = means
     assert set(others) == set(TRAINED)
     assert (line, feature.partition(" (")[0]) == ("linear regression", "best feature")
@@ -154,7 +154,7 @@ def test_the_floor_is_the_mean_over_random_orders(result: Demonstration):
     ]
     means = np.nanmean(draws, axis=1)
     error = means.std() / np.sqrt(len(means))
-    assert abs(result.floor.mean[HEADLINE] - means.mean()) < 4 * error
+    assert abs(result.limits["random order"].mean[HEADLINE] - means.mean()) < 4 * error
 
 
 def test_scores_written_give_the_numbers_printed(result: Demonstration, folder: Path):

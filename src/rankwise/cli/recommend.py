@@ -106,7 +106,10 @@ def recommend(
     outputs.free(output, _ENDINGS, force=force)
     if save is not None:
         outputs.free_model(save, force=force)
-    _free_vectors(vectors, force=force)
+    if vectors is not None:
+        from rankwise.recommend.factors import vectors_folder
+
+        vectors_folder(vectors, "npy", force=force)
     choice: RecommenderChoice | None = None
     evaluation: Comparison | Evaluation | None = None
     names: Keywords = {"user": user, "item": item, "rating": rating, "time": timestamp}
@@ -155,13 +158,6 @@ def recommend(
     if output is None:
         console.table(_shown(table), title="Recommended items")
     outputs.said(output, save, vectors)
-
-
-def _free_vectors(folder: Path | None, *, force: bool) -> None:
-    if folder is not None:
-        from rankwise.recommend.factors import vectors_folder
-
-        vectors_folder(folder, "npy", force=force)
 
 
 def _loaded(folder: str) -> "Recommends":

@@ -63,6 +63,7 @@ _FILES = {
     "curves.png": "how each ranker learned, and where it stopped",
     "differences.png": "on which queries the best ranker wins, and by how much",
     **{f"{part}.parquet": f"the {part} data" for part in ("train", "valid", "test")},
+    _AUTO: "the ranker that the search took",
 }
 
 
@@ -73,10 +74,9 @@ class Demonstration:
     parts: dict[str, RankingDataset]
     """train, valid and test."""
     comparison: "Comparison"
-    floor: "Evaluation"
-    """A random order, which no ranker should fall below."""
-    ceiling: "Evaluation"
-    """The order by true utility, which on average no ranker can beat: the judges' noise is left."""
+    limits: "dict[str, Evaluation]"
+    """A random order, which no ranker should fall below, and the order by true utility, which on average no ranker can
+    beat: the judges' noise is left."""
     curves: dict[str, list[float]]
     """Trained ranker -> the headline metric of the validation part after every round."""
     leaderboard: "Leaderboard"
@@ -94,8 +94,7 @@ class Demonstration:
     def table(self) -> tables.Table:
         """Return the comparison's table, with the two limits as last rows."""
         table = self.comparison.table()
-        limits = {"(random order)": self.floor, "(best possible)": self.ceiling}
-        rows = (("", name, *(tables.number(one.mean[m]) for m in METRICS)) for name, one in limits.items())
+        rows = (("", f"({name})", *map(tables.number, one.mean.values())) for name, one in self.limits.items())
         return replace(table, rows=(*table.rows, *rows))
 
     def introduction(self) -> str:
@@ -112,8 +111,8 @@ class Demonstration:
         """Describe which ranker is best, by how much, and how sure that is."""
         from rankwise.report.summary import verdict
 
-        best = self.comparison.paired.evaluations[self.verdict.ranked[0]].mean[HEADLINE]
-        floor, ceiling = self.floor.mean[HEADLINE], self.ceiling.mean[HEADLINE]
+        best = self.comparison.mean[HEADLINE][self.verdict.ranked[0]]
+        floor, ceiling = (one.mean[HEADLINE] for one in self.limits.values())
         share = f"{(best - floor) / (ceiling - floor):.0%} of the way from a random order to the best possible one"
         return f"{verdict(_DATA, self.comparison, HEADLINE)} It goes {share}."
 
@@ -139,8 +138,7 @@ class Demonstration:
             "close_to_the_best": self.verdict.close,
             "rounds": {name: int(np.argmax(curve)) + 1 for name, curve in self.curves.items()},
             "curves": self.curves,
-            "random_order": self.floor.to_dict(),
-            "best_possible": self.ceiling.to_dict(),
+            **{name.replace(" ", "_"): one.to_dict() for name, one in self.limits.items()},
             "comparison": self.comparison.to_dict(),
             "search": {**self.leaderboard.to_dict(), "test": self.tested.to_dict()},
             "folder": str(self.folder),
@@ -204,17 +202,18 @@ def demonstrate(
     progress("Evaluating and comparing")
     means = {name: rw.evaluate(values, test, HEADLINE).mean[HEADLINE] for name, values in scores.items()}
     scores = {name: scores[name] for name in sorted(scores, key=means.__getitem__, reverse=True)}  # as in the report
-    kinds = {name: f"the {'model' if name in rankers else 'scores'} of {name}" for name in scores}
     result = Demonstration(
         parts=parts,
         comparison=rw.compare(scores, test, METRICS, seed=SEED),
-        floor=rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
-        ceiling=rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+        limits={
+            "random order": rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # a mean over all orders of equal scores
+            "best possible": rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+        },
         curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
         leaderboard=replace(search.leaderboard_, notes=(*search.leaderboard_.notes, *notes)),
         tested=rw.evaluate(search, test, METRICS),
         folder=folder,
-        files=_FILES | {_file(name): kind for name, kind in kinds.items()} | {_AUTO: "the ranker that the search took"},
+        files=_FILES | {_file(name): f"the {'model' if name in rankers else 'scores'} of {name}" for name in scores},
     )
     progress("Drawing and writing")
     for name, values in scores.items():
@@ -225,8 +224,8 @@ def demonstrate(
     search.save(folder / _AUTO, force=True)
     _write_results(result)
     progress("Writing the report")
-    found = (result.leaderboard, result.tested)
-    write_report(_as_results(result, scores, rankers), folder, search=found, force=True)
+    results = _as_results(result, scores, rankers)
+    write_report(results, folder, search=(result.leaderboard, result.tested), force=True)
     return result
 
 
@@ -281,15 +280,14 @@ def _write_results(result: Demonstration) -> None:
     folder, (best, *behind) = result.folder, result.verdict.ranked
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
-    limits = {"random order": result.floor, "best possible": result.ceiling}
-    values = {**result.comparison.paired.evaluations, **limits}.items()
+    values = (result.comparison.paired.evaluations | result.limits).items()
     rows = pl.concat([one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in values])
     _write(folder / "queries.csv", tables.as_csv(rows))
     with figure(folder / "means.png", 8.0, 4.2, force=True) as drawing:
         kinds = {name: name in OBJECTIVES and OBJECTIVES[name].partition(":")[0] for name in result.verdict.ranked}
         colours = {name: GREEN if kind == "native" else BLUE if kind else "#555555" for name, kind in kinds.items()}
         draw_means(drawing, only(result.comparison, [HEADLINE]), colours)
-        for (name, one), side in zip(limits.items(), ("left", "right"), strict=True):
+        for (name, one), side in zip(result.limits.items(), ("left", "right"), strict=True):
             limit = one.mean[HEADLINE]
             drawing.axes[0].axvline(limit, color=GREY, linewidth=1.2, linestyle="--")
             drawing.axes[0].annotate(f" {name} {limit:.3f} ", (limit, -0.45), fontsize=8, ha=side)

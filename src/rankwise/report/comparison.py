@@ -178,7 +178,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         draw=lambda drawing: draw_means(drawing, comparison, titles=titles),
         frame=comparison.to_frame(),
     )
-    yield html.figure(plot.name, plot.title, plot.caption, plot.alt, plot.svg())
+    yield html.figure(plot)
 
 
 def _columns(comparison: Comparison, titles: Mapping[str, str]) -> list[list[str]]:
@@ -248,12 +248,10 @@ def _by_unit(comparison: Comparison, titles: Mapping[str, str]) -> str:
         draw=lambda drawing: draw_differences(drawing, comparison, metric, shown, title=titles[metric]),
         frame=comparison.to_frame(),
     )
-    return html.figure(plot.name, plot.title, plot.caption, plot.alt, plot.svg())
+    return html.figure(plot)
 
 
 def _made(comparison: Comparison, titles: Mapping[str, str], facts: Mapping[str, str]) -> str:
     rows = {**facts, "Systems": ", ".join(comparison.systems)}
     rows |= {title: metric for metric, title in titles.items() if title != metric}
-    rows["Version"] = f"rankwise {__version__}"
-    entries = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in rows.items())
-    return f"<dl>{entries}</dl>"
+    return html.definitions(rows | {"Version": f"rankwise {__version__}"})

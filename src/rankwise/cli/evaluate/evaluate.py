@@ -59,7 +59,7 @@ def evaluate(
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
-    requested = _Asked(metrics, conventions, qrels, titles)
+    requested = _Metrics(metrics, conventions, qrels, titles)
     evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
     first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
@@ -124,7 +124,7 @@ def compare(
     write = check.choice("format", format, ("text", "markdown", "latex"))
     check.choice("test", test, ("fisher", "t", "wilcoxon"))
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    requested = _Asked(metrics, conventions, qrels, titles)
+    requested = _Metrics(metrics, conventions, qrels, titles)
     evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
     if len(evaluations) < 2:
         raise check.error(
@@ -150,7 +150,7 @@ def compare(
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
 
 
-class _Asked:
+class _Metrics:
     """The metrics that the user wants, as they were written and as they are computed, and what tables call them."""
 
     def __init__(self, metrics: list[str], conventions: str | None, qrels: Path | None, titles: str | None) -> None:
@@ -180,7 +180,7 @@ class _Asked:
 
 def _evaluations(
     words: list[str],
-    requested: _Asked,
+    requested: _Metrics,
     qrels: Path | None,
     all_topics: bool,
     part: str | None,

@@ -31,7 +31,7 @@ def export(
         training data]
     """
     outputs.free(output, force=force)
-    from rankwise.serving.table import FORMATS, write
+    from rankwise.serving.export import FORMATS, write
 
     check.choice("format", format_, FORMATS)
     words = None
