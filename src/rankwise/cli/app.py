@@ -147,8 +147,10 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }
+_LEFT_OUT = dict.fromkeys(("train", "tune", "auto"), ("part",)) | {"reproduce": ("part", "fold", "download")}
+"""Command -> options of reading that it does not have."""
 for _panel, _members in _commands.items():
     for _name, _command in _members.items():
-        register(app, _name, _command, _panel, leave_out=("download",) if _name == "reproduce" else ())
+        register(app, _name, _command, _panel, leave_out=_LEFT_OUT.get(_name, ()))
 app.add_typer(rerank.app, name="rerank", rich_help_panel="Train and use a ranker")
 app.add_typer(data.app, name="data", rich_help_panel="Data and recommendations")

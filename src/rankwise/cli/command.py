@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rankwise import check
 from rankwise.cli import console, data_options
-from rankwise.cli.options import READING, SHARED, described
+from rankwise.cli.options import READING, RUNNING, SHARED, described
 from rankwise.data.columns import reading_arguments
 
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
@@ -81,7 +81,7 @@ def register(
     options of reading, without those that the command calls something else, as ``explain --query ID`` does.
     """
     text, options = page(command)
-    options = {**shared, **options}
+    options = {**data_options.OPTIONS, **shared, **options}
     signature = inspect.signature(command).parameters
     parameters = []
     for parameter in signature.values():
@@ -89,11 +89,9 @@ def register(
         if not hasattr(kind, "__metadata__") and parameter.name != "reading":
             kind = Annotated[kind, options[parameter.name.rstrip("_")]]
         parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
-    added = []
-    if "reading" in signature:
-        names = [one for one in data_options.OPTIONS if one not in signature and one not in leave_out]
-        added = data_options.parameters(names)
+    added = data_options.parameters(options, {*signature, *leave_out}) if "reading" in signature else []
     parameters = [*(one for one in parameters if one.name != "reading"), *added]
+    parameters.sort(key=lambda one: (None, READING, RUNNING).index(one.annotation.__metadata__[0].rich_help_panel))
 
     def run(**words: Any) -> None:
         values = {one.name: words.pop(one.name) for one in added}

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,8 +40,6 @@ Reading data:
 def info(
     *,
     source: options.Data,
-    part: str | None = None,
-    fold: int | None = None,
     reading: Reading,
     json: bool = False,
 ) -> None:
@@ -50,7 +48,7 @@ def info(
     [cyan]rankwise data info train.txt.gz[/cyan]
     [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
     """
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     from rankwise.data.summary import summary
 
     facts = summary(data)
@@ -61,8 +59,6 @@ def convert(
     *,
     source: options.Data,
     output: Path,
-    part: str | None = None,
-    fold: int | None = None,
     reading: Reading,
     lossy: bool = False,
     force: bool = False,
@@ -74,7 +70,7 @@ def convert(
     [cyan]rankwise data convert mq2008 -o test.parquet --part test[/cyan]
     """
     _free(output, force=force)
-    _write(_read(source, part, fold, reading), output, force=force, lossy=lossy)
+    _write(_read(source, reading), output, force=force, lossy=lossy)
 
 
 def split(
@@ -82,8 +78,6 @@ def split(
     source: options.Data,
     output: str,
     proportions: str = "0.6,0.2,0.2",
-    part: str | None = None,
-    fold: int | None = None,
     seed: int = 0,
     reading: Reading,
     lossy: bool = False,
@@ -105,7 +99,7 @@ def split(
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
         _free(target, force=force)
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     for target, piece in zip(targets, rw.split(data, shares, seed=seed), strict=True):
         _write(piece, target, force=force, lossy=lossy)
 
@@ -116,8 +110,6 @@ def noise(
     output: Path,
     negatives: float | None = None,
     flips: float | None = None,
-    part: str | None = None,
-    fold: int | None = None,
     seed: int = 0,
     reading: Reading,
     lossy: bool = False,
@@ -138,7 +130,7 @@ def noise(
             "noise is one of --negatives FRACTION and --flips FRACTION", got="neither" if flips is None else "both"
         )
     _free(output, force=force)
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     if negatives is not None:
         noisy = rw.add_negatives(data, negatives, seed=seed)
     else:
@@ -157,8 +149,6 @@ def clicks(
     cutoff: int | None = None,
     eta: float = 1.0,
     keep_empty: bool = False,
-    part: str | None = None,
-    fold: int | None = None,
     seed: int = 0,
     reading: Reading,
     lossy: bool = False,
@@ -186,7 +176,7 @@ def clicks(
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
     scores = None if ranker is None else read_scores(ranker)
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     log = rw.simulate_clicks(
         data,
         model=model,
@@ -230,16 +220,16 @@ def _free(target: Path, *, force: bool) -> None:
     outputs.free(target, force=force)
 
 
-def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> "RankingDataset":
+def _read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
     from rankwise.data.reading import is_set
 
-    if part is None and is_set(source):
-        part = "train"
+    if reading.part is None and is_set(source):
+        reading = replace(reading, part="train")
         console.note(f"reading the training part of {source}; --part names another")
     with console.progress(1) as bar:
         bar.step(f"Reading {source}")
-        return reading.data(source, part=part, fold=fold, bar=bar)
+        return reading.data(source, bar=bar)
 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:

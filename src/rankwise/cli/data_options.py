@@ -1,10 +1,10 @@
 """How a command reads ranking data: options that every command has whose parameter is ``reading: Reading``."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Keywords
@@ -39,7 +39,7 @@ Reading data:
     errors=skip; may be repeated.
 """)
 """Parameter -> option, for every command that reads ranking data."""
-_TYPES: Keywords = {"data_folder": Path | None, "download": bool, "read": list[str] | None}
+_TYPES: Keywords = {"fold": int | None, "data_folder": Path | None, "download": bool, "read": list[str] | None}
 """Those that are not text."""
 
 
@@ -49,6 +49,9 @@ class Reading:
 
     options: Keywords = field(default_factory=dict)
     """Arguments of ``rw.read_data``."""
+    part: str | None = None
+    fold: int | None = None
+    """Of a set of the catalog, or a .toml file."""
 
     @classmethod
     def of(cls, words: Keywords) -> "Reading":
@@ -65,38 +68,32 @@ class Reading:
         for name in ("data_format", "data_folder"):
             if name in values:
                 values[name.removeprefix("data_")] = values.pop(name)
-        return cls(further | values)
+        part, fold = (values.pop(name, None) for name in ("part", "fold"))
+        return cls(further | values, part, fold)
 
-    def data(
-        self,
-        name: str,
-        *,
-        part: str | None = None,
-        fold: int | None = None,
-        bar: console.Steps | None = None,
-        tables: Keywords | None = None,
-    ) -> "RankingDataset":
+    def data(self, name: str, *, bar: console.Steps | None = None, tables: Keywords | None = None) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
         from rankwise.data import reading
 
         progress = None if bar is None else bar.part
-        return reading.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
+        return reading.read(name, part=self.part, fold=self.fold, progress=progress, tables=tables, **self.options)
 
-    def parts(self, data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
+    def parts(self, data: str, valid: str | None) -> "tuple[RankingDataset, RankingDataset | None]":
         """Read training and validation data."""
         from rankwise.data import reading
 
-        return reading.read_parts(data, valid, fold, **self.options)
+        return reading.read_parts(data, valid, self.fold, **self.options)
 
 
-def parameters(names: Iterable[str]) -> list[inspect.Parameter]:
-    """Return options of reading as parameters of a command."""
+def parameters(described: Mapping[str, Any], left_out: Container[str]) -> list[inspect.Parameter]:
+    """Return the options of reading, but for some, as parameters of a command."""
     return [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=False if name == "download" else None,
-            annotation=Annotated[_TYPES.get(name, str | None), OPTIONS[name]],
+            annotation=Annotated[_TYPES.get(name, str | None), described[name]],
         )
-        for name in names
+        for name in ("part", "fold", *OPTIONS)
+        if name not in left_out
     ]

@@ -30,8 +30,6 @@ def evaluate(
     qrels: Path | None = None,
     all_topics: bool = False,
     titles: str | None = None,
-    part: str | None = None,
-    fold: int | None = None,
     confidence: float = 0.95,
     policy: str | None = None,
     samples: int | None = None,
@@ -60,7 +58,7 @@ def evaluate(
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
     requested = _Metrics(metrics, conventions, qrels, titles)
-    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
     first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
     details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
@@ -78,8 +76,6 @@ def compare(
     qrels: Path | None = None,
     all_topics: bool = False,
     titles: str | None = None,
-    part: str | None = None,
-    fold: int | None = None,
     baseline: str | None = None,
     test: str = "fisher",
     alpha: float = 0.05,
@@ -125,7 +121,7 @@ def compare(
     check.choice("test", test, ("fisher", "t", "wilcoxon"))
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     requested = _Metrics(metrics, conventions, qrels, titles)
-    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     if len(evaluations) < 2:
         raise check.error(
             "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
@@ -183,8 +179,6 @@ def _evaluations(
     requested: _Metrics,
     qrels: Path | None,
     all_topics: bool,
-    part: str | None,
-    fold: int | None,
     reading: Reading,
     how: "Keywords",
     progress: bool | None,
@@ -193,7 +187,7 @@ def _evaluations(
     from rankwise.data.compressed import shown
     from rankwise.evaluation.rankings import columns_to_rank, read_ranking
 
-    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": part, "--fold": fold}
+    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": reading.part, "--fold": reading.fold}
     beside["--policy"] = how["policy"]
     if qrels is None and (results := _stored(words, requested.words, beside)) is not None:
         details = {name: how[name] for name in ("confidence", "seed")}
@@ -215,7 +209,7 @@ def _evaluations(
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.options.keys()
             tables = {} if named else columns_to_rank(models.values())
-            by = reading.data(words[0], part=part, fold=fold, bar=bar, tables=tables)
+            by = reading.data(words[0], bar=bar, tables=tables)
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))

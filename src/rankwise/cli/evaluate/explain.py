@@ -24,8 +24,6 @@ def explain(
     top: int = 10,
     plot: Path | None = None,
     output: Path | None = None,
-    part: str | None = None,
-    fold: int | None = None,
     reading: Reading,
     progress: bool | None = None,
     force: bool = False,
@@ -62,7 +60,7 @@ def explain(
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        lists = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
+        lists = reading.data(data, bar=bar, tables=ranker.columns_to_score())
         bar.step("Explaining")
         with check.naming(data):
             why = rw.explain(ranker, lists, query)

@@ -21,7 +21,6 @@ def auto(
     max_recipes: int | None = None,
     monotone: list[str] | None = None,
     bag: int = 5,
-    fold: int | None = None,
     study: Path | None = None,
     processes: int = 1,
     dask: str | None = None,
@@ -85,8 +84,8 @@ def auto(
     )
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid, fold)
-        held_back = None if test is None else reading.data(test, fold=fold)
+        parts = reading.parts(data, valid)
+        held_back = None if test is None else reading.data(test)
     outputs.features_of(parts[0])
     if held_back is not None:
         leakage.compare_parts(parts, rankers.aligned(held_back, parts[0]), "test")

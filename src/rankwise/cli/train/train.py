@@ -1,5 +1,6 @@
 """The commands ``train`` and ``predict``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,6 @@ def train(
     set_: list[str] | None = None,
     metrics: list[str] | None = None,
     patience: int | None = None,
-    fold: int | None = None,
     folds: int | None = None,
     bag: int | None = None,
     blend: list[str] | None = None,
@@ -89,7 +89,7 @@ def train(
     --seed N>=0: The same seed gives the same model. [default: 0]
     """
     if folds is not None:
-        beside = {"--valid": valid, "--fold": fold, "--dask": dask, "--plot": plot, "--teacher": teacher}
+        beside = {"--valid": valid, "--fold": reading.fold, "--dask": dask, "--plot": plot, "--teacher": teacher}
         cross_validation.check_options(beside, output, force=force)
     else:
         force = outputs.free_model(output, force=force, resume=resume)
@@ -136,12 +136,12 @@ def train(
         return
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
+        parts = reading.parts(data, valid) if dask is None else _held_out(data, valid, reading)
     if parts[0] is not None:
         outputs.features_of(parts[0])
     if model.name == "distilled":
         model.weight = model.weight if teacher_weight is None else teacher_weight
-        more = None if unlabelled is None else reading.data(unlabelled, tables={"to_score": True})
+        more = None if unlabelled is None else replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
         model.unlabelled = model.unlabelled if more is None else more
     with console.notes_after() as notes:
         if dask is None:
@@ -165,8 +165,6 @@ def predict(
     data: options.Data,
     output: Path | None = None,
     tag: str = "rankwise",
-    part: str | None = None,
-    fold: int | None = None,
     reading: Reading,
     progress: bool | None = None,
     force: bool = False,
@@ -190,19 +188,19 @@ def predict(
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
+        documents = reading.data(data, bar=bar, tables=ranker.columns_to_score())
         bar.step("Scoring")
         scores = documents.unsorted(ranker.predict(documents.without_rows()))
     outputs.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
 
 
-def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
+def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.reading import is_parquet, is_set, read_valid
 
     if is_set(data) or not is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, hint="convert it: rankwise data convert")
-    return None, None if valid is None else read_valid(valid, fold, **reading.options)
+    return None, None if valid is None else read_valid(valid, reading.fold, **reading.options)
 
 
 def _fit_on_cluster(

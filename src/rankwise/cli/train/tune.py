@@ -27,7 +27,6 @@ def tune(
     epochs: int | None = None,
     patience: int | None = None,
     metric: str = "ndcg@10",
-    fold: int | None = None,
     study: Path | None = None,
     resume: bool = False,
     prune: bool = True,
@@ -78,7 +77,7 @@ def tune(
     inputs.readable(objective, [metric])
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid, fold)
+        parts = reading.parts(data, valid)
     if parts[1] is None and bag is None:
         raise check.error("a search needs validation data", hint="add --valid DATA, or --bag 5")
     outputs.features_of(parts[0])
