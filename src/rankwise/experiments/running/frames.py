@@ -47,7 +47,7 @@ def of_documents(
     frames = {"documents": _documents(key, test, scores)}
     if test.n_features:
         frames["features"] = _features(key, test)
-        if (explained := _contributions(key, ranker, test)) is not None:
+        if (explained := contributions(key, ranker, test)) is not None:
             frames["contributions"] = explained
     return frames
 
@@ -81,7 +81,7 @@ def _features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
     return frame.with_columns(_constant(key)).select(list(FEATURES))
 
 
-def _contributions(
+def contributions(
     key: Mapping[str, object], ranker: "Ranker | Untrained | None", test: RankingDataset
 ) -> pl.DataFrame | None:
     """What each feature adds to the scores of documents: of the first queries, as many as take no long time."""
