@@ -52,11 +52,11 @@ class TextReading:
     read: list[str] | None = None
     seed: int = 0
 
-    def lists(self, name: str, *, split: str, to_score: bool = False, whole: bool = False) -> "Lists":
+    def lists(self, name: str, *, split: str, to_score: bool = False, measured: bool = False) -> "Lists":
         """Read the lists of DATA; ``split`` is the one of a BEIR folder where the user names none.
 
         Documents that are only to be scored need no labels, and of a run they are those that it retrieved. Lists that
-        are measured are ``whole``: drawn negatives and skipped ranks are for training, and would flatter the model.
+        are ``measured`` are whole: drawn negatives and skipped ranks are for training, and would flatter the model.
         """
         arguments: Keywords = inputs.settings(self.read or [])
         chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
@@ -70,7 +70,7 @@ class TextReading:
                     )
             return rw.rerank.read(name, **arguments | {"to_score": to_score})
         arguments |= {word: value for word, value in chosen.items() if value is not None}
-        if whole:
+        if measured:
             arguments = {name: value for name, value in arguments.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:
             arguments = {"add_judged": False, **arguments}

@@ -106,7 +106,7 @@ def train(
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                lists[part] = reading.lists(name, split=split, whole=part != "train")
+                lists[part] = reading.lists(name, split=split, measured=part != "train")
     if "test" in lists:
         lists["test"].compare_with(lists["train"], "test")
     with console.notes_after() as notes:
