@@ -280,7 +280,7 @@ def _write_results(result: Demonstration) -> None:
     folder, (best, *behind) = result.folder, result.verdict.ranked
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
-    values = (result.comparison.paired.evaluations | result.limits).items()
+    values = {**result.comparison.paired.evaluations, **result.limits}.items()
     rows = pl.concat([one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in values])
     _write(folder / "queries.csv", tables.as_csv(rows))
     with figure(folder / "means.png", 8.0, 4.2, force=True) as drawing:
