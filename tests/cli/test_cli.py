@@ -816,14 +816,14 @@ def test_colour_on_a_terminal_unless_told_not_to():
 
 # What docstrings say of options
 
-COMMANDS = [
+DESCRIBED = [
     *(command for panel in root._commands.values() for command in panel.values()),
     *data_commands._commands.values(),
     *score._commands.values(),
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.__qualname__)
+@pytest.mark.parametrize("command", DESCRIBED, ids=lambda command: command.__qualname__)
 def test_every_option_that_a_docstring_describes_is_a_parameter(command):
     _, described = commands.page(command)
     assert described.keys() <= {name.rstrip("_") for name in inspect.signature(command).parameters}
