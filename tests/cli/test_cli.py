@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import inspect
 import json
 import os
 import re
@@ -19,7 +20,12 @@ import typer
 
 import rankwise as rw
 from rankwise.check import optional
+from rankwise.cli import app as root
+from rankwise.cli import command as commands
+from rankwise.cli import data as data_commands
+from rankwise.cli import options
 from rankwise.cli.app import app
+from rankwise.cli.rerank import score
 from rankwise.data.reading import read_parts
 from tests import shared, tiers
 from tests.cli.running import refused, run
@@ -811,3 +817,19 @@ def test_colour_on_a_terminal_unless_told_not_to():
     assert colour.search(on_terminal(*words))
     assert not colour.search(on_terminal(*words, NO_COLOR="1"))
     assert not ANSI.search(shell(*words).stdout)
+
+
+# What docstrings say of options
+
+DESCRIBED = [
+    *(command for panel in root._commands.values() for command in panel.values()),
+    *data_commands._commands.values(),
+    *score._commands.values(),
+]
+
+
+@pytest.mark.parametrize("command", DESCRIBED, ids=lambda command: command.__qualname__)
+def test_every_option_that_a_docstring_describes_is_a_parameter(command):
+    _, described = commands.page(command)
+    assert described.keys() <= {name.rstrip("_") for name in inspect.signature(command).parameters}
+    assert {option.rich_help_panel for option in described.values()} <= {None, options.READING, options.RUNNING}

@@ -14,7 +14,7 @@ import typer
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.cli.data_options import _OPTIONS
+from rankwise.cli.data_options import OPTIONS
 from tests.cli.running import refused, run
 
 NAMES = ("--query", "session", "--label", "clicks", "--weight", "traffic")
@@ -59,7 +59,7 @@ def test_every_command_that_reads_ranking_data_has_the_same_options():
         options = {option.name: (option.opts, option.help, option.metavar) for option in command.params[1:]}
         if name in readers:
             apart = {"data_folder", "download"} if name == "reproduce" else set()
-            found[name] = {one: options[one] for one in _OPTIONS if one not in apart}
+            found[name] = {one: options[one] for one in OPTIONS if one not in apart}
     assert set(found) == readers
     assert all(one.items() <= found["train"].items() for one in found.values())
 

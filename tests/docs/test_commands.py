@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from rankwise.cli import imports
-from rankwise.cli.app import app
+from rankwise.cli.app import app, imports_first
 from rankwise.experiments.reproduce import described
 from tests.cli.running import run
 from tests.docs import commands, stand_ins
@@ -108,7 +107,7 @@ def test_examples_of_the_first_help_page_are_parsed():
 
 def parse(command: Command) -> None:
     """Parse a command without running it."""
-    leaf, words = found(tuple(imports.first(command.words)))
+    leaf, words = found(tuple(imports_first(command.words)))
     if "--help" not in words:
         leaf.make_context("rankwise", list(words))
 

@@ -702,11 +702,9 @@ def stored(tmp_path: Path) -> Path:
             "feature_names": found.feature_names,
             "search": search(),
         }
-        outcome = Outcome(
-            queries=found.queries.filter(own), curves=found.curves, documents=found.documents.filter(own),
-            features=found.features, about=about,
-        )  # fmt: skip
-        Store(tmp_path).write(method, outcome)
+        frames = {"queries": found.queries.filter(own), "documents": found.documents.filter(own)}
+        frames |= {"curves": found.curves, "features": found.features}
+        Store(tmp_path).write(method, Outcome(frames=frames, about=about))
         names.append(method)
     content = {"spec": found.spec, "about": {"command": "rankwise reproduce x"}, "files": names}
     (tmp_path / DESCRIPTION).write_text(json.dumps(content))

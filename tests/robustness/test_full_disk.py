@@ -46,7 +46,7 @@ spec = rw.Spec(
     settings={"rounds": 2, "leaves": 4, "min_documents": 2, "threads": 1},
 )
 results = rw.reproduce(spec, scratch / "results", jobs=1)
-trial = Outcome(queries=results.queries, curves=results.curves, about={"seconds": 1.0})
+trial = Outcome(frames={"queries": results.queries, "curves": results.curves}, about={"seconds": 1.0})
 
 
 def command(*words):

@@ -101,7 +101,7 @@ def test_damaged_trials_are_never_read(tmp_path: Path) -> None:
     curves = pl.DataFrame({"round": [1, 2], "series": ["loss"] * 2, "value": [0.5, 0.25]})
     about = {"seconds": 1.5, "versions": {"rankwise": rw.__version__}, "feature_names": None}
     store = Store(tmp_path)
-    store.write("a", Outcome(queries=pl.DataFrame(values), curves=curves, about=about))
+    store.write("a", Outcome(frames={"queries": pl.DataFrame(values), "curves": curves}, about=about))
     for name in ("a.parquet", "a.curves.parquet"):
         path = tmp_path / "trials" / name
         whole = path.read_bytes()
@@ -114,7 +114,7 @@ def test_damaged_trials_are_never_read(tmp_path: Path) -> None:
                 with pytest.raises(ValueError, match=f"at .*{name}"):
                     store.read(["a"])
         path.write_bytes(whole)
-    assert store.read(["a"]).queries[0].height == 40
+    assert store.read(["a"])[0][0]["queries"].height == 40
 
 
 def test_damaged_packs_never_read_as_other_results(tmp_path: Path) -> None:

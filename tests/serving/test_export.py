@@ -16,7 +16,7 @@ import treelite
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.trees.formats.nodes import nodes_of
-from rankwise.serving.table import FORMATS
+from rankwise.serving.export import FORMATS
 from tests.cli.running import run
 
 NAMES = [f"attribute(f{j})" for j in range(8)]

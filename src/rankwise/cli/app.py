@@ -1,17 +1,19 @@
 """The root of the command line: its help, its version and its commands."""
 
-from collections.abc import Callable
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import data, imports, recommend
+from rankwise.cli import console, data, recommend
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain
-from rankwise.cli.experiments import demo, report, reproduce
-from rankwise.cli.options import flag
+from rankwise.cli.experiments import report, reproduce
 from rankwise.cli.rerank import score as rerank
 from rankwise.cli.train import auto, export, train, tune
 
@@ -33,7 +35,7 @@ class Commands(Group):
         self.silent = "--json" in args or "--no-progress" in args
         if "--debug" in args:
             args = ["--debug", *(word for word in args if word != "--debug")]
-        return super().parse_args(ctx, imports.first(args))
+        return super().parse_args(ctx, imports_first(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -41,8 +43,46 @@ class Commands(Group):
             return super().invoke(ctx)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+_IMPORT = "--import"
+
+
+def imports_first(words: Sequence[str]) -> list[str]:
+    """Move ``--import MODULE``, wherever it stands on a command line, before the command.
+
+    >>> imports_first(["train", "data.txt", "--import", "mine", "-o", "model"])
+    ['--import', 'mine', 'train', 'data.txt', '-o', 'model']
+    """
+    front: list[str] = []
+    rest: list[str] = []
+    left = iter(words)
+    for word in left:
+        if word == _IMPORT:
+            front += [word, *[value for value in [next(left, None)] if value is not None]]
+        elif word.startswith(f"{_IMPORT}="):
+            front.append(word)
+        else:
+            rest.append(word)
+    return front + rest
+
+
+def _import(modules: Sequence[str] | None) -> Sequence[str] | None:
+    """Import what the user named: a module, also of the current folder, or a file that ends in ``.py``."""
+    for name in modules or ():
+        path = Path(name)
+        is_file = path.suffix == ".py"
+        folder = str(path.parent.resolve()) if is_file else str(Path.cwd())
+        if folder not in sys.path:
+            sys.path.insert(0, folder)  # processes that this one starts look there, too
+        try:
+            importlib.import_module(path.stem if is_file else name)
+        except Exception as failed:  # whatever a module of the user's raises
+            console.problem(f"cannot import {name}: {type(failed).__name__}: {failed}")
+            raise typer.Exit(2) from None
+    return modules
+
+
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"rankwise {__version__}")
         raise typer.Exit
 
@@ -75,14 +115,16 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    debug: Annotated[bool, flag("Show the traceback of an error; may stand anywhere on the line.", "--debug")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere on the line.")
+    ] = False,
     modules: Annotated[
         list[str] | None,
         typer.Option(
             "--import",
             metavar="MODULE",
             envvar="RANKWISE_IMPORT",
-            callback=imports.load,
+            callback=_import,
             help="Import a Python module, or a file ending in .py, that registers objectives, metrics and rankers of "
             "your own; may be repeated, and stand anywhere on the line.",
         ),
@@ -92,7 +134,7 @@ def root(
 
 
 _commands: dict[str, dict[str, Callable[..., None]]] = {
-    "Begin": {"demo": demo.demo},
+    "Begin": {"demo": report.demo},
     "Train and use a ranker": {
         "train": train.train,
         "predict": train.predict,
@@ -105,8 +147,10 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }
+_LEFT_OUT = dict.fromkeys(("train", "tune", "auto"), ("part",)) | {"reproduce": ("part", "fold", "download")}
+"""Command -> options of reading that it does not have."""
 for _panel, _members in _commands.items():
     for _name, _command in _members.items():
-        register(app, _name, _command, _panel)
+        register(app, _name, _command, _panel, leave_out=_LEFT_OUT.get(_name, ()))
 app.add_typer(rerank.app, name="rerank", rich_help_panel="Train and use a ranker")
 app.add_typer(data.app, name="data", rich_help_panel="Data and recommendations")

@@ -6,15 +6,16 @@ import re
 import shlex
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise import check
-from rankwise.cli import console
-from rankwise.cli.options import READING
+from rankwise.cli import console, data_options
+from rankwise.cli.options import READING, RUNNING, SHARED, described
+from rankwise.data.columns import reading_arguments
 
 _OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
 _WORDS = {"True": "true", "False": "false", "None": "none"}
@@ -65,9 +66,40 @@ class Group(TyperGroup):
         super().format_help(ctx, formatter)
 
 
-def register(app: typer.Typer, name: str, command: Callable[..., None], panel: str | None = None) -> None:
-    """Add a function to the commands; its docstring is the help page, ``panel`` where the others list it."""
-    app.command(name, cls=Command, help=page(command), rich_help_panel=panel)(command)
+def register(
+    app: typer.Typer,
+    name: str,
+    command: Callable[..., None],
+    panel: str | None = None,
+    *,
+    shared: Mapping[str, Any] = SHARED,
+    leave_out: Sequence[str] = (),
+) -> None:
+    """Add a function to the commands, below the title ``panel`` of the list of all.
+
+    Its docstring is the help page and describes its options, but for ``shared`` ones. A parameter ``reading`` has the
+    options of reading, without those that the command calls something else, as ``explain --query ID`` does.
+    """
+    text, options = page(command)
+    options = {**data_options.OPTIONS, **shared, **options}
+    signature = inspect.signature(command).parameters
+    parameters = []
+    for parameter in signature.values():
+        kind = parameter.annotation
+        if not hasattr(kind, "__metadata__") and parameter.name != "reading":
+            kind = Annotated[kind, options[parameter.name.rstrip("_")]]
+        parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+    added = data_options.parameters(options, {*signature, *leave_out}) if "reading" in signature else []
+    parameters = [*(one for one in parameters if one.name != "reading"), *added]
+    parameters.sort(key=lambda one: (None, READING, RUNNING).index(one.annotation.__metadata__[0].rich_help_panel))
+
+    def run(**words: Any) -> None:
+        values = {one.name: words.pop(one.name) for one in added}
+        command(**words, **({"reading": data_options.Reading.of(values)} if added else {}))
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    app.command(name, cls=Command, help=text, rich_help_panel=panel)(run)
 
 
 def _without_types(command: Any, ctx: Any) -> None:
@@ -77,8 +109,8 @@ def _without_types(command: Any, ctx: Any) -> None:
             one.display_type_rich = lambda ctx: None  # noqa: ARG005 (as it is called)
 
 
-def page(command: Callable[..., object]) -> str:
-    r"""Make a help page of a docstring: prose flows to the width of the screen, lines of examples stay lines.
+def page(command: Callable[..., object]) -> tuple[str, dict[str, Any]]:
+    r"""Read a docstring: the help page, where prose flows to the width of the screen, and the options.
 
     >>> def command():
     ...     '''First
@@ -86,12 +118,16 @@ def page(command: Callable[..., object]) -> str:
     ...
     ...     [cyan]an example[/cyan]
     ...     [cyan]another[/cyan]
+    ...
+    ...     --option X: An option.
     ...     '''
-    >>> page(command)
-    'First sentence.\n\n[cyan]an example[/cyan]\n[cyan]another[/cyan]'
+    >>> text, options = page(command)
+    >>> text, options["option"].help
+    ('First sentence.\n\n[cyan]an example[/cyan]\n[cyan]another[/cyan]', 'An option.')
     """
-    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(text if text.startswith("[cyan]") else " ".join(text.split()) for text in paragraphs)
+    text, mark, options = inspect.cleandoc(command.__doc__ or "").partition("\n\n-")
+    paragraphs = (text if text.startswith("[cyan]") else " ".join(text.split()) for text in text.split("\n\n"))
+    return "\n\n".join(paragraphs), described(f"-{options}") if mark else {}
 
 
 def _about_input(raised: Exception) -> bool:
@@ -125,7 +161,6 @@ def advice(sentence: check.Sentence, command: Any) -> str:
 
 def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | None:
     """Return the words of a command line for an argument, or None where it has no option."""
-    from rankwise.data.columns import reading_arguments
     from rankwise.data.reading import LETOR_OPTIONS
 
     of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), "separator"} - {"progress"}

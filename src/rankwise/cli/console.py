@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rankwise import check
 from rankwise.progress import Update, bar
+from rankwise.statistics.tables import Table, raised, width
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
-    from rankwise.statistics.tables import Table
 
 WIDE = 100_000  # a pipe has no right margin
 _documents: "list[TextIO]" = []  # where documents go, while all else goes to standard error
@@ -32,7 +32,7 @@ def terminal(*, stderr: bool = False) -> "Console":
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDE)
 
 
-def table(content: "Table", *, title: str = "", narrow: "Table | None" = None) -> None:
+def table(content: Table, *, title: str = "", narrow: Table | None = None) -> None:
     """Print a table: with rules and colour on a terminal that is wide enough, else as aligned plain text.
 
     On a terminal ``narrow`` takes its place where that fits, and the whole does not.
@@ -49,17 +49,15 @@ def table(content: "Table", *, title: str = "", narrow: "Table | None" = None) -
     console.print(plain(content.text()), soft_wrap=True)
 
 
-def _needed(content: "Table", console: "Console") -> int:
+def _needed(content: Table, console: "Console") -> int:
     """How many columns of the terminal a table with rules needs."""
     return console.measure(_grid(content), options=console.options.update(max_width=WIDE)).maximum
 
 
-def _grid(content: "Table") -> "Grid":
+def _grid(content: Table) -> "Grid":
     """Lay a table out with rules; numbers line up also where some have marks beside them."""
     from rich import box
     from rich.table import Table as Grid
-
-    from rankwise.statistics.tables import raised, width
 
     rows = content.cells()
     grid = Grid(box=box.SIMPLE_HEAD, header_style="bold cyan")
@@ -164,12 +162,12 @@ class Steps:
 
 
 @contextlib.contextmanager
-def progress(total: int | None, wanted: bool | None = None) -> Iterator[Steps]:
-    """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``wanted``."""
-    shown = wanted is not False and terminal(stderr=True).is_terminal
+def progress(total: int | None, enabled: bool | None = None) -> Iterator[Steps]:
+    """Show a bar of ``total`` steps (None: unknown) on a terminal, elsewhere a line per step if ``enabled``."""
+    shown = enabled is not False and terminal(stderr=True).is_terminal
     columns = ("spinner", "text", "bar", "percentage", "elapsed")
     with bar(shown, total, columns=columns, transient=True) as update:
-        yield Steps(update, lines=bool(wanted) and not shown)
+        yield Steps(update, lines=bool(enabled) and not shown)
 
 
 def _jsonable(value: object) -> Any:

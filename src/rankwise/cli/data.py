@@ -2,21 +2,22 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import Group, register
-from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.options import flag, option
+from rankwise.cli.data_options import Reading
+from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.statistics.tables import Table
 
 _SHOWN = 40  # features that data info names
 
@@ -27,47 +28,40 @@ app = typer.Typer(
     help="Look at data, convert it, split it, perturb it, simulate clicks on it.",
 )
 
-Source = Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)]
-Target = Annotated[
-    Path,
-    option("The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.", "FILE", "--output", "-o"),
-]
-Lossy = Annotated[
-    bool, flag("Write LETOR text although it cannot hold weights, groups, positions or propensities.", "--lossy")
-]
+_OPTIONS = options.SHARED | options.described("""
+--output -o FILE: The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.
+--lossy: Write LETOR text although it cannot hold weights, groups, positions or propensities.
+
+Reading data:
+--part train|valid|test: Which part of a catalog set or a .toml file. [default: train]
+""")
 
 
-@reads_data
 def info(
     *,
-    source: Source,
-    part: options.TrainPart = None,
-    fold: options.Fold = None,
+    source: options.Data,
     reading: Reading,
-    json: options.Json = False,
+    json: bool = False,
 ) -> None:
     """Describe a data set: how many queries and documents, which features and labels, what is missing.
 
     [cyan]rankwise data info train.txt.gz[/cyan]
     [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
     """
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     from rankwise.data.summary import summary
 
     facts = summary(data)
     outputs.show(facts, ("", _facts(facts)), json=json)
 
 
-@reads_data
 def convert(
     *,
-    source: Source,
-    output: Target,
-    part: options.TrainPart = None,
-    fold: options.Fold = None,
+    source: options.Data,
+    output: Path,
     reading: Reading,
-    lossy: Lossy = False,
-    force: options.Force = False,
+    lossy: bool = False,
+    force: bool = False,
 ) -> None:
     """Convert LETOR text, CSV or Parquet to LETOR text or Parquet, compressed or not.
 
@@ -76,29 +70,27 @@ def convert(
     [cyan]rankwise data convert mq2008 -o test.parquet --part test[/cyan]
     """
     _free(output, force=force)
-    _write(_read(source, part, fold, reading), output, force=force, lossy=lossy)
+    _write(_read(source, reading), output, force=force, lossy=lossy)
 
 
-@reads_data
 def split(
     *,
-    source: Source,
-    output: Annotated[str, option("The files to write, between commas.", "FILES", "--output", "-o")],
-    proportions: Annotated[
-        str, option("The share of the queries that each file gets, between commas.", "NUMBERS")
-    ] = "0.6,0.2,0.2",
-    part: options.TrainPart = None,
-    fold: options.Fold = None,
-    seed: options.Seed = 0,
+    source: options.Data,
+    output: str,
+    proportions: str = "0.6,0.2,0.2",
+    seed: int = 0,
     reading: Reading,
-    lossy: Lossy = False,
-    force: options.Force = False,
+    lossy: bool = False,
+    force: bool = False,
 ) -> None:
     """Split a data set by query: all documents of a query go into the same file.
 
     Where a query goes depends on its id and the seed, not on the order of the queries.
 
     [cyan]rankwise data split all.txt -o train.txt,valid.txt,test.txt --proportions .6,.2,.2 --seed 1[/cyan]
+
+    --output -o FILES: The files to write, between commas.
+    --proportions NUMBERS: The share of the queries that each file gets, between commas.
     """
     targets = [Path(name) for name in inputs.items(output)]
     shares = inputs.numbers("proportions", proportions)
@@ -107,28 +99,21 @@ def split(
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
         _free(target, force=force)
-    import rankwise as rw
-
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     for target, piece in zip(targets, rw.split(data, shares, seed=seed), strict=True):
         _write(piece, target, force=force, lossy=lossy)
 
 
-@reads_data
 def noise(
     *,
-    source: Source,
-    output: Target,
-    negatives: Annotated[
-        float | None, option("Append documents of other queries as non-relevant ones.", "FRACTION")
-    ] = None,
-    flips: Annotated[float | None, option("Redraw the labels of this share of each list.", "FRACTION")] = None,
-    part: options.TrainPart = None,
-    fold: options.Fold = None,
-    seed: options.Seed = 0,
+    source: options.Data,
+    output: Path,
+    negatives: float | None = None,
+    flips: float | None = None,
+    seed: int = 0,
     reading: Reading,
-    lossy: Lossy = False,
-    force: options.Force = False,
+    lossy: bool = False,
+    force: bool = False,
 ) -> None:
     """Perturb training data, to see how robust a ranker is.
 
@@ -136,15 +121,16 @@ def noise(
 
     [cyan]rankwise data noise train.txt -o noisy.txt --negatives 0.4 --seed 1[/cyan]
     [cyan]rankwise data noise train.txt -o noisy.txt --flips 0.2 --seed 1[/cyan]
+
+    --negatives FRACTION: Append documents of other queries as non-relevant ones.
+    --flips FRACTION: Redraw the labels of this share of each list.
     """
     if (negatives is None) == (flips is None):
         raise check.error(
             "noise is one of --negatives FRACTION and --flips FRACTION", got="neither" if flips is None else "both"
         )
     _free(output, force=force)
-    import rankwise as rw
-
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     if negatives is not None:
         noisy = rw.add_negatives(data, negatives, seed=seed)
     else:
@@ -152,35 +138,21 @@ def noise(
     _write(noisy, output, force=force, lossy=lossy)
 
 
-@reads_data
 def clicks(
     *,
-    source: Source,
-    output: Target,
-    model: Annotated[
-        str,
-        option(
-            "cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
-            "cascade|position",
-        ),
-    ] = "cascade",
-    impressions: Annotated[int, option("How often each list is shown.", "N")] = 10,
-    probabilities: Annotated[
-        str | None,
-        option(
-            "Probability of a click on a seen document of grade 0, 1, ….", "NUMBERS", default="0.05,0.3,0.5,0.7,0.95"
-        ),
-    ] = None,
-    ranker: Annotated[Path | None, option("Show lists in the order of these scores, not at random.", "SCORES")] = None,
-    cutoff: Annotated[int | None, option("How many documents of a list are shown.", "N", default="all")] = None,
-    eta: Annotated[float, option("How fast attention falls with the rank, for --model position.", "X")] = 1.0,
-    keep_empty: Annotated[bool, flag("Keep impressions without a click.", "--keep-empty")] = False,
-    part: options.TrainPart = None,
-    fold: options.Fold = None,
-    seed: options.Seed = 0,
+    source: options.Data,
+    output: Path,
+    model: str = "cascade",
+    impressions: int = 10,
+    probabilities: str | None = None,
+    ranker: Path | None = None,
+    cutoff: int | None = None,
+    eta: float = 1.0,
+    keep_empty: bool = False,
+    seed: int = 0,
     reading: Reading,
-    lossy: Lossy = False,
-    force: options.Force = False,
+    lossy: bool = False,
+    force: bool = False,
 ) -> None:
     """Simulate users who click: each list that a user sees becomes a query, labelled 1 where clicked.
 
@@ -188,15 +160,23 @@ def clicks(
 
     [cyan]rankwise data clicks train.txt -o clicks.parquet --model cascade --impressions 10 --seed 1[/cyan]
     [cyan]rankwise data clicks train.txt -o clicks.parquet --model position --ranker scores.txt --cutoff 10[/cyan]
+
+    --model cascade|position: cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.
+    --impressions N: How often each list is shown.
+    --probabilities NUMBERS: Probability of a click on a seen document of grade 0, 1, …. [default:
+        0.05,0.3,0.5,0.7,0.95]
+    --ranker SCORES: Show lists in the order of these scores, not at random.
+    --cutoff N: How many documents of a list are shown. [default: all]
+    --eta X: How fast attention falls with the rank, for --model position.
+    --keep-empty: Keep impressions without a click.
     """
     _free(output, force=force)
-    import rankwise as rw
     from rankwise.data.clicks import CLICK_PROBABILITIES
     from rankwise.evaluation.rankings import in_order_of, read_scores
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
     scores = None if ranker is None else read_scores(ranker)
-    data = _read(source, part, fold, reading)
+    data = _read(source, reading)
     log = rw.simulate_clicks(
         data,
         model=model,
@@ -211,7 +191,7 @@ def clicks(
     _write(log, output, force=force, lossy=lossy)
 
 
-def catalog(json: options.Json = False) -> None:
+def catalog(json: bool = False) -> None:
     """List the public data sets that are known by name, and where they come from.
 
     Their files are looked for below the folder that the environment variable RANKWISE_DATA names, or --data-folder of
@@ -220,10 +200,7 @@ def catalog(json: options.Json = False) -> None:
     [cyan]rankwise data list[/cyan]
     [cyan]rankwise train mq2008 --data-folder ~/letor -o model[/cyan]
     """
-    from dataclasses import asdict
-
     from rankwise.data.catalog.sets import datasets
-    from rankwise.statistics.tables import Table
 
     entries = datasets()
     rows = []
@@ -243,16 +220,16 @@ def _free(target: Path, *, force: bool) -> None:
     outputs.free(target, force=force)
 
 
-def _read(source: str, part: str | None, fold: int | None, reading: Reading) -> "RankingDataset":
+def _read(source: str, reading: Reading) -> "RankingDataset":
     """Read data; of a set the training part, which is the one to look at, split and perturb: test data stay unseen."""
     from rankwise.data.reading import is_set
 
-    if part is None and is_set(source):
-        part = "train"
+    if reading.part is None and is_set(source):
+        reading = replace(reading, part="train")
         console.note(f"reading the training part of {source}; --part names another")
     with console.progress(1) as bar:
         bar.step(f"Reading {source}")
-        return reading.data(source, part=part, fold=fold, bar=bar)
+        return reading.data(source, bar=bar)
 
 
 def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
@@ -268,9 +245,8 @@ def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) ->
     console.note(f"wrote {target}: {data!r}")
 
 
-def _facts(facts: Json) -> "Table":
+def _facts(facts: Json) -> Table:
     """Lay the summary out in two columns: what, how much."""
-    from rankwise.statistics.tables import Table
 
     def words(value: object) -> str:
         match value:
@@ -307,4 +283,4 @@ _commands: dict[str, Callable[..., None]] = {
     "list": catalog,
 }
 for _name, _command in _commands.items():
-    register(app, _name, _command)
+    register(app, _name, _command, shared=_OPTIONS)

@@ -1,8 +1,7 @@
-"""How a command reads ranking data: the options for it, defined once and added to every command that needs them."""
+"""How a command reads ranking data: options that every command has whose parameter is ``reading: Reading``."""
 
-import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,67 +9,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import console, inputs, options
-from rankwise.cli.options import flag, option
 from rankwise.data.columns import COLUMNS, roles
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
-_PANEL = options.READING
 _TEXTS = ("separator", *roles())
 """Arguments of reading that are words: names of columns."""
 
 
-_COLUMNS: Keywords = {
-    column.role: Annotated[str | None, option(column.option, "COLUMN", default=column.default or False, panel=_PANEL)]
-    for column in COLUMNS
+_COLUMNS = [
+    f"--{column.role.replace('_', '-')} COLUMN: {column.option}"
+    + (f" [default: {column.default}]" if column.default else "")
+    for column in sorted(COLUMNS, key=lambda column: column.role not in ("query", "label"))
     if column.option
-}
-_OPTIONS: Keywords = {
-    **{role: _COLUMNS.pop(role) for role in ("query", "label")},
-    "features": Annotated[
-        str | None,
-        option(
-            "The columns of features, between commas; 'f_*' stands for all that fit, and '!price' leaves one out.",
-            "LIST",
-            default="all that are nothing else",
-            panel=_PANEL,
-        ),
-    ],
-    **_COLUMNS,
-    "categorical": Annotated[
-        str | None,
-        option(
-            "Features that hold categories, as text or as codes, between commas.", "LIST", default=False, panel=_PANEL
-        ),
-    ],
-    "data_format": Annotated[
-        str | None,
-        option(
-            "The format of the data.",
-            "letor|csv|parquet",
-            "--data-format",
-            default="by the file's ending",
-            panel=_PANEL,
-        ),
-    ],
-    "data_folder": Annotated[
-        Path | None,
-        option("The folder of the catalog's sets.", "DIR", "--data-folder", default="RANKWISE_DATA", panel=_PANEL),
-    ],
-    "download": Annotated[bool, flag("Download a set of the catalog that is not there.", "--download", panel=_PANEL)],
-    "read": Annotated[
-        list[str] | None,
-        option(
-            "Another argument of rw.read_csv, rw.read_parquet or rw.read_letor: sort=true, n_features=46, errors=skip; "
-            "may be repeated.",
-            "NAME=VALUE",
-            "--read",
-            default=False,
-            panel=_PANEL,
-        ),
-    ],
-}
+]
+OPTIONS = options.described(f"""
+Reading data:
+{_COLUMNS[0]}
+{_COLUMNS[1]}
+--features LIST: The columns of features, between commas; 'f_*' stands for all that fit, and '!price' leaves one out.
+    [default: all that are nothing else]
+{chr(10).join(_COLUMNS[2:])}
+--categorical LIST: Features that hold categories, as text or as codes, between commas.
+--data-format letor|csv|parquet: The format of the data. [default: by the file's ending]
+--data-folder DIR: The folder of the catalog's sets. [default: RANKWISE_DATA]
+--download: Download a set of the catalog that is not there.
+--read NAME=VALUE: Another argument of rw.read_csv, rw.read_parquet or rw.read_letor: sort=true, n_features=46,
+    errors=skip; may be repeated.
+""")
+"""Parameter -> option, for every command that reads ranking data."""
+_TYPES: Keywords = {"fold": int | None, "data_folder": Path | None, "download": bool, "read": list[str] | None}
+"""Those that are not text."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +49,9 @@ class Reading:
 
     options: Keywords = field(default_factory=dict)
     """Arguments of ``rw.read_data``."""
+    part: str | None = None
+    fold: int | None = None
+    """Of a set of the catalog, or a .toml file."""
 
     @classmethod
     def of(cls, words: Keywords) -> "Reading":
@@ -95,50 +68,32 @@ class Reading:
         for name in ("data_format", "data_folder"):
             if name in values:
                 values[name.removeprefix("data_")] = values.pop(name)
-        return cls(further | values)
+        part, fold = (values.pop(name, None) for name in ("part", "fold"))
+        return cls(further | values, part, fold)
 
-    def data(
-        self,
-        name: str,
-        *,
-        part: str | None = None,
-        fold: int | None = None,
-        bar: console.Steps | None = None,
-        tables: Keywords | None = None,
-    ) -> "RankingDataset":
+    def data(self, name: str, *, bar: console.Steps | None = None, tables: Keywords | None = None) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
         from rankwise.data import reading
 
         progress = None if bar is None else bar.part
-        return reading.read(name, part=part, fold=fold, progress=progress, tables=tables, **self.options)
+        return reading.read(name, part=self.part, fold=self.fold, progress=progress, tables=tables, **self.options)
 
-    def parts(self, data: str, valid: str | None, fold: int | None) -> "tuple[RankingDataset, RankingDataset | None]":
+    def parts(self, data: str, valid: str | None) -> "tuple[RankingDataset, RankingDataset | None]":
         """Read training and validation data."""
         from rankwise.data import reading
 
-        return reading.read_parts(data, valid, fold, **self.options)
+        return reading.read_parts(data, valid, self.fold, **self.options)
 
 
-def reads_data(command: Callable[..., None], *, leave_out: Sequence[str] = ()) -> Callable[..., None]:
-    """Add the options of reading to a command; their values are its argument ``reading``.
-
-    A command that calls something else so, as ``explain --query ID`` does, keeps that, and ``--read`` does instead.
-    """
-    signature = inspect.signature(command)
-    declared = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
-    added = [
+def parameters(described: Mapping[str, Any], left_out: Container[str]) -> list[inspect.Parameter]:
+    """Return the options of reading, but for some, as parameters of a command."""
+    return [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False if name == "download" else None, annotation=annotation
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False if name == "download" else None,
+            annotation=Annotated[_TYPES.get(name, str | None), described[name]],
         )
-        for name, annotation in _OPTIONS.items()
-        if name not in signature.parameters and name not in leave_out
+        for name in ("part", "fold", *OPTIONS)
+        if name not in left_out
     ]
-
-    @functools.wraps(command)
-    def run(**words: Any) -> None:
-        values = {one.name: words.pop(one.name) for one in added}
-        command(**words, reading=Reading.of(values))
-
-    run.__signature__ = signature.replace(parameters=[*declared, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*declared, *added)}
-    return run

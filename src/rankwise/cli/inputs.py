@@ -135,17 +135,11 @@ def _value(text: str) -> object:
     words: dict[str, object] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise check.error("a setting has too many brackets inside each other", got=f"{text[:20]}…") from None
-    except ValueError:
-        return float(text) if _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    for read in (json.loads, float):
+        try:
+            return read(text)
+        except RecursionError:
+            raise check.error("a setting has too many brackets inside each other", got=f"{text[:20]}…") from None
+        except ValueError:
+            continue
+    return text

@@ -4,19 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import typer
 
 from rankwise import check, files
+from rankwise.arrays import Array
 from rankwise.cli import console
+from rankwise.rankers import storage
+from rankwise.statistics.tables import Table, as_csv
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
     from rankwise.data.dataset import RankingDataset
     from rankwise.statistics.evaluation import Evaluation
-    from rankwise.statistics.tables import Table
 
 TABLES = (".json", ".csv", ".md", ".tex", ".txt")
 _SCORES = (".csv", ".tsv", ".run", ".trec", ".txt")
@@ -41,8 +42,6 @@ def free_model(path: Path, *, force: bool, resume: bool = False) -> bool:
 
     A training that is resumed replaces the model that it left there when it was interrupted.
     """
-    from rankwise.rankers import storage
-
     force = force or (resume and _interrupted(path))
     storage.ready(path, force=force)
     return force
@@ -50,8 +49,6 @@ def free_model(path: Path, *, force: bool, resume: bool = False) -> bool:
 
 def _interrupted(path: Path) -> bool:
     """Whether a folder holds a model whose training was interrupted."""
-    from rankwise.rankers import storage
-
     try:
         description, _ = storage.read(path)
     except (OSError, ValueError):
@@ -59,10 +56,8 @@ def _interrupted(path: Path) -> bool:
     return description.get("stopped") == "interrupted"
 
 
-def save(path: Path, *, document: object, tables: Sequence["Table"], frame: "pl.DataFrame", force: bool) -> None:
+def save(path: Path, *, document: object, tables: Sequence[Table], frame: "pl.DataFrame", force: bool) -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
-    from rankwise.statistics.tables import as_csv
-
     match path.suffix.lower():
         case ".json":
             text = console.as_json(document)
@@ -85,10 +80,8 @@ def scores_format(path: Path) -> str:
     return ending
 
 
-def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset", *, tag: str, force: bool) -> None:
+def save_scores(path: Path, scores: Array, data: "RankingDataset", *, tag: str, force: bool) -> None:
     """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
-    import numpy as np
-
     from rankwise.data.compressed import create_bytes
 
     match scores_format(path):
@@ -101,8 +94,6 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
             with files.replacing(path, force=force) as new:
                 _scored(scores, data).write_parquet(new)
         case ".csv" | ".tsv" as ending:
-            from rankwise.statistics.tables import as_csv
-
             text = as_csv(_scored(scores, data), separator="," if ending == ".csv" else "\t")
             with create_bytes(path, force=force) as out:
                 out.write(text.encode())
@@ -114,9 +105,8 @@ def save_scores(path: Path, scores: "NDArray[np.float64]", data: "RankingDataset
                     out.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
 
 
-def _scored(scores: "NDArray[np.float64]", data: "RankingDataset") -> "pl.DataFrame":
+def _scored(scores: Array, data: "RankingDataset") -> "pl.DataFrame":
     """One row per document: query, document (its number within the query where it has no id) and score."""
-    import numpy as np
     import polars as pl
 
     numbers = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
@@ -127,8 +117,6 @@ def _scored(scores: "NDArray[np.float64]", data: "RankingDataset") -> "pl.DataFr
 
 def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
     """Write a frame as CSV, JSON or Parquet."""
-    from rankwise.statistics.tables import as_csv
-
     with files.replacing(path, force=force) as new:
         if path.suffix.lower() == ".csv":
             new.write_text(as_csv(frame), encoding="utf-8")
@@ -152,14 +140,30 @@ def features_of(data: "RankingDataset") -> None:
     console.note(features_in_words(data))
 
 
-def show(document: object, *tables: "tuple[str, Table]", json: bool, wrote: Sequence[Path | None] = ()) -> None:
-    """Print a result, as JSON or as tables with titles, and which files were written."""
+def show(
+    document: object,
+    *tables: tuple[str, Table],
+    json: bool,
+    narrow: Table | None = None,
+    notes: Sequence[str] = (),
+    wrote: Sequence[Path | None] = (),
+    stopped: str = "",
+) -> None:
+    """Print a result, as JSON or as tables with titles, notes, and which files were written.
+
+    ``narrow`` is the first table for a small terminal; a training that ``stopped`` by an interruption ends with 130.
+    """
     if json:
         console.document(document)
-        return
-    for title, table in tables:
-        console.table(table, title=title)
-    said(*wrote)
+    else:
+        for title, table in tables:
+            console.table(table, title=title, narrow=narrow if table is tables[0][1] else None)
+    for note in notes:
+        console.note(note)
+    if not json:
+        said(*wrote)
+    if stopped == "interrupted":
+        raise typer.Exit(130)
 
 
 def said(*paths: Path | None) -> None:
@@ -170,7 +174,7 @@ def said(*paths: Path | None) -> None:
 
 
 def deliver_scores(
-    scores: "NDArray[np.float64]",
+    scores: Array,
     data: "RankingDataset",
     output: Path | None,
     details: Mapping[str, object],
@@ -194,7 +198,7 @@ def deliver_scores(
 def save_evaluations(
     evaluations: "Mapping[str, Evaluation]",
     document: object,
-    tables: Sequence["Table"],
+    tables: Sequence[Table],
     output: Path | None,
     per_query: Path | None,
     *,

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.options import flag, option
+from rankwise.cli import console, inputs, outputs
+from rankwise.statistics import tables
+from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from rankwise.recommend.choice import RecommenderChoice
     from rankwise.statistics.comparison import Comparison
     from rankwise.statistics.evaluation import Evaluation
-    from rankwise.statistics.tables import Table
 
 _SHOWN = 30  # rows on the screen, where no file is asked for
 _ENDINGS = (".csv", ".parquet", ".json")
@@ -35,74 +36,34 @@ def recommend(
             "folder that --save wrote.",
         ),
     ],
-    users: Annotated[str | None, option("Ids of users between commas.", "LIST", default="all users")] = None,
-    history: Annotated[
-        str | None,
-        option(
-            "Recommend to new users, without training again: items between commas that one of them likes, or a "
-            "table of the ratings or events of many.",
-            "LIST|FILE",
-        ),
-    ] = None,
-    k: Annotated[int, option("How many items for each user.", "N", "-k", min=1)] = 10,
-    output: Annotated[
-        Path | None, option("Write the items: .csv, .parquet or .json.", "FILE", "--output", "-o")
-    ] = None,
-    save: Annotated[Path | None, option("Keep the model in a folder.", "DIR")] = None,
-    vectors: Annotated[
-        Path | None,
-        option(
-            "Write the vectors of users and items as .npy, for an index of neighbours; auto then tries als alone.",
-            "DIR",
-        ),
-    ] = None,
-    model: Annotated[
-        str,
-        option(
-            "What learns: ease, als, knn, popularity or factorization; auto tries all but the last on a part "
-            "of the training data and takes the best.",
-            "NAME",
-            default="auto; factorization with --objective or --epochs",
-        ),
-    ] = "",
-    user: Annotated[str | None, option("The column of users.", "COLUMN")] = None,
-    item: Annotated[str | None, option("The column of items.", "COLUMN")] = None,
-    rating: Annotated[
-        str | None, option("The column of ratings. Without one, rows are events, and are counted.", "COLUMN")
-    ] = None,
-    timestamp: Annotated[
-        str | None,
-        option("The column of times, for --split: numbers, or dates and times as ISO 8601 has them.", "COLUMN"),
-    ] = None,
-    implicit: Annotated[bool, flag("Every row makes an item relevant, whatever its rating.", "--implicit")] = False,
-    titles: Annotated[
-        Path | None, option("What items are called: a table of items and titles.", "FILE", default="movies.csv beside")
-    ] = None,
-    title: Annotated[str | None, option("The column of titles there.", "COLUMN")] = None,
-    relevant: Annotated[float, option("From which rating on an item is relevant.", "X")] = 4.0,
-    least_relevant: Annotated[int, option("Measure on users with so many relevant items at least.", "N", min=0)] = 5,
-    test: Annotated[
-        float, option("The share of each user's relevant items that is held out to be found; 0: none.", "X")
-    ] = 0.2,
-    split: Annotated[
-        str,
-        option(
-            "Which items are held out: any, the latest of each user, or all that were rated after one moment.",
-            "random|time|global_time",
-        ),
-    ] = "random",
-    unknown: Annotated[
-        str | None, option("Users that the model does not know.", "error|popular", default="as the model was made")
-    ] = None,
-    objective: Annotated[str | None, option("What a factorization optimises.", "EXPRESSION")] = None,
-    epochs: Annotated[int | None, option("Epochs of a factorization.", "N", min=1)] = None,
-    set_: options.Set = None,
-    metrics: options.Metrics = _METRICS,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    users: str | None = None,
+    history: str | None = None,
+    k: int = 10,
+    output: Path | None = None,
+    save: Path | None = None,
+    vectors: Path | None = None,
+    model: str = "",
+    user: str | None = None,
+    item: str | None = None,
+    rating: str | None = None,
+    timestamp: str | None = None,
+    implicit: bool = False,
+    titles: Path | None = None,
+    title: str | None = None,
+    relevant: float = 4.0,
+    least_relevant: int = 5,
+    test: float = 0.2,
+    split: str = "random",
+    unknown: str | None = None,
+    objective: str | None = None,
+    epochs: int | None = None,
+    set_: list[str] | None = None,
+    metrics: list[str] = _METRICS,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Learn from ratings or events which items users will like, measure how well that works, and recommend items.
 
@@ -116,11 +77,39 @@ def recommend(
     [cyan]rankwise recommend model --users 17 --titles movies.csv[/cyan]
     [cyan]rankwise recommend model --history 318,858,2571 -k 5[/cyan]
     [cyan]rankwise recommend ratings.csv --model factorization --objective "softmax_ce" --set factors=32[/cyan]
+
+    --users LIST: Ids of users between commas. [default: all users]
+    --history LIST|FILE: Recommend to new users, without training again: items between commas that one of them likes, or
+        a table of the ratings or events of many.
+    -k N>=1: How many items for each user.
+    --output -o FILE: Write the items: .csv, .parquet or .json.
+    --save DIR: Keep the model in a folder.
+    --vectors DIR: Write the vectors of users and items as .npy, for an index of neighbours; auto then tries als alone.
+    --model NAME: What learns: ease, als, knn, popularity or factorization; auto tries all but the last on a part of the
+        training data and takes the best. [default: auto; factorization with --objective or --epochs]
+    --user COLUMN: The column of users.
+    --item COLUMN: The column of items.
+    --rating COLUMN: The column of ratings. Without one, rows are events, and are counted.
+    --timestamp COLUMN: The column of times, for --split: numbers, or dates and times as ISO 8601 has them.
+    --implicit: Every row makes an item relevant, whatever its rating.
+    --titles FILE: What items are called: a table of items and titles. [default: movies.csv beside]
+    --title COLUMN: The column of titles there.
+    --relevant X: From which rating on an item is relevant.
+    --least-relevant N>=0: Measure on users with so many relevant items at least.
+    --test X: The share of each user's relevant items that is held out to be found; 0: none.
+    --split random|time|global_time: Which items are held out: any, the latest of each user, or all that were rated
+        after one moment.
+    --unknown error|popular: Users that the model does not know. [default: as the model was made]
+    --objective EXPRESSION: What a factorization optimises.
+    --epochs N>=1: Epochs of a factorization.
     """
     outputs.free(output, _ENDINGS, force=force)
     if save is not None:
         outputs.free_model(save, force=force)
-    _free_vectors(vectors, force=force)
+    if vectors is not None:
+        from rankwise.recommend.factors import vectors_folder
+
+        vectors_folder(vectors, "npy", force=force)
     choice: RecommenderChoice | None = None
     evaluation: Comparison | Evaluation | None = None
     names: Keywords = {"user": user, "item": item, "rating": rating, "time": timestamp}
@@ -171,15 +160,7 @@ def recommend(
     outputs.said(output, save, vectors)
 
 
-def _free_vectors(folder: Path | None, *, force: bool) -> None:
-    if folder is not None:
-        from rankwise.recommend.factors import vectors_folder
-
-        vectors_folder(folder, "npy", force=force)
-
-
 def _loaded(folder: str) -> "Recommends":
-    import rankwise as rw
     from rankwise.recommend.base import Recommends
 
     loaded: object = rw.load(Path(folder))
@@ -271,8 +252,7 @@ def _with_titles(table: "pl.DataFrame", source: str, titles: Path | None, title:
     return table.insert_column(table.columns.index("item") + 1, called.alias("title"))
 
 
-def _shown(table: "pl.DataFrame") -> "Table":
-    from rankwise.statistics import tables
+def _shown(table: "pl.DataFrame") -> Table:
 
     def text(cell: object) -> str:
         if isinstance(cell, float):

@@ -2,31 +2,47 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.arrays import Array, Keywords
+import rankwise as rw
+from rankwise._version import __version__
+from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.demo.result import HEADLINE, METRICS, MINUTES, OBJECTIVES, Demonstration, file
 from rankwise.files import check_writable_folder, replacing
 from rankwise.rankers import storage
-from rankwise.rankers.expressions import RankerExpression
 from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
+from rankwise.statistics.verdict import Finding
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
+    from rankwise.model_selection.auto.leaderboard import Leaderboard
+    from rankwise.statistics.comparison import Comparison
+    from rankwise.statistics.evaluation import Evaluation
 
+METRICS, HEADLINE = ("ndcg@5", "ndcg@10", "ap", "rr"), "ndcg@10"
+OBJECTIVES = {
+    "ListNet": "listnet",
+    "LambdaRank": "lambdarank",
+    "XE-NDCG": "xendcg",
+    "E[LambdaRank]": "stochastic(lambdarank, samples=8, scale=0.25)",
+    "PL-Rank": "plrank",
+    "LightGBM lambdarank": "native:lambdarank",
+    "LightGBM rank_xendcg": "native:rank_xendcg",
+}
 QUERIES, FEATURES, DOCUMENTS, SEED = 1000, 30, 40.0, 1
 # One thread: so small a set gains little from more, and the numbers repeat everywhere.
 SETTINGS: Keywords = {
     "rounds": 200, "patience": 25, "learning_rate": 0.15, "leaves": 15, "min_documents": 50,
-    "metrics": (HEADLINE,), "threads": 1, "progress": False,
+    "metrics": (HEADLINE,), "threads": 1,
 }  # fmt: skip
+MINUTES = 0.2
 SEARCH: Keywords = {"minutes": MINUTES, "metric": HEADLINE, "folds": 3, "threads": 1, "progress": False}
-_QUICK: Keywords = SETTINGS | {"rounds": 150, "patience": 20, "learning_rate": 0.2, "smoothing": 5}
+_QUICK: Keywords = SETTINGS | {"progress": False, "rounds": 150, "patience": 20, "learning_rate": 0.2, "smoothing": 5}
 RECIPES = (
     *(("lightgbm", "lambdarank", _QUICK), ("lightgbm", "xendcg", _QUICK), ("xgboost", "lambdarank", _QUICK)),
     *(("lightgbm", "ranknet", _QUICK), ("lightgbm", "listnet", _QUICK)),
@@ -35,7 +51,123 @@ RECIPES = (
 """Quicker recipes than those of the portfolio, so that several are tried in a few seconds."""
 STEPS = 6 + len(OBJECTIVES)
 MARK = ".rankwise-demo"
-_AUTO = "models/auto"
+GREEN = COLOURS[2]
+_DATA, _AUTO = "synthetic web search", "models/auto"
+_FILES = {
+    "report.html": "the report: words, tables, figures and a query explorer, for a browser",
+    "report-files": "every figure and table of the report as files",
+    "results.md": "the tables, the figures and the conclusion",
+    "results.json": "every number, for programs",
+    "queries.csv": "the value of each metric on each query",
+    "means.png": "how good each ranker is",
+    "curves.png": "how each ranker learned, and where it stopped",
+    "differences.png": "on which queries the best ranker wins, and by how much",
+    **{f"{part}.parquet": f"the {part} data" for part in ("train", "valid", "test")},
+    _AUTO: "the ranker that the search took",
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Demonstration:
+    """The rankers compared, the limits between which they lie, a search on the same data, and the files."""
+
+    parts: dict[str, RankingDataset]
+    """train, valid and test."""
+    comparison: "Comparison"
+    limits: "dict[str, Evaluation]"
+    """A random order, which no ranker should fall below, and the order by true utility, which on average no ranker can
+    beat: the judges' noise is left."""
+    curves: dict[str, list[float]]
+    """Trained ranker -> the headline metric of the validation part after every round."""
+    leaderboard: "Leaderboard"
+    tested: "Evaluation"
+    """The ranker of the search on the test part."""
+    folder: Path
+    files: dict[str, str]
+    """File name -> what is in it."""
+
+    @property
+    def verdict(self) -> Finding:
+        """Which ranker is best by the headline metric, and which are close behind."""
+        return Finding.of(self.comparison, HEADLINE)
+
+    def table(self) -> tables.Table:
+        """Return the comparison's table, with the two limits as last rows."""
+        table = self.comparison.table()
+        rows = (("", f"({name})", *map(tables.number, one.mean.values())) for name, one in self.limits.items())
+        return replace(table, rows=(*table.rows, *rows))
+
+    def introduction(self) -> str:
+        """Describe the data."""
+        train, valid, test = self.parts.values()
+        queries, documents = (sum(getattr(part, n) for part in self.parts.values()) for n in ("n_queries", "n_docs"))
+        return (
+            f"Synthetic web search: {queries:,} queries, {documents:,} documents, {test.n_features} features. "
+            f"The rankers saw {train.n_queries} queries in training and {valid.n_queries} to know when to stop; "
+            f"they are judged on {test.n_queries} others."
+        )
+
+    def conclusion(self) -> str:
+        """Describe which ranker is best, by how much, and how sure that is."""
+        from rankwise.report.summary import verdict
+
+        best = self.comparison.mean[HEADLINE][self.verdict.ranked[0]]
+        floor, ceiling = (one.mean[HEADLINE] for one in self.limits.values())
+        share = f"{(best - floor) / (ceiling - floor):.0%} of the way from a random order to the best possible one"
+        return f"{verdict(_DATA, self.comparison, HEADLINE)} It goes {share}."
+
+    def search(self) -> tuple[str, str]:
+        """Describe the search, and its ranker beside the best of the others: without a test, as the clock decides."""
+        best, mean = self.verdict.ranked[0], tables.number(self.tested.mean[HEADLINE])
+        return (
+            f"And with nothing chosen by hand: rw.AutoRanker(minutes={MINUTES:g}) tries recipes of what is installed "
+            f"for {tables.duration(60.0 * MINUTES)}, on the training and validation queries.",
+            f"On the test queries what it took has {HEADLINE} {mean} {tables.interval(*self.tested.interval[HEADLINE])}"
+            f"; {best}, the best above, has {tables.number(self.comparison.mean[HEADLINE][best])}. "
+            "More minutes try more recipes.",
+        )
+
+    def to_dict(self) -> Json:
+        """Return everything as plain data that JSON can hold."""
+        return {
+            "made_by": "rankwise demo",
+            "version": __version__,
+            "queries": {name: part.n_queries for name, part in self.parts.items()},
+            "documents": {name: part.n_docs for name, part in self.parts.items()},
+            "ranked": self.verdict.ranked,
+            "close_to_the_best": self.verdict.close,
+            "rounds": {name: int(np.argmax(curve)) + 1 for name, curve in self.curves.items()},
+            "curves": self.curves,
+            **{name.replace(" ", "_"): one.to_dict() for name, one in self.limits.items()},
+            "comparison": self.comparison.to_dict(),
+            "search": {**self.leaderboard.to_dict(), "test": self.tested.to_dict()},
+            "folder": str(self.folder),
+            "files": self.files,
+        }
+
+    def next_commands(self) -> list[str]:
+        """Return commands to continue with: compare two rankers, explain a ranking, train one, search longer."""
+        folder, ranked = self.folder, self.verdict.ranked
+        rankings = (f"{_key(name)}={folder / _file(name)}" for name in ranked[1::-1])
+        data = f"{folder / 'train.parquet'} --valid {folder / 'valid.parquet'}"
+        model = folder / _file(next(name for name in ranked if name in OBJECTIVES))
+        return [
+            f"rankwise compare {folder / 'test.parquet'} {' '.join(rankings)}",
+            f"rankwise explain {model} {folder / 'test.parquet'} --query {self.parts['test'].qids()[0]}",
+            f"rankwise train {data} --objective approx_ndcg --output {folder / 'models/mine'}",
+            f"rankwise auto {data} --minutes 3 --output {folder / 'models/longer'}",
+        ]
+
+
+def _key(ranker: str) -> str:
+    """Return the name of a ranker in file names and commands: ``E[LambdaRank]`` is ``e_lambdarank``."""
+    words = "".join(letter if letter.isalnum() else " " for letter in ranker.replace("-", "").partition(" (")[0])
+    return "_".join(words.lower().split())
+
+
+def _file(ranker: str) -> str:
+    """Return where a ranker lies: a folder for a model, a file for scores."""
+    return f"models/{_key(ranker)}" if ranker in OBJECTIVES else f"{_key(ranker)}.txt"
 
 
 def demonstrate(
@@ -52,9 +184,8 @@ def demonstrate(
     """
     folder = _prepare(Path(folder), force)
     progress("Making data")
-    import rankwise as rw
     from rankwise.model_selection.auto.portfolio import installed_ones
-    from rankwise.report.write import FILES, PAGE, write_report
+    from rankwise.report.write import write_report
 
     data = rw.synthetic(queries or QUERIES, FEATURES, n_docs=DOCUMENTS, seed=SEED)
     parts = dict(zip(("train", "valid", "test"), rw.split(data, (0.6, 0.2, 0.2), seed=SEED), strict=True))
@@ -62,7 +193,7 @@ def demonstrate(
     rankers: dict[str, Any] = {}
     for name, objective in OBJECTIVES.items():
         progress(f"Training {name}")
-        rankers[name] = RankerExpression("lightgbm", objective, SETTINGS).build().fit(train, valid)
+        rankers[name] = rw.LightGBMRanker(objective, **SETTINGS, progress=False).fit(train, valid)
     progress("Fitting a line, and ranking by single features")
     scores = {name: ranker.predict(test) for name, ranker in rankers.items()} | _baselines(train, test)
     progress("Searching for a ranker by itself")
@@ -74,37 +205,27 @@ def demonstrate(
     result = Demonstration(
         parts=parts,
         comparison=rw.compare(scores, test, METRICS, seed=SEED),
-        floor=rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # metrics average over all orders of equal scores
-        ceiling=rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+        limits={
+            "random order": rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # a mean over all orders of equal scores
+            "best possible": rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+        },
         curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
         leaderboard=replace(search.leaderboard_, notes=(*search.leaderboard_.notes, *notes)),
         tested=rw.evaluate(search, test, METRICS),
         folder=folder,
-        files={
-            PAGE: "the report: words, tables, figures and a query explorer, for a browser",
-            FILES: "every figure and table of the report as files",
-            "results.md": "the tables, the figures and the conclusion",
-            "results.json": "every number, for programs",
-            "queries.csv": "the value of each metric on each query",
-            "means.png": "how good each ranker is",
-            "curves.png": "how each ranker learned, and where it stopped",
-            "differences.png": "on which queries the best ranker wins, and by how much",
-            **{f"{name}.parquet": f"the {name} data" for name in parts},
-            **{file(name): f"the {'model' if name in rankers else 'scores'} of {name}" for name in scores},
-            _AUTO: "the ranker that the search took",
-        },
+        files=_FILES | {_file(name): f"the {'model' if name in rankers else 'scores'} of {name}" for name in scores},
     )
     progress("Drawing and writing")
     for name, values in scores.items():
         if name in rankers:
-            rankers[name].save(folder / file(name), force=True)
+            rankers[name].save(folder / _file(name), force=True)
         else:
-            _write(folder / file(name), "".join(f"{value:.9g}\n" for value in values.tolist()))
+            _write(folder / _file(name), "".join(f"{value:.9g}\n" for value in values.tolist()))
     search.save(folder / _AUTO, force=True)
     _write_results(result)
     progress("Writing the report")
-    search_results = (result.leaderboard, result.tested)
-    write_report(_as_results(result, scores, rankers), folder, search=search_results, force=True)
+    results = _as_results(result, scores, rankers)
+    write_report(results, folder, search=(result.leaderboard, result.tested), force=True)
     return result
 
 
@@ -129,16 +250,15 @@ def _baselines(train: RankingDataset, test: RankingDataset) -> dict[str, Array]:
 
 def _prepare(folder: Path, force: bool) -> Path:
     """Make the folder, or make sure that it is ours to write into."""
-    if folder.exists():
-        ours = folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir()))
-        if not ours and not (force and folder.is_dir()):
-            raise FileExistsError(
-                f"{folder} exists already and was not made by rankwise demo. "
-                "Hint: choose another folder with --output, or add files to this one with --force."
-            )
+    ours = not folder.exists() or (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
+    if not ours and not (force and folder.is_dir()):
+        raise FileExistsError(
+            f"{folder} exists already and was not made by rankwise demo. "
+            "Hint: choose another folder with --output, or add files to this one with --force."
+        )
     check_writable_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
-    for name in (*map(file, OBJECTIVES), _AUTO):
+    for name in (*map(_file, OBJECTIVES), _AUTO):
         storage.ready(folder / name, force=True)
     _write(folder / MARK, "rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
     return folder
@@ -154,28 +274,35 @@ def _write_results(result: Demonstration) -> None:
     import polars as pl
 
     from rankwise.data.reading import write_data
-    from rankwise.demo.picture import draw
+    from rankwise.report.comparison import only
     from rankwise.statistics.figures.curves import plot_curves
 
     folder, (best, *behind) = result.folder, result.verdict.ranked
     for name, part in result.parts.items():
         write_data(part, folder / f"{name}.parquet", force=True)
-    limits = {"random order": result.floor, "best possible": result.ceiling}
-    values = {**result.comparison.paired.evaluations, **limits}.items()
+    values = {**result.comparison.paired.evaluations, **result.limits}.items()
     rows = pl.concat([one.to_frame().select(pl.lit(name).alias("ranker"), pl.all()) for name, one in values])
     _write(folder / "queries.csv", tables.as_csv(rows))
-    draw(result, folder / "means.png")
+    with figure(folder / "means.png", 8.0, 4.2, force=True) as drawing:
+        kinds = {name: name in OBJECTIVES and OBJECTIVES[name].partition(":")[0] for name in result.verdict.ranked}
+        colours = {name: GREEN if kind == "native" else BLUE if kind else "#555555" for name, kind in kinds.items()}
+        draw_means(drawing, only(result.comparison, [HEADLINE]), colours)
+        for (name, one), side in zip(result.limits.items(), ("left", "right"), strict=True):
+            limit = one.mean[HEADLINE]
+            drawing.axes[0].axvline(limit, color=GREY, linewidth=1.2, linestyle="--")
+            drawing.axes[0].annotate(f" {name} {limit:.3f} ", (limit, -0.45), fontsize=8, ha=side)
+        drawing.suptitle(result.verdict.headline(), fontweight="bold")
     plot_curves(result.curves, folder / "curves.png", metric=HEADLINE, title="How the rankers learned", force=True)
     # What training is good for shows best against the best ranker that is not trained.
     against = next((name for name in behind if name not in OBJECTIVES), behind[0])
     result.comparison.plot(folder / "differences.png", metric=HEADLINE, system=best, against=against, force=True)
     _write(folder / "results.json", json.dumps(result.to_dict(), indent=2) + "\n")
-    search = [result.search_introduction(), result.leaderboard.table().markdown(), result.search_conclusion()]
+    introduced, concluded = result.search()
     page = [
         *(f"# {result.verdict.headline()}", result.introduction(), result.table().markdown(), result.conclusion()),
         *("![How good each ranker is](means.png)", "![How each ranker learned](curves.png)"),
         f"![{best} against {against}, query by query](differences.png)",
-        *("## A search by itself", *search),
+        *("## A search by itself", introduced, result.leaderboard.table().markdown(), concluded),
         *("## Files", "\n".join(f"- `{name}`: {what}" for name, what in result.files.items())),
         *("## Next", "```\n" + "\n".join(result.next_commands()) + "\n```"),
     ]
@@ -186,20 +313,26 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
     """Return one trial of every ranker as the results of an experiment, from which the report is written."""
     from rankwise.experiments.results import Results
     from rankwise.experiments.running import frames, provenance
-    from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, QUERIES, together
+    from rankwise.experiments.schema import joined
 
-    test, ranked, values = result.parts["test"], result.verdict.ranked, result.comparison.paired.evaluations
-    keys = {name: {"data": "synthetic web search", "level": 0.0, "trial": 0, "method": name} for name in ranked}
-    explained = [frames.contributions(keys[name], one, test) for name, one in rankers.items()]
-    shown = {name: value for name, value in SETTINGS.items() if name != "progress"}
-    written = {name: repr(RankerExpression("lightgbm", OBJECTIVES[name], shown).build()) for name in rankers}
-    written["linear regression"] = "ridge regression of the labels on standardised features"
+    test, ranked = result.parts["test"], result.verdict.ranked
+    trials = []
+    for name in ranked:
+        key = {"data": _DATA, "level": 0.0, "trial": 0, "method": name}
+        values = result.comparison.paired.evaluations[name].values
+        trials.append(frames.of_documents(key, rankers.get(name), test, scores[name]))
+        trials[-1]["queries"] = frames.queries(key, test, values, relevant=1.0)
+        if name in rankers:
+            trials[-1]["curves"] = frames.curves(key, rankers[name])
+    methods = dict.fromkeys(ranked, "one feature")
+    methods |= {name: repr(rw.LightGBMRanker(objective, **SETTINGS)) for name, objective in OBJECTIVES.items()}
+    methods["linear regression"] = "ridge regression of the labels on standardised features"
     return Results(
         spec={
             "name": "demo",
             "title": "rankwise demo",
             "introduction": result.introduction(),
-            "methods": {name: written.get(name, "one feature") for name in ranked},
+            "methods": methods,
             "metrics": list(METRICS),
             "decide": HEADLINE,
             "baseline": dict.fromkeys([name for name in ranked if name in rankers][:3], "linear regression"),
@@ -207,11 +340,7 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
             "trials": 1,
             "alpha": result.comparison.alpha,
         },
-        queries=together([frames.queries(keys[name], test, values[name].values, 1.0) for name in ranked], QUERIES),
-        curves=together([frames.curves(keys[name], rankers[name]) for name in result.curves], CURVES),
-        documents=together([frames.documents(keys[name], test, scores[name]) for name in ranked], DOCUMENTS),
-        features=frames.features(keys[ranked[0]], test),
-        contributions=together([one for one in explained if one is not None], CONTRIBUTIONS),
+        **joined(trials),
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from rankwise.arrays import Keywords
 from rankwise.evaluation.compare import compare
@@ -14,8 +15,6 @@ from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from rankwise.experiments.results import Results
     from rankwise.statistics.comparison import Comparison
 
@@ -36,8 +35,6 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     folds of ratings every user as often as there are folds, so they are put together and paired by query or user, of
     which there are many more; so is a single trial.
     """
-    import polars as pl
-
     at_place = (pl.col("data") == data) & (pl.col("level") == level)
     means = results.trial_means().filter(at_place)
     methods = [name for name in results.methods if name in set(means["method"])]
@@ -82,10 +79,8 @@ def measured(results: "Results") -> list[str]:
     return sorted(names, key=lambda name: name != results.spec["decide"])
 
 
-def _evaluation(results: "Results", tested: "pl.Expr") -> Evaluation:
+def _evaluation(results: "Results", tested: pl.Expr) -> Evaluation:
     """The values of every query, averaged over the trials that it is tested in."""
-    import polars as pl
-
     metrics = [name for name in results.metrics if not name.startswith("ideal ")]
     means = [pl.col(name).cast(pl.Float64).mean() for name in metrics]
     rows = results.queries.filter(tested).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)

@@ -13,16 +13,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.experiments import packing, summary
 from rankwise.experiments.running.store import Store
-from rankwise.experiments.schema import (
-    CONTRIBUTIONS,
-    CURVES,
-    DOCUMENTS,
-    FEATURES,
-    KEY,
-    QUERIES,
-    empty,
-    together,
-)
+from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, KEY, QUERIES, empty, joined
 from rankwise.papers.claims import PUBLISHED, figures
 
 DESCRIPTION = "experiment.json"
@@ -65,23 +56,15 @@ class Results:
     @classmethod
     def gathered(cls, folder: str | Path, description: Json) -> "Results":
         """Read the trials that a description lists from a folder of results."""
-        stored = Store(folder).read(description["files"])
+        trials, facts = Store(folder).read(description["files"])
         with check.library("the trials", folder, hint="delete them, and run the experiment again"):
-            frames = {
-                "queries": together(stored.queries, QUERIES),
-                "curves": together(stored.curves, CURVES),
-                "documents": together(stored.documents, DOCUMENTS),
-                "contributions": together(stored.contributions, CONTRIBUTIONS),
-                "features": together(stored.features, FEATURES).unique(
-                    ["data", "query", "document"], maintain_order=True
-                ),
-            }
+            frames = joined(trials)
         return cls(
+            description["spec"],
             **frames,
-            spec=description["spec"],
-            feature_names=stored.feature_names,
+            feature_names=facts.pop("feature_names"),
             published=figures(description["spec"].get("published", "")),
-            about=description["about"] | stored.about,
+            about=description["about"] | facts,
         )
 
     def pack(self, path: str | Path, *, documents: bool = False) -> Path:

@@ -1,6 +1,6 @@
 """The columns of the frames that results consist of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
@@ -43,6 +43,14 @@ CONTRIBUTIONS = pl.Schema(
         "contributions": pl.List(pl.Float32),
     }
 )
+FRAMES = {
+    "queries": QUERIES,
+    "curves": CURVES,
+    "documents": DOCUMENTS,
+    "features": FEATURES,
+    "contributions": CONTRIBUTIONS,
+}
+"""Frame of results -> the columns that it has at least."""
 
 
 def empty(schema: pl.Schema) -> pl.DataFrame:
@@ -57,3 +65,10 @@ def empty(schema: pl.Schema) -> pl.DataFrame:
 def together(frames: Iterable[pl.DataFrame], schema: pl.Schema) -> pl.DataFrame:
     """Lay frames below each other; none at all make an empty one, and a metric that one lacks is null there."""
     return pl.concat([empty(schema), *frames], how="diagonal")
+
+
+def joined(trials: Iterable[Mapping[str, pl.DataFrame]]) -> dict[str, pl.DataFrame]:
+    """Lay the frames of trials below each other, kind by kind; the features of a document are there once."""
+    trials = list(trials)
+    frames = {name: together([one[name] for one in trials if name in one], schema) for name, schema in FRAMES.items()}
+    return frames | {"features": frames["features"].unique(["data", "query", "document"], maintain_order=True)}

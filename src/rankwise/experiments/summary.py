@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Json
@@ -92,8 +93,6 @@ def _read(judged: list[Verdict]) -> Iterator[str]:
 
 def means_table(results: "Results", data: str, level: float) -> tables.Table:
     """Means over trials with intervals, marks of significance, and the published figures, at one place."""
-    import polars as pl
-
     compared = comparison(results, data, level)
     at_place = results.trial_means().filter((pl.col("data") == data) & (pl.col("level") == level))
     metrics = measured(results)
@@ -151,8 +150,6 @@ def _cell(
 
 def levels_table(results: "Results", data: str) -> tables.Table:
     """The deciding metric by level, one column per method, and how far the last method is ahead of the others."""
-    import polars as pl
-
     metric = results.spec["decide"]
     compared = {level: comparison(results, name, level) for name, level in places(results) if name == data}
     means = results.trial_means().filter(pl.col("data") == data)

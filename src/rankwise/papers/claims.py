@@ -13,6 +13,7 @@ difference is the mean over all rounds of training, and rounds are the levels of
 statement into words, and ``source`` says where it stands if that is not the source of the section.
 """
 
+import itertools
 import tomllib
 from dataclasses import dataclass
 from functools import cache
@@ -39,8 +40,6 @@ PUBLISHED = pl.Schema(
 )
 """The columns of published figures."""
 PAPERS = ("bruch2019", "bruch2020", "bruch2021", "kang2024", "westerborg2022")
-
-
 KINDS = ("difference", "interaction", "untested")
 CURVES = ("train", "valid", "test")
 
@@ -51,11 +50,11 @@ class Claim:
 
     data: str
     metric: str
-    level: float | None
+    level: float | None = None
     """None: at every level."""
-    better: str
-    worse: str
-    significant: bool | None
+    better: str = ""
+    worse: str = ""
+    significant: bool | None = None
     """Whether the paper says so, or its intervals are apart; None: not said. False: it says that they are level."""
     source: str
     note: str = ""
@@ -110,24 +109,17 @@ def claims(name: str) -> list[Claim]:
 
 def _stated(section: Json, one: Json) -> list[Claim]:
     """A statement in words, about each data set and metric that it is about."""
-    return [
-        Claim(
-            data=data,
-            metric=metric,
-            level=one.get("level"),
-            better=one.get("better", ""),
-            worse=one.get("worse", ""),
-            significant=one.get("significant"),
-            source=one["source"] if "source" in one else section["source"],
-            note=section.get("note", ""),
-            kind=check.choice("kind of claim", one.get("kind", "difference"), KINDS),
-            levels=tuple(one.get("levels", ())),
-            curve=check.choice("curve", one["curve"], CURVES) if "curve" in one else "",
-            says=one.get("says", ""),
-        )
-        for data in one["data"]
-        for metric in one["metrics"]
-    ]
+    check.choice("kind of claim", one.get("kind", "difference"), KINDS)
+    if "curve" in one:
+        check.choice("curve", one["curve"], CURVES)
+    keys = {key: value for key, value in one.items() if key not in ("data", "metrics")}
+    keys = {
+        "source": section["source"],
+        "note": section.get("note", ""),
+        **keys,
+        "levels": tuple(one.get("levels", ())),
+    }
+    return [Claim(data=data, metric=metric, **keys) for data in one["data"] for metric in one["metrics"]]
 
 
 def _from_figures(section: Json) -> list[Claim]:
@@ -136,29 +128,16 @@ def _from_figures(section: Json) -> list[Claim]:
     It is surely so where intervals are apart. Equal figures claim nothing.
     """
     better = []
-    rows, baseline = _rows(section), section.get("baseline")
-    for i, first in enumerate(rows):
-        for second in rows[i + 1 :]:
-            if (first[0], first[1], first[3]) != (second[0], second[1], second[3]):
-                continue
-            if baseline is not None and baseline not in (first[2], second[2]):
-                continue
-            if first[4] == second[4]:  # equal in print: neither is better
-                continue
-            high, low = sorted((first, second), key=lambda row: -row[4])
-            apart = high[8] == low[8] == "±" and high[5] > low[6]
-            better.append(
-                Claim(
-                    data=high[0],
-                    metric=high[3],
-                    level=high[1],
-                    better=high[2],
-                    worse=low[2],
-                    significant=True if apart else None,
-                    source=section["source"],
-                    note=section.get("note", ""),
-                )
-            )
+    baseline = section.get("baseline")
+    for pair in itertools.combinations(_rows(section), 2):
+        high, low = sorted(pair, key=lambda row: -row[4])
+        same_place = (high[0], high[1], high[3]) == (low[0], low[1], low[3])
+        if not same_place or high[4] == low[4] or (baseline is not None and baseline not in (high[2], low[2])):
+            continue
+        apart = high[8] == low[8] == "±" and high[5] > low[6]
+        facts: Json = {"source": section["source"], "note": section.get("note", "")}
+        facts |= {"data": high[0], "level": high[1], "better": high[2], "worse": low[2], "metric": high[3]}
+        better.append(Claim(**facts, significant=True if apart else None))
     return better
 
 

@@ -4,9 +4,9 @@ import math
 
 import polars as pl
 
+from rankwise.experiments.running.store import slug
 from rankwise.experiments.summary import levels_table, means_table, verdict_table
 from rankwise.experiments.verdicts import verdicts
-from rankwise.report import lines
 from rankwise.report.levels import level_means
 from rankwise.report.parts import Plot, Tabled
 from rankwise.report.view import View
@@ -16,9 +16,9 @@ from rankwise.statistics.figures.comparisons import draw_means, means_size
 
 def comparison_parts(view: View, data: str, level: float, comparison: Comparison | None) -> list[Tabled | Plot]:
     """The table of means with marks, the picture of it, and the table of all pairs."""
-    name, title = lines.word(data), data
+    name, title = slug(data), data
     if len(view.tabled_levels(data)) > 1:
-        name, title = f"{name}-{lines.word(f'{level:g}')}", f"{data}, {view.level_name(level)}"
+        name, title = f"{name}-{slug(f'{level:g}')}", f"{data}, {view.level_name(level)}"
     frame = mean_frame(view, data, level)
     blocks: list[Tabled | Plot] = [
         Tabled(
@@ -74,7 +74,7 @@ def level_tables(view: View) -> list[Tabled]:
     frame = level_means(view)
     return [
         Tabled(
-            name=f"levels-{lines.word(data)}", title=f"{view.main} by level, {data}", caption="",
+            name=f"levels-{slug(data)}", title=f"{view.main} by level, {data}", caption="",
             table=levels_table(view.results, data), frame=frame.filter(pl.col("data") == data),
         )
         for data in view.datasets

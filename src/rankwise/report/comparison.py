@@ -152,7 +152,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """The means of all metrics, as many side by side as fit, and the figure of them."""
     parts = _columns(comparison, titles)
     for number, metrics in enumerate(parts):
-        table = _only(comparison, metrics).table(titles=titles_of(metrics, [titles[metric] for metric in metrics]))
+        table = only(comparison, metrics).table(titles=titles_of(metrics, [titles[metric] for metric in metrics]))
         last = number == len(parts) - 1
         rows = tuple((row[0], tables.shortened(str(row[1]), _LONGEST), *row[2:]) for row in table.rows)
         table = replace(table, rows=rows, notes=(comparison.legend(hint=False),) if last else ())
@@ -178,7 +178,7 @@ def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         draw=lambda drawing: draw_means(drawing, comparison, titles=titles),
         frame=comparison.to_frame(),
     )
-    yield html.figure(plot.name, plot.title, plot.caption, plot.alt, plot.svg())
+    yield html.figure(plot)
 
 
 def _columns(comparison: Comparison, titles: Mapping[str, str]) -> list[list[str]]:
@@ -196,8 +196,8 @@ def _columns(comparison: Comparison, titles: Mapping[str, str]) -> list[list[str
     return parts
 
 
-def _only(comparison: Comparison, metrics: Sequence[str]) -> Comparison:
-    """The comparison by some of its metrics."""
+def only(comparison: Comparison, metrics: Sequence[str]) -> Comparison:
+    """Return the comparison by some of its metrics."""
     values = {metric: comparison.paired.values[metric] for metric in metrics}
     pairs = tuple(pair for pair in comparison.pairs if pair.metric in values)
     return replace(comparison, paired=replace(comparison.paired, values=values), pairs=pairs)
@@ -248,12 +248,10 @@ def _by_unit(comparison: Comparison, titles: Mapping[str, str]) -> str:
         draw=lambda drawing: draw_differences(drawing, comparison, metric, shown, title=titles[metric]),
         frame=comparison.to_frame(),
     )
-    return html.figure(plot.name, plot.title, plot.caption, plot.alt, plot.svg())
+    return html.figure(plot)
 
 
 def _made(comparison: Comparison, titles: Mapping[str, str], facts: Mapping[str, str]) -> str:
     rows = {**facts, "Systems": ", ".join(comparison.systems)}
     rows |= {title: metric for metric, title in titles.items() if title != metric}
-    rows["Version"] = f"rankwise {__version__}"
-    entries = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in rows.items())
-    return f"<dl>{entries}</dl>"
+    return html.definitions(rows | {"Version": f"rankwise {__version__}"})

@@ -5,12 +5,13 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from string import Template
 
 from rankwise._version import __version__
 from rankwise.report.explorer import COLOUR_NAMES, Packed, embedded
+from rankwise.report.parts import Plot
 
 escape = html.escape
 _SCRIPTS = ("words.js", "packs.js", "list.js", "query.js", "explorer.js")
@@ -99,12 +100,19 @@ def table(name: str, title: str, caption: str, content: str) -> str:
     )
 
 
-def figure(name: str, title: str, caption: str, alt: str, svg: str) -> str:
-    """Write a figure with its title, its caption and words for those who cannot see it."""
+def figure(plot: Plot, svg: str = "") -> str:
+    """Write a figure with its title, its caption and words for those who cannot see it; ``svg`` is its drawing."""
     return (
-        f'<figure id="{name}"><h3>{escape(title)}</h3>\n{drawing(svg, name, alt)}\n'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        f'<figure id="{plot.name}"><h3>{escape(plot.title)}</h3>\n{drawing(svg or plot.svg(), plot.name, plot.alt)}\n'
+        f"<figcaption>{escape(plot.caption)}</figcaption></figure>"
     )
+
+
+def definitions(rows: Mapping[str, str], *, code: bool = False) -> str:
+    """Write a list of names and what they stand for."""
+    start, end = ("<code>", "</code>") if code else ("", "")
+    entries = (f"<dt>{escape(name)}</dt><dd>{start}{escape(text)}{end}</dd>" for name, text in rows.items())
+    return f"<dl>{''.join(entries)}</dl>"
 
 
 def folded(summary: str, content: str) -> str:

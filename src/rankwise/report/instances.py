@@ -8,6 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.evaluation.pairing import pair
+from rankwise.experiments.running.store import slug
 from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View
@@ -59,7 +60,7 @@ def differences(view: View, comparisons: Mapping[str, Comparison]) -> list[Plot]
 
         plots.append(
             Plot(
-                name=f"differences-{lines.word(data)}", title=f"Query by query, {data}", caption=caption,
+                name=f"differences-{slug(data)}", title=f"Query by query, {data}", caption=caption,
                 alt=f"{alt}.", size=differences_size(len(shown)), draw=draw, frame=frame,
             )
         )  # fmt: skip

@@ -1,14 +1,14 @@
 """The page of a search for a ranker: what was taken and why, the leaderboard, and a figure of it."""
 
 import math
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise.files import replacing
 from rankwise.report import html
+from rankwise.report.parts import Plot
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,9 +59,14 @@ def _parts(leaderboard: "Leaderboard") -> tuple[str, str]:
     measured = [entry for entry in leaderboard.entries if not math.isnan(entry.mean)]
     words = f"Leaderboard: {'; '.join(f'{one.recipe} {tables.number(one.mean)}' for one in measured)}."
     board = tables.Table(header=table.header, rows=table.rows, align=table.align)
+    plot = Plot(
+        name="recipe-means", title="How good each recipe is", caption=_CAPTION, alt=words,
+        size=(7.2, 0.9 + 0.3 * len(measured)), frame=leaderboard.to_frame(),
+        draw=lambda drawing: draw_means(drawing, leaderboard.metric, measured),
+    )  # fmt: skip
     return (
         html.table("recipes", "Recipes, the best first", _COLUMNS, board.html()),
-        html.figure("recipe-means", "How good each recipe is", _CAPTION, words, _drawn(leaderboard, measured)),
+        html.figure(plot),
     )
 
 
@@ -74,15 +79,6 @@ _COLUMNS = (
     "The arrow marks what was taken. Differences to a bag of the default are paired by query, with Student's 95% "
     "interval, not corrected for how many recipes there are; weight is the share in the average of all kinds."
 )
-
-
-def _drawn(leaderboard: "Leaderboard", entries: "list[Entry]") -> str:
-    """The figure as SVG."""
-    with tempfile.TemporaryDirectory() as scratch:
-        file = Path(scratch) / "means.svg"
-        with figure(file, 7.2, 0.9 + 0.3 * len(entries)) as drawing:
-            draw_means(drawing, leaderboard.metric, entries)
-        return file.read_text(encoding="utf-8")
 
 
 def draw_means(drawing: "Figure", metric: str, entries: "list[Entry]") -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Keywords
-from rankwise.experiments.running.store import slug
 from rankwise.statistics.figures.comparisons import COLOURS, DASHES
 
 if TYPE_CHECKING:
@@ -111,12 +110,3 @@ def size(panels: int, height: float = 3.0, extra: float = 0.5, columns: int = 0)
     """Width and height of a figure with so many panels, in inches; a legend needs the extra height."""
     rows, columns = shape(panels, columns)
     return {1: 7.2, 2: 9.8}.get(columns, 3.9 * columns), rows * height + extra
-
-
-def word(text: str) -> str:
-    """Make a piece of a file name.
-
-    >>> word("MQ2008, fold 1")
-    'mq2008-fold-1'
-    """
-    return slug(text)

@@ -69,13 +69,3 @@ class Tabled:
         with replacing(folder / f"{self.name}.csv", force=force) as new:
             new.write_text(as_csv(self.frame), encoding="utf-8")
         return self.table.html()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Section:
-    """A heading and what stands under it."""
-
-    name: str
-    title: str
-    text: str
-    parts: tuple[Plot | Tabled, ...] = ()

@@ -7,6 +7,7 @@ from typing import Any
 
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
+from rankwise.report.html import definitions
 from rankwise.report.view import View
 from rankwise.statistics import tables
 
@@ -17,43 +18,32 @@ _WORDS = {"command": "Command", "date": "Date", "machine": "Machine"}
 def made(view: View, folder: Path) -> str:
     """Write the last section of the page."""
     spec, facts = view.results.spec, view.results.about
-    rows = [(_WORDS[name], _words(facts[name])) for name in _WORDS if facts.get(name)]
+    rows = {_WORDS[name]: _words(facts[name]) for name in _WORDS if facts.get(name)}
     versions = facts.get("versions") or {"rankwise": facts.get("rankwise", __version__)}
-    rows.append(("Versions", ", ".join(f"{name} {text}" for name, text in versions.items())))
+    rows["Versions"] = _words(versions)
     if facts.get("other_versions"):
-        rows.append(("Also", "; ".join(_words(one) for one in facts["other_versions"])))
-    rows += _counts(view)
-    seconds = facts.get("seconds") or {}
-    if seconds:
-        rows.append(("Training time", ", ".join(f"{name} {_time(seconds[name])}" for name in seconds)))
-    methods = [(name, str(text)) for name, text in (spec.get("methods") or {}).items()]
+        rows["Also"] = "; ".join(map(_words, facts["other_versions"]))
+    if counts := _counts(view):
+        rows["Data"] = counts
+    if seconds := facts.get("seconds"):
+        rows["Training time"] = ", ".join(f"{name} {_time(seconds[name])}" for name in seconds)
+    methods = {name: str(text) for name, text in (spec.get("methods") or {}).items()}
     settings = {name: value for name, value in spec.items() if name not in _TOLD and value not in ("", None, {}, [])}
     return (
-        f"{_list(rows)}\n<h3>Methods</h3>\n{_list(methods, code=True)}\n"
+        f"{definitions(rows)}\n<h3>Methods</h3>\n{definitions(methods, code=True)}\n"
         f"<details><summary>Every setting</summary>\n<pre>{html.escape(_settings(settings))}</pre></details>\n"
         f"<p>Beside this page, <code>{html.escape(folder.name)}</code> holds every figure as SVG and PNG and every "
         "table as LaTeX and Markdown, each with its numbers as CSV.</p>"
     )
 
 
-def _counts(view: View) -> list[tuple[str, str]]:
-    queries = view.results.queries
-    if not queries.height:
-        return []
+def _counts(view: View) -> str:
     counts = []
-    for (data,), rows in queries.group_by("data", maintain_order=True):
+    for (data,), rows in view.results.queries.group_by("data", maintain_order=True):
         trials, count = rows["trial"].n_unique(), rows["query"].n_unique()
         text = f"{tables.count(count, 'test query', 'test queries')}, {tables.count(trials, 'trial')}"
-        counts.append((str(data), text))
-    return [("Data", "; ".join(f"{name}: {text}" for name, text in counts))]
-
-
-def _list(rows: list[tuple[str, str]], *, code: bool = False) -> str:
-    def write(text: str) -> str:
-        return f"<code>{html.escape(text)}</code>" if code else html.escape(text)
-
-    entries = "".join(f"<dt>{html.escape(name)}</dt><dd>{write(text)}</dd>" for name, text in rows)
-    return f"<dl>{entries}</dl>"
+        counts.append(f"{data}: {text}")
+    return "; ".join(counts)
 
 
 def _settings(settings: Keywords) -> str:

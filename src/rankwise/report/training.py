@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from rankwise.arrays import Keywords
+from rankwise.experiments.running.store import slug
 from rankwise.papers.claims import claims
 from rankwise.report import lines
 from rankwise.report.parts import Plot
@@ -30,7 +31,7 @@ def learning_curves(view: View) -> list[Plot]:
     return [
         _losses(view)
         if series == _LOSS
-        else _curves(view, [series], f"curve-{lines.word(series)}", _title(series), _axis(series))
+        else _curves(view, [series], f"curve-{slug(series)}", _title(series), _axis(series))
         for series in view.results.curves["series"].unique(maintain_order=True).to_list()
         if not series.startswith(_BOUND)
     ]
@@ -66,7 +67,7 @@ def _both(view: View, frame: pl.DataFrame, shown: list[str], panels: list[tuple[
         lines.legend(drawing, *axes, paired=True)
 
     return Plot(
-        name=f"curve-train-and-valid-{lines.word(metric)}", title=title,
+        name=f"curve-train-and-valid-{slug(metric)}", title=title,
         caption=f"{_caption(view, frame)} Solid: validation queries. Dashed: training queries.",
         alt=f"{title}. After the last round: {_ends(frame)}.", size=lines.size(len(panels)), draw=draw,
         frame=frame,
@@ -96,7 +97,7 @@ def bounds(view: View) -> list[Plot]:
         metric = next((f"{part} {name}" for part in ("test", "valid", "train") if f"{part} {name}" in series), None)
         if one.startswith(_BOUND) and metric:
             title = f"What the loss guarantees of {name}, and what is reached"
-            plots.append(_curves(view, [metric, one], f"bound-{lines.word(name)}", title, name))
+            plots.append(_curves(view, [metric, one], f"bound-{slug(name)}", title, name))
     return plots
 
 

@@ -1,19 +1,27 @@
 """Write a report: the page, and a folder with every figure and table as files."""
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise import check
+from rankwise.experiments.comparisons import comparison
+from rankwise.experiments.running.store import slug
+from rankwise.experiments.summary import claimed
 from rankwise.files import check_writable_folder, replacing
-from rankwise.report import html
-from rankwise.report.parts import Plot, Section, Tabled
+from rankwise.model_selection.plot import draw_search, search_size
+from rankwise.model_selection.result import Tuning
+from rankwise.report import compared, cutoffs, html, instances, leaderboard, levels, orderings, training
+from rankwise.report.explorer import packed
+from rankwise.report.parts import Plot, Tabled
+from rankwise.report.provenance import made
+from rankwise.report.summary import agreement, headline, summary
 from rankwise.report.view import View
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
     from rankwise.model_selection.auto.leaderboard import Leaderboard
-    from rankwise.model_selection.result import Tuning
     from rankwise.statistics.comparison import Comparison
     from rankwise.statistics.evaluation import Evaluation
 
@@ -32,7 +40,7 @@ def write_report(
     results: "Results",
     folder: str | Path,
     *,
-    tunings: "Mapping[str, Tuning] | None" = None,
+    tunings: Mapping[str, Tuning] | None = None,
     search: "tuple[Leaderboard, Evaluation] | None" = None,
     force: bool = False,
     progress: Callable[[str], object] = str,
@@ -50,24 +58,21 @@ def write_report(
     ready(folder, force=force)
     files.mkdir(parents=True, exist_ok=True)
     view = View(results)
-    comparisons = _comparisons(view)
+    compared_at = {data: comparison(results, data, view.base(data)) for data in view.datasets}
+    comparisons = {data: one for data, one in compared_at.items() if one is not None}
+    searches = {name: Tuning.from_dict(one) for name, one in results.about.get("searches", {}).items()}
     written = []
-    for section in _sections(view, comparisons, _tunings(results) | dict(tunings or {})):
-        texts = [html.paragraphs([section.text])] if section.text else []
-        for part in section.parts:
+    for name, title, parts in _sections(view, comparisons, searches | dict(tunings or {})):
+        texts = []
+        for part in parts:
             progress(part.title)
             texts.append(_written(part, files, force=force))
-        written.append((section.name, section.title, "\n".join(texts)))
+        if texts:
+            text = html.paragraphs([_ORDERINGS]) + "\n" if name == "orderings" else ""
+            written.append((name, title, text + "\n".join(texts)))
     if search is not None:
-        from rankwise.report import leaderboard
-
         written.append(leaderboard.section(*search))
     progress("The query explorer")
-    from rankwise.experiments.summary import claimed
-    from rankwise.report.explorer import packed
-    from rankwise.report.provenance import made
-    from rankwise.report.summary import agreement, headline, summary
-
     data = packed(view) if results.queries.height else None
     if comparisons:
         text = html.paragraphs([*summary(view, comparisons), *agreement(results)])
@@ -93,70 +98,35 @@ _EXPLORER = (
     "Two rankings of every query side by side. Choose two models and a query; labels are shaded, the stronger the more "
     "relevant."
 )
-
-
-def _comparisons(view: View) -> "Mapping[str, Comparison]":
-    """The comparison of each data set at its least level."""
-    from rankwise.experiments.comparisons import comparison
-
-    comparisons = {data: comparison(view.results, data, view.base(data)) for data in view.datasets}
-    return {data: one for data, one in comparisons.items() if one is not None}
+_ORDERINGS = "What bounding does to a metric, before anything is trained: all orderings of a list, counted or drawn."
 
 
 def _sections(
-    view: View, comparisons: "Mapping[str, Comparison]", tunings: "Mapping[str, Tuning]"
-) -> Iterator[Section]:
-    """Every section that has something in it; parts are made when their section is asked for."""
-    from rankwise.experiments.comparisons import comparison
-    from rankwise.report import compared, cutoffs, instances, levels, orderings, training
-
+    view: View, comparisons: "Mapping[str, Comparison]", tunings: Mapping[str, Tuning]
+) -> Iterator[tuple[str, str, Iterable[Plot | Tabled]]]:
+    """Every section: name, title and parts, which are made when their section is asked for."""
     if view.results.queries.height:
-        tables = [
-            part
-            for data in view.datasets
-            for level in view.tabled_levels(data)
-            for part in compared.comparison_parts(view, data, level, comparison(view.results, data, level))
-        ]
-        yield Section(name="tables", title="Comparison", text="", parts=tuple(tables))
-        if parts := compared.agreement(view):
-            yield Section(name="paper", title="What the paper says", text="", parts=tuple(parts))
-        if view.by_level:
-            noise: tuple[Plot | Tabled, ...] = (*levels.noise_curves(view), *compared.level_tables(view))
-            yield Section(name="noise", title="Level by level", text="", parts=noise)
+        places = ((data, level) for data in view.datasets for level in view.tabled_levels(data))
+        parts = (compared.comparison_parts(view, *place, comparison(view.results, *place)) for place in places)
+        yield "tables", "Comparison", itertools.chain.from_iterable(parts)
+        yield "paper", "What the paper says", compared.agreement(view)
+        yield "noise", "Level by level", [*levels.noise_curves(view), *compared.level_tables(view)]
     if view.results.curves.height:
-        yield Section(
-            name="training",
-            title="Training",
-            text="",
-            parts=(*training.both_parts(view), *training.learning_curves(view), *training.bounds(view)),
-        )
+        curves = [*training.both_parts(view), *training.learning_curves(view), *training.bounds(view)]
+        yield "training", "Training", curves
     if view.results.queries.height:
         plots = [*instances.differences(view, comparisons), *cutoffs.by_cutoff(view), *instances.distributions(view)]
-        plots += [*instances.scatters(view), *instances.gains(view)]
-        if plots:
-            yield Section(name="queries", title="Query by query", text="", parts=tuple(plots))
-    if tunings:
-        yield Section(name="search", title="Searches for parameters", text="", parts=tuple(_searches(tunings)))
+        yield "queries", "Query by query", [*plots, *instances.scatters(view), *instances.gains(view)]
+    yield "search", "Searches for parameters", _searches(tunings)
     if orderings.belong(view.results.spec):
-        text = "What bounding does to a metric, before anything is trained: all orderings of a list, counted or drawn."
-        yield Section(name="orderings", title="Orderings", text=text, parts=tuple(orderings.without_training()))
+        yield "orderings", "Orderings", orderings.without_training()
 
 
-def _tunings(results: "Results") -> "dict[str, Tuning]":
-    """The searches that were part of the experiment."""
-    from rankwise.model_selection.result import Tuning
-
-    return {name: Tuning.from_dict(one) for name, one in results.about.get("searches", {}).items()}
-
-
-def _searches(tunings: "Mapping[str, Tuning]") -> Iterator[Plot]:
-    from rankwise.model_selection.plot import draw_search, search_size
-    from rankwise.report import lines
-
+def _searches(tunings: Mapping[str, Tuning]) -> Iterator[Plot]:
     for name, tuning in tunings.items():
         value = f"{tuning.metric} {tuning.value:.4f}"
         yield Plot(
-            name=f"search-{lines.word(name)}",
+            name=f"search-{slug(name)}",
             title=f"The search for {name}",
             caption="Above: the value of every trial on validation data, and the best so far. Below: by parameter.",
             alt=f"Search for {name}: {len(tuning.trials)} trials, the best has {value} (trial {tuning.best.number}).",
@@ -169,6 +139,6 @@ def _searches(tunings: "Mapping[str, Tuning]") -> Iterator[Plot]:
 def _written(part: Plot | Tabled, files: Path, *, force: bool) -> str:
     content = part.write(files, force=force)
     if isinstance(part, Plot):
-        return html.figure(part.name, part.title, part.caption, part.alt, content)
+        return html.figure(part, content)
     written = html.table(part.name, part.title, part.caption, content)
     return html.folded(part.title, written) if part.name.startswith("pairs-") else written

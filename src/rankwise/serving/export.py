@@ -1,7 +1,15 @@
 """Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib and Vespa."""
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
+
+from rankwise import check
+from rankwise.files import check_writable, replacing
+from rankwise.serving.source import ExportSource, Written
+
+FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa")
+"""Formats, each written by the module of its name."""
 
 
 def export(
@@ -35,6 +43,16 @@ def export(
     >>> body["model"]["name"], body["model"]["model"]["type"], len(json.loads(body["model"]["model"]["definition"]))
     ('mine', 'model/xgboost+json', 2)
     """
-    from rankwise.serving import table
+    return write(model, path, format, names=names, force=force)[0]
 
-    return table.write(model, path, format, names=names, force=force)[0]
+
+def write(
+    model: object, path: str | Path, name: str, *, names: Sequence[str] | None = None, force: bool = False
+) -> tuple[Path, str]:
+    """Write a model in the format of this name; gives the file, and how it is loaded there."""
+    module = importlib.import_module(f"rankwise.serving.{check.choice('format', name, FORMATS)}")
+    path = check_writable(path, force=force)
+    written: Written = module.write(ExportSource.of(model, names, path))
+    with replacing(path, force=force) as new:
+        new.write_bytes(written.content)
+    return path, written.load

@@ -1,49 +1,46 @@
 """The commands ``evaluate`` and ``compare``."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.options import DEFAULT_METRICS, flag, option
+from rankwise.cli.data_options import Reading
+from rankwise.cli.options import DEFAULT_METRICS
+from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import polars as pl
 
     from rankwise.data.dataset import RankingDataset
     from rankwise.statistics.evaluation import Evaluation
-    from rankwise.statistics.tables import Table
 
 
-@reads_data
 def evaluate(
     *,
-    rankings: Annotated[list[str], typer.Argument(metavar="DATA SCORES", help=f"{options.DATA} {options.SCORES}")],
-    metrics: options.Metrics = DEFAULT_METRICS,
-    conventions: options.Conventions = None,
-    qrels: options.Qrels = None,
-    all_topics: options.AllTopics = False,
-    titles: options.Titles = None,
-    part: options.Part = None,
-    fold: options.Fold = None,
-    confidence: options.Confidence = 0.95,
-    policy: options.Policy = None,
-    samples: options.Samples = None,
-    exposure_cutoff: options.ExposureCutoff = None,
-    seed: options.Seed = 0,
+    rankings: options.Rankings,
+    metrics: list[str] = DEFAULT_METRICS,
+    conventions: str | None = None,
+    qrels: Path | None = None,
+    all_topics: bool = False,
+    titles: str | None = None,
+    confidence: float = 0.95,
+    policy: str | None = None,
+    samples: int | None = None,
+    exposure_cutoff: int | None = None,
+    seed: int = 0,
     reading: Reading,
-    progress: options.Progress = None,
-    output: options.Summary = None,
-    per_query: options.PerQuery = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    progress: bool | None = None,
+    output: Path | None = None,
+    per_query: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Evaluate rankings: the mean of each metric, its interval, and how many queries count.
 
@@ -53,13 +50,15 @@ def evaluate(
     [cyan]rankwise evaluate --qrels qrels.txt run.txt --metrics map,ndcg_cut_10,bpref[/cyan]
     [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
     [cyan]rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10[/cyan]
+
+    --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
-    requested = _Asked(metrics, conventions, qrels, titles)
-    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    requested = _Metrics(metrics, conventions, qrels, titles)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
     first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
     details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
@@ -69,37 +68,30 @@ def evaluate(
     outputs.show(document, *titled, json=json, wrote=(output, per_query))
 
 
-@reads_data
 def compare(
     *,
     rankings: Annotated[list[str], typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}")],
-    metrics: options.Metrics = DEFAULT_METRICS,
-    conventions: options.Conventions = None,
-    qrels: options.Qrels = None,
-    all_topics: options.AllTopics = False,
-    titles: options.Titles = None,
-    part: options.Part = None,
-    fold: options.Fold = None,
-    baseline: Annotated[str | None, option("Test only against this ranking.", "NAME")] = None,
-    test: Annotated[str, option("The paired test that decides what is significant.", "fisher|t|wilcoxon")] = "fisher",
-    alpha: Annotated[float, option("The level of significance.", "X")] = 0.05,
-    correction: Annotated[str, option("The correction for testing many pairs at once.", "holm|none")] = "holm",
-    pairs: Annotated[bool, flag("Show the tests of every pair as well.", "--pairs/--no-pairs")] = True,
-    format: Annotated[str, option("How the tables are written.", "text|markdown|latex")] = "text",  # noqa: A002
-    output: Annotated[
-        Path | None, option("Write the tables: .json, .csv, .md, .tex, .txt.", "FILE", "--output", "-o")
-    ] = None,
-    plot: Annotated[Path | None, option("Draw the differences per query: .png, .svg or .pdf.", "FILE")] = None,
-    report: Annotated[
-        Path | None, option("Write a page for a browser, with an explorer of all rankings: .html.", "FILE")
-    ] = None,
-    policy: options.Policy = None,
-    samples: options.Samples = None,
-    seed: options.Seed = 0,
+    metrics: list[str] = DEFAULT_METRICS,
+    conventions: str | None = None,
+    qrels: Path | None = None,
+    all_topics: bool = False,
+    titles: str | None = None,
+    baseline: str | None = None,
+    test: str = "fisher",
+    alpha: float = 0.05,
+    correction: str = "holm",
+    pairs: bool = True,
+    format: str = "text",  # noqa: A002
+    output: Path | None = None,
+    plot: Path | None = None,
+    report: Path | None = None,
+    policy: str | None = None,
+    samples: int | None = None,
+    seed: int = 0,
     reading: Reading,
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Test which ranking is better, by how much, and whether that is more than chance.
 
@@ -111,17 +103,25 @@ def compare(
     [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex[/cyan]
     [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html[/cyan]
     [cyan]rankwise compare old=results-a new=results-b[/cyan]   (what 'rankwise train --folds' wrote)
+
+    --baseline NAME: Test only against this ranking.
+    --test fisher|t|wilcoxon: The paired test that decides what is significant.
+    --alpha X: The level of significance.
+    --correction holm|none: The correction for testing many pairs at once.
+    --pairs/--no-pairs: Show the tests of every pair as well.
+    --format text|markdown|latex: How the tables are written.
+    --output -o FILE: Write the tables: .json, .csv, .md, .tex, .txt.
+    --plot FILE: Draw the differences per query: .png, .svg or .pdf.
+    --report FILE: Write a page for a browser, with an explorer of all rankings: .html.
     """
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(plot, outputs.PICTURES, force=force)
     outputs.free(report, outputs.PAGES, force=force)
     write = check.choice("format", format, ("text", "markdown", "latex"))
     check.choice("test", test, ("fisher", "t", "wilcoxon"))
-    import rankwise as rw
-
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    requested = _Asked(metrics, conventions, qrels, titles)
-    evaluations = _evaluations(rankings, requested, qrels, all_topics, part, fold, reading, how, progress)
+    requested = _Metrics(metrics, conventions, qrels, titles)
+    evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     if len(evaluations) < 2:
         raise check.error(
             "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
@@ -146,12 +146,10 @@ def compare(
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
 
 
-class _Asked:
+class _Metrics:
     """The metrics that the user wants, as they were written and as they are computed, and what tables call them."""
 
     def __init__(self, metrics: list[str], conventions: str | None, qrels: Path | None, titles: str | None) -> None:
-        import rankwise as rw
-
         self.words = metrics
         self.conventions = conventions or ("trec_eval" if qrels else None)
         texts = inputs.items(",".join(metrics))
@@ -160,11 +158,11 @@ class _Asked:
         if titles is None and self.conventions:  # the note has the long form
             self.titles = {str(one): text for text, one in self.metrics.items()}
 
-    def written(self, metrics: "Sequence[str]") -> dict[str, str]:
+    def written(self, metrics: Sequence[str]) -> dict[str, str]:
         """What the user wrote for each of these metrics."""
         return {str(one): text for text, one in self.metrics.items() if str(one) in metrics}
 
-    def noted(self, table: "Table") -> "Table":
+    def noted(self, table: Table) -> Table:
         """Add a note with the conventions that a table follows."""
         if self.conventions is None:
             return table
@@ -178,21 +176,18 @@ class _Asked:
 
 def _evaluations(
     words: list[str],
-    requested: _Asked,
+    requested: _Metrics,
     qrels: Path | None,
     all_topics: bool,
-    part: str | None,
-    fold: int | None,
     reading: Reading,
     how: "Keywords",
     progress: bool | None,
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    import rankwise as rw
     from rankwise.data.compressed import shown
     from rankwise.evaluation.rankings import columns_to_rank, read_ranking
 
-    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": part, "--fold": fold}
+    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": reading.part, "--fold": reading.fold}
     beside["--policy"] = how["policy"]
     if qrels is None and (results := _stored(words, requested.words, beside)) is not None:
         details = {name: how[name] for name in ("confidence", "seed")}
@@ -214,7 +209,7 @@ def _evaluations(
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.options.keys()
             tables = {} if named else columns_to_rank(models.values())
-            by = reading.data(words[0], part=part, fold=fold, bar=bar, tables=tables)
+            by = reading.data(words[0], bar=bar, tables=tables)
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
@@ -226,7 +221,7 @@ def _evaluations(
 
 
 def _stored(
-    words: "Sequence[str]", metrics: "Sequence[str]", beside: "Mapping[str, object]"
+    words: Sequence[str], metrics: Sequence[str], beside: Mapping[str, object]
 ) -> "dict[str, Evaluation] | None":
     """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
     from rankwise.evaluation import stored
@@ -260,7 +255,7 @@ def _stored(
     return evaluations
 
 
-def summary(tables: "Mapping[str, Table]") -> "Table":
+def summary(tables: Mapping[str, Table]) -> Table:
     """Join the tables of all rankings, one below the other."""
     first = next(iter(tables.values()))
     if len(tables) == 1:

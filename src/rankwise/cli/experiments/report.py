@@ -1,13 +1,12 @@
-"""The command ``report``."""
+"""The commands ``demo`` and ``report``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwise import check
-from rankwise.cli import console, inputs, options
-from rankwise.cli.options import option
+from rankwise import check, settings_files
+from rankwise.cli import console, inputs
 
 if TYPE_CHECKING:
     from rankwise.model_selection.result import Tuning
@@ -15,23 +14,59 @@ if TYPE_CHECKING:
 _LARGEST_SEARCH = 2**26  # bytes of JSON
 
 
+def demo(
+    output: Path = Path("results/demo"),
+    force: bool = False,
+    progress: bool | None = None,
+    json: bool = False,
+) -> None:
+    """Show what rankwise does, on synthetic data.
+
+    Generates a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and
+    two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A short search as
+    that of "rankwise auto" follows, with its leaderboard. A report with a query explorer, tables, values per query,
+    plots, data and models go into the folder; running it again replaces them.
+
+    [cyan]rankwise demo[/cyan]
+    [cyan]rankwise demo --output /tmp/demo --json[/cyan]
+
+    --output -o DIR: The folder for the results; created if it does not exist.
+    --force: Write into a folder that holds other files as well.
+    """
+    from rankwise.demo.run import STEPS, demonstrate
+
+    with console.progress(STEPS, progress) as bar:
+        result = demonstrate(output, force=force, progress=bar.step)
+    if json:
+        console.document(result.to_dict())
+        return
+    introduced, concluded = result.search()
+    console.say(f"{result.introduction()}\n")
+    console.table(result.table())
+    console.say(f"\n{result.conclusion()}\n")
+    console.say(f"{introduced}\n")
+    console.table(result.leaderboard.table(), narrow=result.leaderboard.brief())
+    console.say(f"\n{concluded}\n")
+    console.say(
+        f"Report: {output / 'report.html'}, for a browser: figures, the leaderboard, and every query in an explorer."
+    )
+    console.say(f"Results: {output / 'results.md'}, with pictures, data and models beside it.")
+    console.say("Next:")
+    for command in result.next_commands():
+        console.say(f"  {command}", wrap=False)
+    console.say("On data of your own (LETOR text, CSV or Parquet):")
+    console.say("  rankwise auto DATA --minutes 10 --output model", wrap=False)
+
+
 def report(
     results: Annotated[
         Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote, or a pack of it.")
     ],
-    output: Annotated[
-        Path | None, option("The folder for the report.", "DIR", "--output", "-o", default="RESULTS itself")
-    ] = None,
-    search: Annotated[
-        list[str] | None,
-        option(
-            "Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
-            "NAME=FILE",
-        ),
-    ] = None,
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    output: Path | None = None,
+    search: list[str] | None = None,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write the report of an experiment: one HTML page, and every figure and table as files.
 
@@ -42,6 +77,9 @@ def report(
     [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
     [cyan]rankwise report results/2021-table1-quick[/cyan]
     [cyan]rankwise report results/2021-table1 --output report --force[/cyan]
+
+    --output -o DIR: The folder for the report. [default: RESULTS itself]
+    --search NAME=FILE: Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.
     """
     from rankwise.experiments.results import Results
     from rankwise.report.write import FILES, ready, write_report
@@ -62,7 +100,6 @@ def report(
 
 def _search(path: str) -> "Tuning":
     """Read a search from the output of ``rankwise tune --json``."""
-    from rankwise import settings_files
     from rankwise.model_selection.result import Tuning
 
     file = settings_files.load(check.readable(path), "a file of JSON", as_json=True, most=_LARGEST_SEARCH)

@@ -5,16 +5,14 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.options import flag, option
-from rankwise.statistics.tables import duration
+from rankwise.cli import console, inputs, outputs
+from rankwise.cli.data_options import Reading
+from rankwise.statistics.tables import Table, duration
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -27,44 +25,25 @@ _ROWS = 16  # of means at once
 _EVERY = 20.0  # seconds between lines where there is no terminal
 
 
-@partial(reads_data, leave_out=("download",))
 def reproduce(
     *,
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="An experiment from --list, or a .toml file that describes one of yours."),
     ] = None,
-    list_: Annotated[bool, flag("List the experiments: paper, data, cost.", "--list")] = False,
-    data: Annotated[
-        list[str] | None,
-        option(
-            "Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; "
-            "may be repeated.",
-            "DATA",
-        ),
-    ] = None,
-    data_folder: Annotated[
-        Path | None, option("The folder of the catalog's data sets.", "DIR", default="RANKWISE_DATA")
-    ] = None,
-    output: Annotated[
-        Path | None, option("The folder for the results.", "DIR", "--output", "-o", default="results/NAME")
-    ] = None,
-    trials: Annotated[int | None, option("How many trials.", "N", min=1)] = None,
-    quick: Annotated[bool, flag("A small form that takes a minute or two.", "--quick")] = False,
-    jobs: Annotated[int | None, option("How many processes; the threads are divided among them.", "N", min=1)] = None,
-    dask: Annotated[str | None, option("Compute on the workers of this Dask cluster.", "ADDRESS")] = None,
-    set_: Annotated[
-        list[str] | None,
-        option(
-            "Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
-            "KEY=VALUE",
-            "--set",
-        ),
-    ] = None,
-    estimate: Annotated[bool, flag("Only estimate how long it will take.", "--estimate")] = False,
+    list_: bool = False,
+    data: list[str] | None = None,
+    data_folder: Path | None = None,
+    output: Path | None = None,
+    trials: int | None = None,
+    quick: bool = False,
+    jobs: int | None = None,
+    dask: str | None = None,
+    set_: list[str] | None = None,
+    estimate: bool = False,
     reading: Reading,
-    progress: options.Progress = None,
-    json: options.Json = False,
+    progress: bool | None = None,
+    json: bool = False,
 ) -> None:
     """Run an experiment of a paper, or your own, and compare the outcome with the published figures.
 
@@ -75,6 +54,18 @@ def reproduce(
     [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
     [cyan]rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20[/cyan]
     [cyan]rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100[/cyan]
+
+    --list: List the experiments: paper, data, cost.
+    --data DATA: Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; may be
+        repeated.
+    --data-folder DIR: The folder of the catalog's data sets. [default: RANKWISE_DATA]
+    --output -o DIR: The folder for the results. [default: results/NAME]
+    --trials N>=1: How many trials.
+    --quick: A small form that takes a minute or two.
+    --jobs N>=1: How many processes; the threads are divided among them.
+    --dask ADDRESS: Compute on the workers of this Dask cluster.
+    --set KEY=VALUE: Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.
+    --estimate: Only estimate how long it will take.
     """
     if list_ or name is None:
         _list(json)
@@ -94,7 +85,7 @@ def reproduce(
         else:
             console.say(_forecast(work))
         return
-    with _watching(spec, folder, wanted=progress) as report:
+    with _watching(spec, folder, enabled=progress) as report:
         results = engine.run(
             spec,
             folder,
@@ -110,7 +101,6 @@ def reproduce(
 
 def _list(json: bool) -> None:
     from rankwise.experiments.spec import find_spec, recipes
-    from rankwise.statistics.tables import Table
 
     specs = [find_spec(name) for name in recipes()]
     rows = tuple(
@@ -150,16 +140,16 @@ def _show(results: "Results", folder: Path, json: bool) -> None:
 
 
 @contextlib.contextmanager
-def _watching(spec: "Spec", folder: Path, *, wanted: bool | None) -> Iterator["Report"]:
+def _watching(spec: "Spec", folder: Path, *, enabled: bool | None) -> Iterator["Report"]:
     """Return the function that a run calls after every trial; an interruption prints what is kept, and is raised again.
 
-    By default a bar is shown on a terminal and a line now and then elsewhere; ``wanted=False`` shows nothing.
+    By default a bar is shown on a terminal and a line now and then elsewhere; ``enabled=False`` shows nothing.
     """
     from rich.live import Live
 
     seen: list[Progress] = []
     stderr, last = console.terminal(stderr=True), time.monotonic()
-    shown = wanted is not False
+    shown = enabled is not False
     live = Live(console=stderr, refresh_per_second=4, transient=True) if shown and stderr.is_terminal else None
 
     def report(progress: "Progress") -> None:

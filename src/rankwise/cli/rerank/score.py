@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import rankwise as rw
 from rankwise.arrays import Json
-from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli import console, inputs, outputs
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate.evaluate import summary
 from rankwise.cli.options import DEFAULT_METRICS
 from rankwise.cli.rerank import text_options
-from rankwise.cli.rerank.train import Device, train
+from rankwise.cli.rerank.train import train
+from rankwise.rankers import storage
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
@@ -32,20 +34,24 @@ def score(
     *,
     model: Model,
     data: text_options.Data,
-    output: options.ScoresFile = None,
-    tag: options.Tag = "rankwise",
-    run: text_options.Run = None,
-    depth: text_options.Depth = None,
-    read: text_options.Read = None,
-    device: Device = "auto",
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    output: Path | None = None,
+    tag: str = "rankwise",
+    run: Path | None = None,
+    depth: int | None = None,
+    read: list[str] | None = None,
+    device: str = "auto",
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Score documents with a reranker.
 
     [cyan]rankwise rerank score reranker test.jsonl > scores.txt[/cyan]
     [cyan]rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run[/cyan]
+
+    --output -o FILE: The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run;
+        .npy or .txt, one score per document. Text may end in .gz or .zst, too.
+        [default: standard output, one score per line]
     """
     text_options.installed()
     outputs.free(output, force=force)
@@ -67,22 +73,24 @@ def evaluate(
     models: Annotated[
         list[str], typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL.")
     ],
-    metrics: options.Metrics = DEFAULT_METRICS,
-    run: text_options.Run = None,
-    depth: text_options.Depth = None,
-    read: text_options.Read = None,
-    output: options.Summary = None,
-    per_query: options.PerQuery = None,
-    device: Device = "auto",
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    metrics: list[str] = DEFAULT_METRICS,
+    run: Path | None = None,
+    depth: int | None = None,
+    read: list[str] | None = None,
+    output: Path | None = None,
+    per_query: Path | None = None,
+    device: str = "auto",
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Measure how rerankers rank lists of texts: means with intervals, and of several models every pair tested.
 
     [cyan]rankwise rerank evaluate test.jsonl reranker[/cyan]
     [cyan]rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr[/cyan]
     [cyan]rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100[/cyan]
+
+    --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
     """
     text_options.installed()
     outputs.free(output, outputs.TABLES, force=force)
@@ -90,8 +98,6 @@ def evaluate(
     expressions = inputs.items(",".join(metrics))
     inputs.readable(None, expressions)
     named = inputs.named(models)
-    import rankwise as rw
-
     with console.progress(len(named) + 1, progress) as bar:
         bar.step(f"Reading {data}")
         lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test")
@@ -112,7 +118,6 @@ def evaluate(
 
 def _loaded(model: str, device: str) -> "Reranker":
     """Open what 'rerank train' wrote, or any cross-encoder."""
-    from rankwise.rankers import storage
     from rankwise.rerank.reranker import Reranker
 
     if (Path(model) / storage.DESCRIPTION).is_file():
@@ -122,4 +127,4 @@ def _loaded(model: str, device: str) -> "Reranker":
 
 _commands: dict[str, Callable[..., None]] = {"train": train, "score": score, "evaluate": evaluate}
 for _name, _command in _commands.items():
-    register(app, _name, _command)
+    register(app, _name, _command, shared=text_options.OPTIONS)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import inputs, options
-from rankwise.cli.options import option
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -19,38 +19,19 @@ FORMS = (
     "standard input, or a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), FOLDER:SPLIT for one of its qrels."
 )
 Data = Annotated[str, typer.Argument(metavar="DATA", help=FORMS[0].upper() + FORMS[1:])]
-Run = Annotated[
-    Path | None,
-    option(
-        "Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
-        "FILE",
-        panel=options.READING,
-    ),
-]
-Negatives = Annotated[
-    int | None,
-    option(
-        "With --run: draw so many documents of each query that nobody judged, hard negatives, to train on. "
-        "Validation and test data are ranked whole.",
-        "N",
-        default="all of the run",
-        panel=options.READING,
-        min=1,
-    ),
-]
-Depth = Annotated[int | None, option("With --run: the last rank that is looked at.", "N", panel=options.READING, min=1)]
-Read = Annotated[
-    list[str] | None,
-    option(
-        "Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR "
-        "folder, of rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.",
-        "NAME=VALUE",
-        "--read",
-        panel=options.READING,
-    ),
-]
+OPTIONS = options.SHARED | options.described("""
+Reading data:
+--run FILE: Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.
+--depth N>=1: With --run: the last rank that is looked at.
+--read NAME=VALUE: Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR
+    folder, of rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.
+--negatives N>=1: With --run: draw so many documents of each query that nobody judged, hard negatives, to train on.
+    Validation and test data are ranked whole. [default: all of the run]
 
-
+Running:
+--device NAME: Where it computes: auto, cpu, cuda, cuda:1 ….
+""")
+"""Parameter -> option, for every command about texts."""
 _FOR_TRAINING = ("negatives", "skip")
 """Arguments of rw.rerank.read_beir that choose what is learned from, and have no say in what is measured."""
 
@@ -71,14 +52,12 @@ class TextReading:
     read: list[str] | None = None
     seed: int = 0
 
-    def lists(self, name: str, *, split: str, to_score: bool = False, whole: bool = False) -> "Lists":
+    def lists(self, name: str, *, split: str, to_score: bool = False, measured: bool = False) -> "Lists":
         """Read the lists of DATA; ``split`` is the one of a BEIR folder where the user names none.
 
         Documents that are only to be scored need no labels, and of a run they are those that it retrieved. Lists that
-        are measured are ``whole``: drawn negatives and skipped ranks are for training, and would flatter the model.
+        are ``measured`` are whole: drawn negatives and skipped ranks are for training, and would flatter the model.
         """
-        import rankwise as rw
-
         arguments: Keywords = inputs.settings(self.read or [])
         chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
         folder, named = _folder(name)
@@ -91,7 +70,7 @@ class TextReading:
                     )
             return rw.rerank.read(name, **arguments | {"to_score": to_score})
         arguments |= {word: value for word, value in chosen.items() if value is not None}
-        if whole:
+        if measured:
             arguments = {name: value for name, value in arguments.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:
             arguments = {"add_judged": False, **arguments}

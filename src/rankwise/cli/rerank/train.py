@@ -1,5 +1,6 @@
 """The command ``rerank train``."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,71 +8,45 @@ import typer
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.options import option
+from rankwise.cli import console, inputs, outputs
 from rankwise.cli.rerank import text_options
+from rankwise.statistics import tables
+from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
     from rankwise.rerank.reranker import Reranker
-    from rankwise.statistics.tables import Table
-
-Device = Annotated[str, option("Where it computes: auto, cpu, cuda, cuda:1 ….", "NAME", panel=options.RUNNING)]
 
 
 def train(
     *,
     data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {text_options.FORMS}")],
-    model: Annotated[
-        str, option("What training begins from: a model of the Hugging Face Hub, or a folder.", "NAME|DIR")
-    ],
-    output: Annotated[Path, option("The folder that the reranker goes to.", "DIR", "--output", "-o")],
-    valid: Annotated[str | None, option("Validation data, by which the best part of training is kept.", "DATA")] = None,
-    test: Annotated[str | None, option("Test data: measured at the end, for the model card.", "DATA")] = None,
-    objective: Annotated[
-        str | None,
-        option(
-            "What is optimised: a name from 'rankwise objectives', with arguments and wrappers.",
-            "EXPRESSION",
-            default="softmax_ce",
-        ),
-    ] = None,
-    epochs: Annotated[int | None, option("How many times through the lists.", "N", default="1", min=1)] = None,
-    learning_rate: Annotated[float | None, option("The highest learning rate.", "X", default="2e-05")] = None,
-    batch_queries: Annotated[
-        int | None, option("Lists in a step, each of them whole.", "N", default="16", min=1)
-    ] = None,
-    token_budget: Annotated[
-        int | None, option("Tokens in a mini-batch: memory and speed, and nothing else.", "N", default="16384", min=1)
-    ] = None,
-    max_length: Annotated[
-        int | None, option("Tokens of a pair; longer ones are cut.", "N", default="the model's", min=1)
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        option("Metrics between commas; the first decides.", "LIST", "--metrics", "-m", default="ndcg@10"),
-    ] = None,
-    parts: Annotated[
-        int | None, option("How often in an epoch validation data are measured.", "N", default="4", min=1)
-    ] = None,
-    patience: Annotated[
-        int | None, option("Stop after so many parts without a better metric; 0: never.", "N", default="0", min=0)
-    ] = None,
-    set_: Annotated[
-        list[str] | None, option("Another setting of rw.rerank.Reranker; may be repeated.", "NAME=VALUE", "--set")
-    ] = None,
-    run: text_options.Run = None,
-    negatives: text_options.Negatives = None,
-    depth: text_options.Depth = None,
-    read: text_options.Read = None,
-    checkpoint: options.Checkpoint = None,
-    resume: options.Resume = False,
-    seed: Annotated[int, option("The same seed gives the same model.", "N", panel=options.RUNNING, min=0)] = 0,
-    threads: options.Threads = None,
-    device: Device = "auto",
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    model: str,
+    output: Path,
+    valid: str | None = None,
+    test: str | None = None,
+    objective: str | None = None,
+    epochs: int | None = None,
+    learning_rate: float | None = None,
+    batch_queries: int | None = None,
+    token_budget: int | None = None,
+    max_length: int | None = None,
+    metrics: list[str] | None = None,
+    parts: int | None = None,
+    patience: int | None = None,
+    set_: list[str] | None = None,
+    run: Path | None = None,
+    negatives: int | None = None,
+    depth: int | None = None,
+    read: list[str] | None = None,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    threads: int | None = None,
+    device: str = "auto",
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Train a reranker on lists of texts and write it to a folder, which sentence-transformers opens too.
 
@@ -81,6 +56,25 @@ def train(
     [cyan]rankwise rerank train train.jsonl --valid valid.jsonl --model ./base -o reranker[/cyan]
     [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
     [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
+
+    --model NAME|DIR: What training begins from: a model of the Hugging Face Hub, or a folder.
+    --output -o DIR: The folder that the reranker goes to.
+    --valid DATA: Validation data, by which the best part of training is kept.
+    --test DATA: Test data: measured at the end, for the model card.
+    --objective EXPRESSION: What is optimised: a name from 'rankwise objectives', with arguments and wrappers. [default:
+        softmax_ce]
+    --epochs N>=1: How many times through the lists. [default: 1]
+    --learning-rate X: The highest learning rate. [default: 2e-05]
+    --batch-queries N>=1: Lists in a step, each of them whole. [default: 16]
+    --token-budget N>=1: Tokens in a mini-batch: memory and speed, and nothing else. [default: 16384]
+    --max-length N>=1: Tokens of a pair; longer ones are cut. [default: the model's]
+    --metrics -m LIST: Metrics between commas; the first decides. [default: ndcg@10]
+    --parts N>=1: How often in an epoch validation data are measured. [default: 4]
+    --patience N>=0: Stop after so many parts without a better metric; 0: never. [default: 0]
+    --set NAME=VALUE: Another setting of rw.rerank.Reranker; may be repeated.
+
+    Running:
+    --seed N>=0: The same seed gives the same model.
     """
     text_options.installed()
     force = outputs.free_model(output, force=force, resume=resume)
@@ -112,7 +106,7 @@ def train(
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                lists[part] = reading.lists(name, split=split, whole=part != "train")
+                lists[part] = reading.lists(name, split=split, measured=part != "train")
     if "test" in lists:
         lists["test"].compare_with(lists["train"], "test")
     with console.notes_after() as notes:
@@ -120,22 +114,12 @@ def train(
     tested = {"test": reranker.evaluate(lists["test"])} if "test" in lists else {}
     reranker.save(output, evaluations=tested, force=force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
-    if json:
-        console.document(_described(reranker, output, evaluations))
-    else:
-        console.table(_summary(reranker, evaluations))
-    for one in notes:
-        console.note(one)
-    if not json:
-        outputs.said(output)
-    if reranker.stopped_ == "interrupted":
-        raise typer.Exit(130)
+    document, table = _described(reranker, output, evaluations), _summary(reranker, evaluations)
+    outputs.show(document, ("", table), json=json, notes=notes, wrote=(output,), stopped=reranker.stopped_)
 
 
 def _reranker(model: str, arguments: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
     """Make the reranker, and complain of a model or settings that will not do before the work begins."""
-    from dataclasses import fields
-
     from rankwise.rerank import encoders
     from rankwise.rerank.reranker import Reranker
 
@@ -164,10 +148,8 @@ def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:
     }
 
 
-def _summary(reranker: "Reranker", evaluations: Json) -> "Table":
+def _summary(reranker: "Reranker", evaluations: Json) -> Table:
     """Return what was trained and how good it is."""
-    from rankwise.statistics import tables
-
     why = {
         "parts": "all epochs done",
         "patience": f"no better part for {reranker.patience} parts",

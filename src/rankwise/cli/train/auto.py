@@ -2,81 +2,35 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Json
 from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.options import option
-
-if TYPE_CHECKING:
-    from rankwise.statistics.evaluation import Evaluation
+from rankwise.cli.data_options import Reading
 
 
-@reads_data
 def auto(
     *,
     data: options.Train,
-    output: Annotated[Path, option("The folder that the ranker that is taken goes to.", "DIR", "--output", "-o")],
-    minutes: Annotated[
-        float,
-        option(
-            "How long the search may take, over all runs with the same --study; inf: until all recipes are tried.", "X"
-        ),
-    ] = 10.0,
-    metric: Annotated[str, option("What is maximised on queries that members have not seen.", "METRIC")] = "ndcg@10",
-    valid: Annotated[
-        str | None, option("More queries to learn from and to choose by; of a set, its part.", "DATA")
-    ] = None,
-    test: Annotated[
-        str | None, option("Data to evaluate the ranker on once it is taken; nothing is chosen by them.", "DATA")
-    ] = None,
-    report: Annotated[Path | None, option("Write the leaderboard as a page for a browser: .html.", "FILE")] = None,
-    prefer: Annotated[
-        str,
-        option("best: the average of all kinds; fast: one forest, which is fast to score and can be exported.", "KIND"),
-    ] = "best",
-    max_recipes: Annotated[
-        int | None, option("Try the first N recipes only; with --minutes inf the result repeats.", "N", min=1)
-    ] = None,
-    monotone: Annotated[
-        list[str] | None,
-        option(
-            "A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets, "
-            "which cannot be told, are left out.",
-            "NAME=SIGN",
-        ),
-    ] = None,
-    bag: Annotated[int, option("Members of the bag that each recipe is trained as, and folds.", "N", min=2)] = 5,
-    fold: options.Fold = None,
-    study: Annotated[
-        Path | None,
-        option(
-            "A folder that keeps trained recipes; the same command resumes the search in it.",
-            "DIR",
-            panel=options.RUNNING,
-        ),
-    ] = None,
-    processes: Annotated[
-        int, option("How many processes train members side by side.", "N", panel=options.RUNNING, min=1)
-    ] = 1,
-    dask: Annotated[
-        str | None,
-        option(
-            "Train members on the workers of the Dask cluster whose scheduler has this address.",
-            "ADDRESS",
-            panel=options.RUNNING,
-        ),
-    ] = None,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
+    output: Path,
+    minutes: float = 10.0,
+    metric: str = "ndcg@10",
+    valid: str | None = None,
+    test: str | None = None,
+    report: Path | None = None,
+    prefer: str = "best",
+    max_recipes: int | None = None,
+    monotone: list[str] | None = None,
+    bag: int = 5,
+    study: Path | None = None,
+    processes: int = 1,
+    dask: str | None = None,
+    seed: int = 0,
+    threads: int | None = None,
     reading: Reading,
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Train recipes until the time is over, and write their average.
 
@@ -88,6 +42,23 @@ def auto(
     [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
     [cyan]rankwise auto train.txt --prefer fast -o model[/cyan]
     [cyan]rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model[/cyan]
+
+    --output -o DIR: The folder that the ranker that is taken goes to.
+    --minutes X: How long the search may take, over all runs with the same --study; inf: until all recipes are tried.
+    --metric METRIC: What is maximised on queries that members have not seen.
+    --valid DATA: More queries to learn from and to choose by; of a set, its part.
+    --test DATA: Data to evaluate the ranker on once it is taken; nothing is chosen by them.
+    --report FILE: Write the leaderboard as a page for a browser: .html.
+    --prefer KIND: best: the average of all kinds; fast: one forest, which is fast to score and can be exported.
+    --max-recipes N>=1: Try the first N recipes only; with --minutes inf the result repeats.
+    --monotone NAME=SIGN: A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets,
+        which cannot be told, are left out.
+    --bag N>=2: Members of the bag that each recipe is trained as, and folds.
+
+    Running:
+    --study DIR: A folder that keeps trained recipes; the same command resumes the search in it.
+    --processes N>=1: How many processes train members side by side.
+    --dask ADDRESS: Train members on the workers of the Dask cluster whose scheduler has this address.
     """
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
@@ -98,7 +69,6 @@ def auto(
         if study.resolve() == output.resolve():
             raise check.error("the search needs a folder of its own", got=str(study), hint="name another --study")
     inputs.readable(None, [metric])
-    import rankwise as rw
     from rankwise.data import leakage
     from rankwise.rankers import inputs as rankers
 
@@ -118,8 +88,8 @@ def auto(
     )
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid, fold)
-        held_back = None if test is None else reading.data(test, fold=fold)
+        parts = reading.parts(data, valid)
+        held_back = None if test is None else reading.data(test)
     outputs.features_of(parts[0])
     if held_back is not None:
         leakage.compare_parts(parts, rankers.aligned(held_back, parts[0]), "test")
@@ -131,20 +101,12 @@ def auto(
         from rankwise.report.leaderboard import write_leaderboard
 
         write_leaderboard(model.leaderboard_, report, tested=tested, force=force)
-    if json:
-        console.document(_described(model.leaderboard_.to_dict(), output, tested))
-    else:
-        console.table(model.leaderboard_.table(), narrow=model.leaderboard_.brief())
-        if tested is not None:
-            console.table(tested.table(), title=f"On {test}")
-    for one in notes:
-        console.note(one)
-    if not json:
-        outputs.said(output, report)
-    if model.stopped_ == "interrupted":
-        raise typer.Exit(130)
-
-
-def _described(leaderboard: Json, output: Path, tested: "Evaluation | None") -> Json:
-    document: Json = {"model": output, **leaderboard}
-    return document if tested is None else document | {"test": tested.to_dict()}
+    document = {"model": output, **model.leaderboard_.to_dict()}
+    tables = [("", model.leaderboard_.table())]
+    if tested is not None:
+        document["test"] = tested.to_dict()
+        tables.append((f"On {test}", tested.table()))
+    outputs.show(
+        document, *tables, json=json, narrow=model.leaderboard_.brief(), notes=notes, wrote=(output, report),
+        stopped=model.stopped_,
+    )  # fmt: skip

@@ -1,30 +1,21 @@
 """The commands ``export`` and ``objectives``."""
 
 import warnings
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 from rankwise import check
 from rankwise.cli import console, options, outputs
-from rankwise.cli.options import option
+from rankwise.statistics.tables import Table
 
 
 def export(
     model: options.Model,
-    output: Annotated[Path, option("The file to write.", "FILE", "--output", "-o")],
-    format_: Annotated[
-        str, option("The format: onnx, treelite, elasticsearch, ranklib or vespa.", "NAME", "--format", "-f")
-    ],
-    names: Annotated[
-        Path | None,
-        option(
-            "The names of the features there, one per line in the order of training.",
-            "FILE",
-            default="those of the training data",
-        ),
-    ] = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    output: Path,
+    format_: str,
+    names: Path | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write a model for the system that serves it, where documents get the scores that they get here.
 
@@ -33,9 +24,14 @@ def export(
     [cyan]rankwise export model -o model.onnx --format onnx[/cyan]
     [cyan]rankwise export model -o model.json --format elasticsearch --names features.txt[/cyan]
     [cyan]rankwise export model -o model.json --format vespa[/cyan]
+
+    --output -o FILE: The file to write.
+    --format -f NAME: The format: onnx, treelite, elasticsearch, ranklib or vespa.
+    --names FILE: The names of the features there, one per line in the order of training. [default: those of the
+        training data]
     """
     outputs.free(output, force=force)
-    from rankwise.serving.table import FORMATS, write
+    from rankwise.serving.export import FORMATS, write
 
     check.choice("format", format_, FORMATS)
     words = None
@@ -55,7 +51,7 @@ def export(
         console.note(str(one.message))
 
 
-def objectives(json: options.Json = False) -> None:
+def objectives(json: bool = False) -> None:
     """List every objective and wrapper: its paper, its arguments with their defaults, whether its Hessian is exact.
 
     An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
@@ -64,10 +60,7 @@ def objectives(json: options.Json = False) -> None:
     [cyan]rankwise objectives[/cyan]
     [cyan]rankwise objectives --json[/cyan]
     """
-    from dataclasses import asdict
-
     from rankwise.objectives.listing import entries, registered
-    from rankwise.statistics.tables import Table
 
     every = [*entries(), *registered()]
     rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import rankwise as rw
 from rankwise import check, files
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading
@@ -41,9 +44,6 @@ def train_folds(
     json: bool,
 ) -> None:
     """Cross-validate, write what was found to the folder, and show it."""
-    import numpy as np
-
-    import rankwise as rw
     from rankwise.data.reading import is_set
     from rankwise.evaluation.stored import FILE
 

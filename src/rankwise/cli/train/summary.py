@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankwise.arrays import Json
+from rankwise.statistics import tables
+from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
-    from rankwise.statistics.tables import Table
 
 Parts = tuple["RankingDataset | None", "RankingDataset | None"]
 """Training data, which are None where workers of a cluster read them, and validation data."""
@@ -39,10 +40,9 @@ def described(model: Any, output: Path) -> Json:
     }
 
 
-def table(model: Any, parts: Parts) -> "Table":
+def table(model: Any, parts: Parts) -> Table:
     """Return what was trained, on how much, and how good it is."""
     from rankwise.rankers.at_once import trains_at_once
-    from rankwise.statistics import tables
 
     history, best, values = model.history_, model.best_round_, _values(model)
     rows = [("training data", _size(model, parts))]

@@ -1,15 +1,14 @@
 """The commands ``train`` and ``predict``."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.data_options import Reading, reads_data
-from rankwise.cli.options import option
+from rankwise.cli.data_options import Reading
 from rankwise.cli.train import folds as cross_validation
 from rankwise.cli.train import summary
 
@@ -18,91 +17,40 @@ if TYPE_CHECKING:
     from rankwise.rankers.trees.ranker import TreeRanker
 
 
-@reads_data
 def train(
     *,
     data: options.Train,
-    output: Annotated[
-        Path, option("The folder that the model, or what --folds finds, goes to.", "DIR", "--output", "-o")
-    ],
-    valid: options.Valid = None,
-    objective: options.Objective = None,
-    teacher: options.Teacher = None,
-    teacher_weight: options.TeacherWeight = None,
-    unlabelled: options.Unlabelled = None,
-    ranker: options.Ranker = None,
-    params: Annotated[
-        Path | None, option("Parameters from 'rankwise tune', .toml or .json; options override them.", "FILE")
-    ] = None,
-    rounds: options.Rounds = None,
-    epochs: options.Epochs = None,
-    learning_rate: Annotated[float | None, option("The learning rate.", "X", default="0.05; 0.001 for a net")] = None,
-    leaves: Annotated[
-        int | None, option("Leaves of a tree at most.", "N", default="by the number of documents", min=2)
-    ] = None,
-    min_documents: Annotated[
-        int | None, option("Documents in a leaf at least.", "N", default="as --leaves", min=1)
-    ] = None,
-    set_: options.Set = None,
-    metrics: Annotated[
-        list[str] | None,
-        option(
-            "Metrics between commas, measured after every round; the first decides when to stop.",
-            "LIST",
-            "--metrics",
-            "-m",
-            default="ndcg@10",
-        ),
-    ] = None,
-    patience: options.Patience = None,
-    fold: options.Fold = None,
-    folds: Annotated[
-        int | None,
-        option("Cross-validate: N models, each tested on the part of the queries it has not seen.", "N", min=2),
-    ] = None,
-    bag: Annotated[
-        int | None,
-        option(
-            "Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together "
-            "and averaged; with --dask on the workers of the cluster.",
-            "N",
-            min=2,
-        ),
-    ] = None,
-    blend: Annotated[
-        list[str] | None,
-        option(
-            "Train a blend of this ranker, written as in experiments, 'lightgbm(xendcg, leaves=15)', or of the "
-            "feature column:NAME, or column:N from 1, and others: repeat it. Each is trained as a bag of --bag "
-            "N, and weights are chosen out of fold.",
-            "RANKER",
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        option(
-            "With --bag or --blend: how many processes train side by side.",
-            "N",
-            default="1",
-            panel=options.RUNNING,
-            min=1,
-        ),
-    ] = None,
-    checkpoint: options.Checkpoint = None,
-    checkpoint_every: Annotated[
-        int | None, option("Rounds between checkpoints.", "N", default="50; 10 for a net", panel=options.RUNNING, min=1)
-    ] = None,
-    resume: options.Resume = False,
-    plot: Annotated[Path | None, option("Draw the learning curve: .png, .svg or .pdf.", "FILE")] = None,
-    seed: Annotated[
-        int | None, option("The same seed gives the same model.", "N", default="0", panel=options.RUNNING, min=0)
-    ] = None,
-    threads: options.Threads = None,
-    dask: options.Dask = None,
+    output: Path,
+    valid: str | None = None,
+    objective: str | None = None,
+    teacher: Path | None = None,
+    teacher_weight: float | None = None,
+    unlabelled: str | None = None,
+    ranker: str | None = None,
+    params: Path | None = None,
+    rounds: int | None = None,
+    epochs: int | None = None,
+    learning_rate: float | None = None,
+    leaves: int | None = None,
+    min_documents: int | None = None,
+    set_: list[str] | None = None,
+    metrics: list[str] | None = None,
+    patience: int | None = None,
+    folds: int | None = None,
+    bag: int | None = None,
+    blend: list[str] | None = None,
+    processes: int | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    plot: Path | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    dask: str | None = None,
     reading: Reading,
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Train a ranker and write it to a folder.
 
@@ -119,14 +67,33 @@ def train(
     [cyan]rankwise train train.txt --valid valid.txt --bag 5 --set smoothing=5 -o model[/cyan]
     [cyan]rankwise train train.txt --ranker "blended(lightgbm(xendcg), neural, column('bm25'))" -o model[/cyan]
     [cyan]rankwise train --dask tcp://scheduler:8786 train.parquet/ --valid valid.parquet -o model[/cyan]
+
+    --output -o DIR: The folder that the model, or what --folds finds, goes to.
+    --params FILE: Parameters from 'rankwise tune', .toml or .json; options override them.
+    --learning-rate X: The learning rate. [default: 0.05; 0.001 for a net]
+    --leaves N>=2: Leaves of a tree at most. [default: by the number of documents]
+    --min-documents N>=1: Documents in a leaf at least. [default: as --leaves]
+    --metrics -m LIST: Metrics between commas, measured after every round; the first decides when to stop. [default:
+        ndcg@10]
+    --folds N>=2: Cross-validate: N models, each tested on the part of the queries it has not seen.
+    --bag N>=2: Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together and
+        averaged; with --dask on the workers of the cluster.
+    --blend RANKER: Train a blend of this ranker, written as in experiments, 'lightgbm(xendcg, leaves=15)', or of the
+        feature column:NAME, or column:N from 1, and others: repeat it. Each is trained as a bag of --bag N, and weights
+        are chosen out of fold.
+    --plot FILE: Draw the learning curve: .png, .svg or .pdf.
+
+    Running:
+    --processes N>=1: With --bag or --blend: how many processes train side by side. [default: 1]
+    --checkpoint-every N>=1: Rounds between checkpoints. [default: 50; 10 for a net]
+    --seed N>=0: The same seed gives the same model. [default: 0]
     """
     if folds is not None:
-        beside = {"--valid": valid, "--fold": fold, "--dask": dask, "--plot": plot, "--teacher": teacher}
+        beside = {"--valid": valid, "--fold": reading.fold, "--dask": dask, "--plot": plot, "--teacher": teacher}
         cross_validation.check_options(beside, output, force=force)
     else:
         force = outputs.free_model(output, force=force, resume=resume)
     outputs.free(plot, outputs.PICTURES, force=force)
-    import rankwise as rw
     from rankwise.cli.train import rankers
     from rankwise.data.reading import is_set
     from rankwise.rankers.training.resume import ready
@@ -169,12 +136,12 @@ def train(
         return
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")
-        parts = reading.parts(data, valid, fold) if dask is None else _held_out(data, valid, fold, reading)
+        parts = reading.parts(data, valid) if dask is None else _held_out(data, valid, reading)
     if parts[0] is not None:
         outputs.features_of(parts[0])
     if model.name == "distilled":
         model.weight = model.weight if teacher_weight is None else teacher_weight
-        more = None if unlabelled is None else reading.data(unlabelled, tables={"to_score": True})
+        more = None if unlabelled is None else replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
         model.unlabelled = model.unlabelled if more is None else more
     with console.notes_after() as notes:
         if dask is None:
@@ -188,31 +155,20 @@ def train(
 
         metric, column = next(iter(summary.curves(model).items()))
         plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
-    if json:
-        console.document(summary.described(model, output))
-    else:
-        console.table(summary.table(model, parts))
-    for one in notes:
-        console.note(one)
-    if not json:
-        outputs.said(output, plot)
-    if model.stopped_ == "interrupted":
-        raise typer.Exit(130)
+    document, table = summary.described(model, output), summary.table(model, parts)
+    outputs.show(document, ("", table), json=json, notes=notes, wrote=(output, plot), stopped=model.stopped_)
 
 
-@reads_data
 def predict(
     *,
     model: options.Model,
-    data: Annotated[str, typer.Argument(metavar="DATA", help=options.FORMS)],
-    output: options.ScoresFile = None,
-    tag: options.Tag = "rankwise",
-    part: options.Part = None,
-    fold: options.Fold = None,
+    data: options.Data,
+    output: Path | None = None,
+    tag: str = "rankwise",
     reading: Reading,
-    progress: options.Progress = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Score documents with a model.
 
@@ -220,36 +176,36 @@ def predict(
     [cyan]rankwise predict model test.csv --query session -o scores.csv[/cyan]
     [cyan]rankwise predict model test.parquet -o scores.parquet[/cyan]
     [cyan]rankwise predict model mq2008 --fold 2 -o model.run --tag mine[/cyan]
+
+    --output -o FILE: The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run;
+        .npy or .txt, one score per document. Text may end in .gz or .zst, too.
+        [default: standard output, one score per line]
     """
     outputs.free(output, force=force)
     if output is not None:
         outputs.scores_format(output)
-    import rankwise as rw
-
     with console.progress(3, progress) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        documents = reading.data(data, part=part, fold=fold, bar=bar, tables=ranker.columns_to_score())
+        documents = reading.data(data, bar=bar, tables=ranker.columns_to_score())
         bar.step("Scoring")
         scores = documents.unsorted(ranker.predict(documents.without_rows()))
     outputs.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
 
 
-def _held_out(data: str, valid: str | None, fold: int | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
+def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.reading import is_parquet, is_set, read_valid
 
     if is_set(data) or not is_parquet(Path(data)):
         raise check.error("the workers of a cluster read Parquet", got=data, hint="convert it: rankwise data convert")
-    return None, None if valid is None else read_valid(valid, fold, **reading.options)
+    return None, None if valid is None else read_valid(valid, reading.fold, **reading.options)
 
 
 def _fit_on_cluster(
     model: "TreeRanker", address: str, data: str, valid: "RankingDataset | None", reading: Reading, *, resume: bool
 ) -> None:
-    import rankwise as rw
-
     distributed: Any = check.optional("distributed", "dask")
     with distributed.Client(address, timeout=30, set_as_default=False) as client:
         columns = {name: value for name, value in reading.options.items() if name != "format"}

@@ -40,7 +40,19 @@ def queries(
     return frame.select([*QUERIES, *columns]).cast(QUERIES)
 
 
-def documents(key: Mapping[str, object], test: RankingDataset, scores: NDArray[np.float64]) -> pl.DataFrame:
+def of_documents(
+    key: Mapping[str, object], ranker: "Ranker | Untrained | None", test: RankingDataset, scores: NDArray[np.float64]
+) -> dict[str, pl.DataFrame]:
+    """The frames of single documents, of as many as a page can hold: scores, features, contributions to the scores."""
+    frames = {"documents": _documents(key, test, scores)}
+    if test.n_features:
+        frames["features"] = _features(key, test)
+        if (explained := contributions(key, ranker, test)) is not None:
+            frames["contributions"] = explained
+    return frames
+
+
+def _documents(key: Mapping[str, object], test: RankingDataset, scores: NDArray[np.float64]) -> pl.DataFrame:
     """Label and score of every document, of as many queries as a page can hold."""
     rows = _whole_queries(test, _MOST_DOCUMENTS)
     frame = pl.DataFrame(
@@ -56,7 +68,7 @@ def documents(key: Mapping[str, object], test: RankingDataset, scores: NDArray[n
     return frame.with_columns(_constant(key)).select(list(DOCUMENTS)).cast(DOCUMENTS)
 
 
-def features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
+def _features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
     """The features of as many of those documents as a page can hold."""
     rows = _whole_queries(test, min(_MOST_DOCUMENTS, _MOST_NUMBERS // max(test.n_features, 1)))
     frame = pl.DataFrame(
@@ -69,12 +81,14 @@ def features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
     return frame.with_columns(_constant(key)).select(list(FEATURES))
 
 
-def contributions(key: Mapping[str, object], ranker: "Ranker | Untrained", test: RankingDataset) -> pl.DataFrame | None:
+def contributions(
+    key: Mapping[str, object], ranker: "Ranker | Untrained | None", test: RankingDataset
+) -> pl.DataFrame | None:
     """What each feature adds to the scores of documents: of the first queries, as many as take no long time."""
     leaves = getattr(getattr(ranker, "model_", None), "n_trees", 0) * getattr(ranker, "settings_", {}).get("leaves", 0)
     most = min(_MOST_DOCUMENTS, _MOST_EXPLAINED // test.n_features, _MOST_LEAVES // max(leaves, 1))
     queries = int(np.searchsorted(test.offsets, most, side="right")) - 1
-    if not queries or not hasattr(ranker, "contributions"):
+    if not queries or ranker is None or not hasattr(ranker, "contributions"):
         return None
     some = test.take(np.arange(queries))
     try:

@@ -127,7 +127,7 @@ def run(
         if isinstance(outcome, Outcome):
             work.store.write(cell.name, outcome)
             work.clock.tell(cell, outcome.about["seconds"])
-            _add(state, spec, outcome.queries)
+            _add(state, spec, outcome.frames["queries"])
             state.done += 1
         else:
             state.failed.append(f"{cell.method} on {cell.source.name}, trial {cell.trial}: {outcome}")

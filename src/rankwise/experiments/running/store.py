@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -17,37 +17,22 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.tables import checksum as sealed
+from rankwise.experiments.schema import FRAMES
 from rankwise.files import replacing
 
 TRIALS = "trials"
 _ABOUT = "rankwise"  # the key of Parquet's metadata
-_BESIDE = ("curves", "documents", "features", "contributions")
+_BESIDE = [name for name in FRAMES if name != "queries"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """What one trial of one method brings."""
 
-    queries: pl.DataFrame
-    curves: pl.DataFrame
-    documents: pl.DataFrame | None = None
-    features: pl.DataFrame | None = None
-    contributions: pl.DataFrame | None = None
+    frames: dict[str, pl.DataFrame]
+    """Some of ``schema.FRAMES``: queries in every trial."""
     about: Json
     """Seed, versions, machine, seconds, best round, …: plain data."""
-
-
-@dataclass(eq=False)
-class Kept:
-    """What lies in a folder."""
-
-    queries: list[pl.DataFrame] = field(default_factory=list)
-    curves: list[pl.DataFrame] = field(default_factory=list)
-    documents: list[pl.DataFrame] = field(default_factory=list)
-    features: list[pl.DataFrame] = field(default_factory=list)
-    contributions: list[pl.DataFrame] = field(default_factory=list)
-    feature_names: list[str] | None = None
-    about: Json = field(default_factory=dict)
 
 
 class Store:
@@ -78,10 +63,9 @@ class Store:
         """Keep a trial."""
         (self.folder / TRIALS).mkdir(parents=True, exist_ok=True)
         for kind in _BESIDE:
-            frame: pl.DataFrame | None = getattr(outcome, kind)
-            if frame is not None and frame.height:
-                self._write(self._path(name, kind), frame, {})
-        self._write(self._path(name), outcome.queries, {_ABOUT: json.dumps(outcome.about)})
+            if kind in outcome.frames and outcome.frames[kind].height:
+                self._write(self._path(name, kind), outcome.frames[kind], {})
+        self._write(self._path(name), outcome.frames["queries"], {_ABOUT: json.dumps(outcome.about)})
 
     def describe(self, text: str, file: str) -> None:
         """Write a file beside the trials, in the place of the old one."""
@@ -89,33 +73,32 @@ class Store:
         with replacing(self.folder / file, force=True) as new:
             new.write_text(text, encoding="utf-8")
 
-    def read(self, names: Iterable[str]) -> Kept:
-        """Read the trials among ``names`` that are there."""
-        stored = Kept()
+    def read(self, names: Iterable[str]) -> tuple[list[dict[str, pl.DataFrame]], Json]:
+        """Read the trials among ``names`` that are there: their frames, and what is known about all of them."""
+        trials = []
         seconds: dict[str, list[float]] = {}
         versions: dict[str, list[str]] = {}
         searches: Json = {}
-        for name in names:
-            if not self.has(name):
-                continue
+        feature_names = None
+        for name in filter(self.has, names):
             queries = self.queries(name)
-            stored.queries.append(queries)
+            frames = {"queries": queries}
             for kind in _BESIDE:
                 if self._path(name, kind).is_file():
                     with self._reading(name, kind) as path:
-                        getattr(stored, kind).append(pl.read_parquet(path))
+                        frames[kind] = pl.read_parquet(path)
+            trials.append(frames)
             facts = self.about(name)
             seconds.setdefault(queries["method"][0], []).append(facts["seconds"])
-            stored.feature_names = stored.feature_names or facts.get("feature_names")
+            feature_names = feature_names or facts.get("feature_names")
             if "search" in facts:  # that of the first trial stands for those of the others
                 searches.setdefault(f"{queries['method'][0]} on {queries['data'][0]}", facts["search"])
             for library, version in facts["versions"].items():
                 if version not in versions.setdefault(library, []):
                     versions[library].append(version)
-        stored.about = {"seconds": seconds, "versions": {name: " and ".join(all_) for name, all_ in versions.items()}}
-        if searches:
-            stored.about["searches"] = searches
-        return stored
+        together = {name: " and ".join(all_) for name, all_ in versions.items()}
+        about: Json = {"seconds": seconds, "versions": together} | ({"searches": searches} if searches else {})
+        return trials, about | {"feature_names": feature_names}
 
     def _path(self, name: str, kind: str = "") -> Path:
         return self.folder / TRIALS / f"{name}{'.' + kind if kind else ''}.parquet"

@@ -139,14 +139,9 @@ def compute(cell: Cell) -> Outcome:
             "versions": provenance.versions(*dict.fromkeys(one.name for one in spec.parsed()[cell.method].singles())),
             "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         }
-        return Outcome(
-            queries=frames.queries(key, test, columns, relevant_label(spec, cell.level)),
-            curves=frames.curves(key, ranker),
-            documents=frames.documents(key, test, scores) if cell.first else None,
-            features=frames.features(key, test) if cell.first and test.n_features else None,
-            contributions=frames.contributions(key, ranker, test) if cell.first and test.n_features else None,
-            about=facts | notes,
-        )
+        rows = frames.queries(key, test, columns, relevant_label(spec, cell.level))
+        further = frames.of_documents(key, ranker, test, scores) if cell.first else {}
+        return Outcome(frames={"queries": rows, "curves": frames.curves(key, ranker), **further}, about=facts | notes)
 
 
 class Untrained:
