@@ -15,7 +15,7 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
 from rankwise.rankers.trees.newton import newton, newton_on_device
-from rankwise.rankers.trees.xgboost import average_hessian
+from rankwise.rankers.trees.xgboost.model import average_hessian
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.trees.catboost import CatBoost
+from rankwise.rankers.trees.catboost.ranker import CatBoost
 from rankwise.rankers.trees.protocol import Settings
 
 SMALL = {"leaves": 8, "threads": 1, "rounds": 10, "learning_rate": 0.1}

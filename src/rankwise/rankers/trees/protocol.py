@@ -4,7 +4,7 @@
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
 - :class:`Forest` is a finished model: it scores, explains, and is bytes in the library's own format.
 
-How an adapter is written: ``trees/lightgbm.py`` is the pattern; it imports its library inside functions alone, so that
+How an adapter is written: ``trees/lightgbm/`` is the pattern; it imports its library inside functions alone, so that
 its facts can be read without it. ``Growth.add(derive)`` calls ``derive(scores)`` once, with the float64 scores of the
 model so far for the training documents (0 before the first tree), and grows one tree from the float32 arrays that it
 returns: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian, finite, positive, with the
@@ -22,8 +22,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.mapped import DiskDataset, MappedRows
+from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.formats.nodes import ModelFile
 
 Derive = Callable[[Array], tuple[Any, Any]]
@@ -70,6 +73,7 @@ class Refusal(NamedTuple):
     hint: str = "leave that parameter out"
 
 
+AS_A_FUNCTION = "evaluate it through a function of features, rw.evaluate(lambda features: …, data)"
 WITHOUT_VALID, WITHOUT_CHECKPOINT = "train without valid", "train without a checkpoint"
 
 
@@ -90,6 +94,16 @@ class Settings:
     keep_constants: bool = False
     """Whether a tree without a split is not the last, since other draws may have one: it counts as a round where the
     library keeps it."""
+
+
+class ForeignModel(NamedTuple):
+    """A model that was trained elsewhere, in the form in which the ranker of its library keeps it."""
+
+    content: bytes
+    """The file of the library; its scores are plain sums of leaves."""
+    schema: Schema
+    objective: str
+    """What it was trained with, as the library calls it."""
 
 
 class Forest(ABC):
@@ -149,8 +163,11 @@ class Library(ABC):
     """A library of boosted trees."""
 
     name: str
+    """The name of its module and of its ranker."""
+    title: str
+    """The name in sentences."""
     file: str
-    """What the model file is called."""
+    """The name of the model file."""
     builtins: Sequence[str]
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
@@ -224,8 +241,34 @@ class Library(ABC):
         """Read a model; raises ValueError if it cannot be read."""
 
     @abstractmethod
+    def foreign(self, model: object) -> ForeignModel | None:
+        """Read a model that the library itself trained, cut as its own ``predict`` is; None if it is of another."""
+
+    @abstractmethod
     def sum(self, forests: Sequence[Any], factors: Sequence[float]) -> Forest | None:
         """Return one forest that scores as their weighted sum; None where no file of the library could hold it."""
+
+
+def on_disk(data: RankingDataset) -> MappedRows | None:
+    """Return where the features lie, if they are to stay there."""
+    return MappedRows.of(data.features) if isinstance(data, DiskDataset) else None
+
+
+def cannot_wrap(model: object, *, why: str, hint: str) -> ValueError:
+    """Return an error about a model that cannot be wrapped as a ranker."""
+    return check.error(f"{type(model).__name__} cannot be wrapped as a ranker", got=why, hint=hint)
+
+
+def several_scores(model: object, why: str) -> ValueError:
+    """Return an error about a model that gives a document several scores."""
+    hint = "train it with one score per document, such as a ranking, regression or binary objective"
+    return cannot_wrap(model, why=why, hint=hint)
+
+
+def untrained(model: object) -> ValueError:
+    """Return an error about a model without trees."""
+    what = f"this {type(model).__name__} is not trained yet, or has no trees"
+    return check.error(what, hint="call its fit first")
 
 
 def numbers(values: object) -> Array:

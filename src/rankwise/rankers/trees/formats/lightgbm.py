@@ -1,5 +1,6 @@
 """LightGBM's text: a beginning, trees of lines ``name=value`` found by their lengths, and parameters of training."""
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,9 @@ from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, belo
 _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
 _PARAMETER = re.compile(rb"\[\w+: [^\"\\:]*(?:\]|[^\"\\:]:[^\"\\]*\])")
 _AROUND = (b"parameters:", b"end of parameters")
-_OBJECTIVES = (b"lambdarank", b"rank_xendcg", b"custom")
+_RANKING = ("lambdarank", "rank_xendcg")
+_PANDAS = b"\npandas_categorical:"
+_TRAINING = re.compile(rb"\nparameters:\n.*?\nend of parameters\n", re.DOTALL)
 _SCALED = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
 """Fields of a tree in units of scores, and the share of its step that was taken."""
 _BY_CATEGORY, _MISSING_LEFT = 1, 2
@@ -50,20 +53,34 @@ class LightGBMText:
             raise InvalidModelError("lengths of trees that are no numbers", "the beginning")
         return [int(size) for size in sizes]
 
-    def joined(self, more: "Sequence[LightGBMText]", factors: Sequence[float]) -> bytes:
-        """Return the trees of this model and of more, leaves scaled by the factor of each, as one model."""
-        texts = (self, *more)
-        pairs = ((tree, factor) for text, factor in zip(texts, factors, strict=True) for tree in text.trees)
-        trees = [
-            b"\n".join((b"Tree=%d" % number, *_lines(_scaled(tree, factor)), b"", b"", b""))
-            for number, (tree, factor) in enumerate(pairs)
-        ]
-        infos = zip(*(text.head[b"feature_infos"].split() for text in texts), strict=True)
-        head = self.head | {
-            b"feature_infos": b" ".join(map(_info, infos)),
-            b"tree_sizes": b" ".join(b"%d" % len(tree) for tree in trees),
+    @property
+    def objective(self) -> str:
+        """What it was trained with."""
+        return self.head.get(b"objective", b"custom").split(b" ")[0].decode()
+
+    def category_codes(self) -> dict[int, list[int]]:
+        """Return the codes of each categorical column that training saw.
+
+        There are none of a column that LightGBM dropped as constant; the parameters alone name it.
+        """
+        infos = self.head[b"feature_infos"].split()
+        parameter = re.search(rb"^\[categorical_feature: ([\d,]+)\]$", self.tail, flags=re.MULTILINE)
+        columns = set() if parameter is None else {int(column) for column in parameter[1].split(b",")}
+        columns |= {column for column, info in enumerate(infos) if info != b"none" and not info.startswith(b"[")}
+        return {
+            column: [] if infos[column] == b"none" else [int(code) for code in infos[column].split(b":")]
+            for column in sorted(columns & set(range(len(infos))))
         }
-        return b"\n".join((b"tree", *_lines(head), b"", b"".join(trees))) + self.tail
+
+    def pandas_categories(self) -> list[list[str | float]]:
+        """Return the values of categories, a list for each column of a table that had them."""
+        return json.loads(self.tail.rpartition(_PANDAS)[2]) or []
+
+    def for_ranking(self) -> bytes:
+        """Return the model with an objective that ranks, and without what it says about training: it may name files."""
+        head = self.head | ({} if self.objective in _RANKING else {b"objective": b"lambdarank"})
+        tail = _TRAINING.sub(b"\n", self.tail.rpartition(_PANDAS)[0])
+        return _written(head, self.trees, tail + _PANDAS + b"null\n")
 
 
 class LightGBMModel(LightGBMText):
@@ -105,7 +122,7 @@ class LightGBMModel(LightGBMText):
             count = len(fields.get(name.encode(), b"").split())
             if count != self.n_features:
                 raise InvalidModelError(f"{count} {name} for {self.n_features} features", where)
-        if fields.get(b"objective", b"custom").split(b" ")[0] not in _OBJECTIVES:
+        if self.objective not in (*_RANKING, "custom"):
             raise InvalidModelError("an objective that ranks nothing", where)
 
     def _read_children(self) -> None:
@@ -192,8 +209,23 @@ def read(content: bytes, n_features: int) -> LightGBMModel:
 
 def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     """Return one model that scores as the weighted sum of models, up to the order in which trees are added."""
-    first, *more = map(LightGBMText, contents)
-    return first.joined(more, factors)
+    texts = [LightGBMText(content) for content in contents]
+    pairs = zip(texts, factors, strict=True)
+    trees = [_scaled(tree, factor) for text, factor in pairs for tree in text.trees]
+    infos = zip(*(text.head[b"feature_infos"].split() for text in texts), strict=True)
+    return _written(texts[0].head | {b"feature_infos": b" ".join(map(_info, infos))}, trees, texts[0].tail)
+
+
+def _written(head: Fields, trees: Sequence[Fields], tail: bytes) -> bytes:
+    """Write a model; trees are numbered anew."""
+    blocks = [
+        b"\n".join((b"Tree=%d" % number, *_lines(tree), b"", b"", b""))
+        for number, tree in enumerate(
+            {name: value for name, value in tree.items() if name != b"Tree"} for tree in trees
+        )
+    ]
+    head = head | {b"tree_sizes": b" ".join(b"%d" % len(block) for block in blocks)}
+    return b"\n".join((b"tree", *_lines(head), b"", b"".join(blocks))) + tail
 
 
 def with_objective(text: str) -> str:
@@ -229,7 +261,7 @@ def _scaled(tree: Fields, factor: float) -> Fields:
         for name in _SCALED
         if name in tree
     }
-    return {name: value for name, value in (tree | scaled).items() if name != b"Tree"}
+    return tree | scaled
 
 
 def _info(ranges: Sequence[bytes]) -> bytes:
@@ -298,6 +330,6 @@ def _check_tail(text: bytes) -> None:
         for line in filter(None, lines[first + 1 : last]):
             if not _PARAMETER.fullmatch(line):
                 raise InvalidModelError("a line that is not [name: value]", "the parameters")
-    categories = text.partition(b"\npandas_categorical:")[2].strip()
+    categories = text.partition(_PANDAS)[2].strip()
     if categories not in (b"", b"null", b"[]"):
         raise InvalidModelError("categories of pandas, which are not used here", "the last line")

@@ -13,6 +13,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats
 from rankwise.rankers.trees.formats.catboost import CatBoostModel, read
 from rankwise.rankers.trees.protocol import Forest, numbers
+from rankwise.rankers.trees.refusals import first_line
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count
 
@@ -46,7 +47,7 @@ class CatBoostForest(Forest):
                 path.write_text(json.dumps(text), encoding="utf-8")
                 part = catboost().CatBoost()
                 part.load_model(str(path), format="json")
-        return forest(content_of(strip(part)))
+        return read_forest(content_of(strip(part)))
 
     def predict(self, features: Floats) -> Array:
         """Score documents."""
@@ -88,7 +89,7 @@ def catboost() -> ModuleType:
     return check.optional("catboost", "catboost")
 
 
-def forest(content: bytes) -> CatBoostForest:
+def read_forest(content: bytes) -> CatBoostForest:
     """Read a model."""
     model: CatBoost = catboost().CatBoost()
     try:
@@ -139,11 +140,6 @@ def strip(model: "CatBoost") -> "CatBoost":
         if name != "loss_function":
             del notes[name]
     return model
-
-
-def first_line(failed: Exception) -> str:
-    """What CatBoost says, without its place in the source."""
-    return str(failed).partition("\n")[0].rpartition(".cpp:")[2].lstrip("0123456789: ")
 
 
 def _codes(column: Floats) -> Any:
