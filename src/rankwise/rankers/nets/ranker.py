@@ -39,6 +39,7 @@ class TorchRanker(IterativeRanker):
 
     unit = "epochs"
     extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
+    first_round_pace = 10.0
     device: str
     epochs_: int
     """The number of epochs in the model, those of ``init_model`` included."""

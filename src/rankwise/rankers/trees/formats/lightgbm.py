@@ -218,12 +218,8 @@ def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
 
 def _written(head: Fields, trees: Sequence[Fields], tail: bytes) -> bytes:
     """Write a model; trees are numbered anew."""
-    blocks = [
-        b"\n".join((b"Tree=%d" % number, *_lines(tree), b"", b"", b""))
-        for number, tree in enumerate(
-            {name: value for name, value in tree.items() if name != b"Tree"} for tree in trees
-        )
-    ]
+    numbered = (tree | {b"Tree": b"%d" % number} for number, tree in enumerate(trees))
+    blocks = [b"\n".join((*_lines(tree), b"", b"", b"")) for tree in numbered]
     head = head | {b"tree_sizes": b" ".join(b"%d" % len(block) for block in blocks)}
     return b"\n".join((b"tree", *_lines(head), b"", b"".join(blocks))) + tail
 
