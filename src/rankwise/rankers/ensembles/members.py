@@ -184,7 +184,6 @@ class MemberExecutor(Protocol):
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Call a method of :class:`Members`; the function that is returned waits for its result."""
-        ...
 
 
 class TrainedBag(NamedTuple):

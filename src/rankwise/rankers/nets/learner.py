@@ -67,7 +67,6 @@ class QueryLosses(Protocol):
 
     def take(self, queries: NDArray[np.int64]) -> PreparedLoss:
         """Return the loss of some of the queries, by number."""
-        ...
 
 
 @dataclass(kw_only=True)

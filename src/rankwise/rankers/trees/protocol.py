@@ -148,15 +148,12 @@ class Growth(Protocol):
 
     def add(self, derive: Derive | None) -> bool:
         """Grow one tree; False if the library found no split for it."""
-        ...
 
     def scores(self, number: int) -> Array:
         """Return the scores of a held-out data set, by its number, after the last tree."""
-        ...
 
     def content(self) -> bytes:
         """Return all trees so far in the library's own file format, those that it started from included."""
-        ...
 
 
 class Library(ABC):

@@ -9,20 +9,17 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.catboost import growth
 from rankwise.rankers.trees.catboost.foreign import read_foreign
-from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices
+from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
 from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_forest, strip
 from rankwise.rankers.trees.formats import catboost as cbm_format
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
-    ForeignModel,
     Library,
     ObjectiveParameter,
     Refusal,
@@ -121,6 +118,10 @@ class CatBoost(Library):
     idle = ("metric_period",)
     least_code = -np.inf
     format = cbm_format
+    threads = staticmethod(thread_count)  # its own begin anew in a forked process
+    matrices = staticmethod(matrices)
+    forest = staticmethod(read_forest)
+    foreign = staticmethod(read_foreign)
 
     def known(self) -> Collection[str]:
         """Return all names of parameters, aliases included."""
@@ -150,10 +151,6 @@ class CatBoost(Library):
             reason = f"{elsewhere} is what rankwise takes care of itself"
         return Refusal(reason) if reason else None
 
-    def threads(self) -> int:
-        """How many threads it may use; its own begin anew in a forked process."""
-        return thread_count()
-
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf must hold to be split; symmetric trees split all leaves alike and count none."""
         policy = settings.native.get("grow_policy", "SymmetricTree")
@@ -163,24 +160,10 @@ class CatBoost(Library):
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
 
-    def matrices(
-        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
-    ) -> CatBoostMatrices:
-        """Build CatBoost's own data once; the bins of the training documents too."""
-        return growth.matrices(settings, train, held_out)
-
     def grow(self, settings: Settings, matrices: CatBoostMatrices, seed: int, start: bytes | None) -> CatBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
         return CatBoostGrowth(settings, parameters, matrices, seed, None if start is None else read_forest(start))
-
-    def forest(self, content: bytes) -> CatBoostForest:
-        """Read a model."""
-        return read_forest(content)
-
-    def foreign(self, model: object) -> ForeignModel | None:
-        """Read a model that the library itself trained; None if it is of another library."""
-        return read_foreign(model)
 
     def sum(self, forests: Sequence[CatBoostForest], factors: Sequence[float]) -> CatBoostForest | None:
         """Make one forest that scores as their weighted sum; None if they hold statistics of categories, each its own.

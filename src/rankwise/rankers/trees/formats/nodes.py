@@ -80,7 +80,6 @@ class ModelFile(Protocol):
 
     def nodes(self) -> Nodes:
         """Return the trees; raises :class:`CannotSplitError` if they are more than plain splits."""
-        ...
 
 
 class CannotSplitError(ValueError):

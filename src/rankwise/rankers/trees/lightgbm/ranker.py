@@ -1,14 +1,13 @@
 """LightGBM: the adapter of boosted trees, and the ranker."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rankwise.arrays import Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.formats import lightgbm as text_format
-from rankwise.rankers.trees.lightgbm import data
+from rankwise.rankers.trees.lightgbm.data import matrices
 from rankwise.rankers.trees.lightgbm.foreign import read_foreign
 from rankwise.rankers.trees.lightgbm.model import LightGBMForest, LightGBMGrowth, LightGBMMatrices, read_forest, threads
 from rankwise.rankers.trees.lightgbm.parameters import (
@@ -24,7 +23,6 @@ from rankwise.rankers.trees.protocol import (
     WITHOUT_CHECKPOINT,
     WITHOUT_VALID,
     Defaults,
-    ForeignModel,
     Library,
     Refusal,
     Settings,
@@ -65,10 +63,11 @@ class LightGBM(Library):
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
     weighs_documents = True
     format = text_format
-
-    def known(self) -> Collection[str]:
-        """Return all names of parameters, aliases included."""
-        return names()
+    known = staticmethod(names)
+    threads = staticmethod(threads)
+    matrices = staticmethod(matrices)
+    forest = staticmethod(read_forest)
+    foreign = staticmethod(read_foreign)
 
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
@@ -100,10 +99,6 @@ class LightGBM(Library):
             return Refusal(reason, WITHOUT_CHECKPOINT)
         return None
 
-    def threads(self) -> int:
-        """How many threads it may use."""
-        return threads()
-
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf holds at least."""
         return settings.min_documents
@@ -114,25 +109,11 @@ class LightGBM(Library):
             settings.native.get(name, quiet) != quiet for name, quiet in NOTHING_DRAWN.items()
         )
 
-    def matrices(
-        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
-    ) -> LightGBMMatrices:
-        """Build LightGBM's own data once."""
-        return data.matrices(settings, train, held_out)
-
     def grow(self, settings: Settings, matrices: LightGBMMatrices, seed: int, start: bytes | None) -> LightGBMGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
         older = None if start is None else read_forest(start)
         return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries)
-
-    def forest(self, content: bytes) -> LightGBMForest:
-        """Read a model."""
-        return read_forest(content)
-
-    def foreign(self, model: object) -> ForeignModel | None:
-        """Read a model that the library itself trained; None if it is of another library."""
-        return read_foreign(model)
 
     def sum(self, forests: Sequence[LightGBMForest], factors: Sequence[float]) -> LightGBMForest:
         """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""

@@ -10,6 +10,7 @@ zero, in training and in prediction, for every ranker alike. So bins of all numb
 import contextlib
 import tempfile
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,6 +34,19 @@ _SAMPLE = 1 << 16  # documents that bins are made from
 def xgboost() -> ModuleType:
     """Return the library, or raise an error that names its extra."""
     return check.optional("xgboost", "xgboost")
+
+
+class XGBoostMatrices(NamedTuple):
+    """The data as XGBoost holds them."""
+
+    data: RankingDataset
+    train: "DMatrix"
+    held_out: "list[DMatrix]"
+
+
+def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> XGBoostMatrices:
+    """Build XGBoost's own data once."""
+    return XGBoostMatrices(train, binned_matrix(settings, train), [raw_matrix(settings, data) for data in held_out])
 
 
 def raw_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":

@@ -1,22 +1,21 @@
 """XGBoost's models: a booster that grows, and the finished trees."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers.trees.protocol import Derive, ForestByTree, Settings, numbers
 from rankwise.rankers.trees.refusals import first_line
-from rankwise.rankers.trees.xgboost.data import raw_matrix, xgboost
+from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, raw_matrix, xgboost
 from rankwise.sparse import dense
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from xgboost import Booster, DMatrix
+    from xgboost import Booster
 
 
 def threads() -> int:
@@ -27,14 +26,6 @@ def threads() -> int:
 def _one_thread() -> None:
     """Make XGBoost use one thread, also where no number is set."""
     xgboost().set_config(nthread=1)
-
-
-class XGBoostMatrices(NamedTuple):
-    """The data as XGBoost holds them."""
-
-    data: RankingDataset
-    train: "DMatrix"
-    held_out: "list[DMatrix]"
 
 
 class XGBoostGrowth:

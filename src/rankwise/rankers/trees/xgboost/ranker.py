@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.arrays import Json, Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees.formats import xgboost as ubj_format
 from rankwise.rankers.trees.protocol import (
@@ -17,16 +16,15 @@ from rankwise.rankers.trees.protocol import (
     WITHOUT_CHECKPOINT,
     WITHOUT_VALID,
     Defaults,
-    ForeignModel,
     Library,
     ObjectiveParameter,
     Refusal,
     Settings,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.trees.xgboost.data import binned_matrix, raw_matrix, xgboost
+from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, matrices, xgboost
 from rankwise.rankers.trees.xgboost.foreign import read_foreign
-from rankwise.rankers.trees.xgboost.model import XGBoostForest, XGBoostGrowth, XGBoostMatrices, read_forest, threads
+from rankwise.rankers.trees.xgboost.model import XGBoostForest, XGBoostGrowth, read_forest, threads
 
 _ALIASES = {
     "eta": "learning_rate",
@@ -89,6 +87,10 @@ class XGBoost(Library):
     idle = ("feature_selector", "refresh_leaf", "updater_seq")
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"subsample": 0.7, "colsample_bynode": 0.5})
     format = ubj_format
+    threads = staticmethod(threads)
+    matrices = staticmethod(matrices)
+    forest = staticmethod(read_forest)
+    foreign = staticmethod(read_foreign)
 
     def known(self) -> Collection[str]:
         """Return all names of parameters, aliases included."""
@@ -111,10 +113,6 @@ class XGBoost(Library):
             return Refusal(f"{reason} checkpoint cannot be continued", hint)
         return None
 
-    def threads(self) -> int:
-        """How many threads it may use."""
-        return threads()
-
     def least_documents(self, settings: Settings) -> int | None:
         """How many average documents a leaf holds at least; None where XGBoost's own limit is in force."""
         absolute = settings.builtin is not None or "min_child_weight" in settings.native
@@ -129,23 +127,9 @@ class XGBoost(Library):
         name = str(settings.native.get("device", "cpu")).replace("gpu", "cuda", 1)
         return name if name.startswith("cuda") and xgboost().build_info()["USE_CUDA"] else None
 
-    def matrices(
-        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
-    ) -> XGBoostMatrices:
-        """Build XGBoost's own data once."""
-        return XGBoostMatrices(train, binned_matrix(settings, train), [raw_matrix(settings, data) for data in held_out])
-
     def grow(self, settings: Settings, matrices: XGBoostMatrices, seed: int, start: bytes | None) -> XGBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         return XGBoostGrowth(settings, self._parameters(settings, seed), matrices, start)
-
-    def forest(self, content: bytes) -> XGBoostForest:
-        """Read a model."""
-        return read_forest(content)
-
-    def foreign(self, model: object) -> ForeignModel | None:
-        """Read a model that the library itself trained; None if it is of another library."""
-        return read_foreign(model)
 
     def sum(self, forests: Sequence[XGBoostForest], factors: Sequence[float]) -> XGBoostForest:
         """Make one forest that scores as their weighted sum."""
