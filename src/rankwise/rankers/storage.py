@@ -72,13 +72,13 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
             hint="pass the folder that save() or 'rankwise train' wrote; in Python, rw.wrap takes models of libraries",
         )
     for _ in range(_ATTEMPTS):
-        text = (path / DESCRIPTION).read_bytes()
+        content = (path / DESCRIPTION).read_bytes()
         try:
-            description = _parse(path, text)
+            description = _parse(path, content)
             return description, _contents(path, description)
         except ValueError as damaged:
             broken = damaged
-            if (path / DESCRIPTION).read_bytes() == text:
+            if (path / DESCRIPTION).read_bytes() == content:
                 break  # nobody has replaced it meanwhile
     raise broken
 
@@ -149,20 +149,11 @@ def plain(value: object) -> Any:
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(inner) for inner in value]
-    return value if isinstance(value, _PLAIN) else _named(value)
-
-
-def _named(value: object) -> str:
-    """The text of an object; of a function its name, since an address means nothing elsewhere."""
-    text = str(value)
-    return (
-        text if " at 0x" not in text else str(getattr(value, "name", getattr(value, "__name__", type(value).__name__)))
-    )
-
-
-def text(description: Json) -> bytes:
-    """Return the content of ``rankwise.json`` for a model whose description lists its files itself."""
-    return _text(description, {}, {})
+    if isinstance(value, _PLAIN):
+        return value
+    if " at 0x" not in str(value):
+        return str(value)
+    return str(getattr(value, "name", getattr(value, "__name__", type(value).__name__)))  # not an address
 
 
 def versions() -> dict[str, str]:
@@ -201,7 +192,7 @@ def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
     try:
         for role, content in contents.items():
             _put(new / role, content)
-        _put(new / DESCRIPTION, _text(description, contents, {role: role for role in contents}))
+        _put(new / DESCRIPTION, text(description, contents, {role: role for role in contents}))
         files.sync_folder(new)
         try:
             new.rename(path)
@@ -224,7 +215,7 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
     try:
         for role, content in contents.items():
             _put(path / names[role], content)
-        _put(part, _text(description, contents, names))
+        _put(part, text(description, contents, names))
         complete = True
         files.sync_folder(path)
         older = _listed(path)
@@ -266,7 +257,8 @@ def _put(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _text(description: Json, files: dict[str, bytes], names: dict[str, str]) -> bytes:
+def text(description: Json, files: Mapping[str, bytes], names: Mapping[str, str]) -> bytes:
+    """Return the content of ``rankwise.json`` for these files under these names."""
     listed = {
         role: {"name": names[role], "bytes": len(content), "sha256": _digest(content)}
         for role, content in files.items()
@@ -276,10 +268,10 @@ def _text(description: Json, files: dict[str, bytes], names: dict[str, str]) -> 
     return (json.dumps({**complete, "checksum": _checksum(complete)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _parse(path: Path, text: bytes) -> Json:
+def _parse(path: Path, content: bytes) -> Json:
     """Read a description and verify it."""
     try:
-        description = json.loads(text)
+        description = json.loads(content)
         checksum = description.pop("checksum")
         number = check.integer("format", description["format"], least=1)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

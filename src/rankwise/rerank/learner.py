@@ -20,9 +20,10 @@ from rankwise.arrays import Array, Column
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers.nets.batches import Batching, BatchPart
-from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
+from rankwise.rankers.nets.learner import TRAINING
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.ranker import MODEL
+from rankwise.rankers.nets.state import own_randomness, seed_torch, torch_threads
 from rankwise.rankers.nets.weights import (
     Weights,
     fill,

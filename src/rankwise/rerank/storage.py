@@ -33,7 +33,7 @@ def write(path: str | Path, description: Json, fill: Callable[[Path], None], *, 
         try:
             fill(new)
             contents = {_name(new, file): _checksum(file) for file in sorted(new.rglob("*")) if file.is_file()}
-            text = storage.text({"ranker": NAME, **description, "contents": contents})
+            text = storage.text({"ranker": NAME, **description, "contents": contents}, {}, {})
             (new / storage.DESCRIPTION).write_bytes(text)
             files.sync_folder(new)
             if path.exists():

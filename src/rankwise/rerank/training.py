@@ -16,8 +16,8 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import inputs
 from rankwise.rankers.expressions import objective_expression
-from rankwise.rankers.nets.learner import torch_threads
 from rankwise.rankers.nets.processes import usable_device
+from rankwise.rankers.nets.state import torch_threads
 from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar

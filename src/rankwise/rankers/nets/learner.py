@@ -20,7 +20,6 @@ the optimizer's state and the epoch's number alone, so that an interrupted run r
 
 import contextlib
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -40,6 +39,7 @@ from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.ranker import MODEL
+from rankwise.rankers.nets.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
 from rankwise.rankers.nets.weights import (
     Averages,
     Weights,
@@ -57,7 +57,6 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
-from rankwise.threads import openmp
 
 TRAINING = "training.safetensors"
 
@@ -107,7 +106,7 @@ class NetLearner:
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
-        _bind_context(self.device)
+        bind_context(self.device)
         self._stepper = self.optimizer(self.module.parameters())
         self._averages = Averages(self.module, self.averaging) if self.averaging else None
         if self.data is None:
@@ -277,65 +276,3 @@ def _factors(part: BatchPart, divisor: float, members: int, device: torch.device
         return float(np.float32(1.0 / divisor) / np.float32(members))
     factors = (1.0 / divisor * part.weights).astype(np.float32) / np.float32(members)
     return to_device(np.tile(np.repeat(factors, np.diff(part.offsets)), members), device)
-
-
-_DRAWING = threading.RLock()
-"""Serialises the use of torch's global random state, which all threads share."""
-
-
-@contextlib.contextmanager
-def own_randomness(device: torch.device) -> Iterator[None]:
-    """Restore torch's global random state after the block, which one net enters at a time."""
-    with _DRAWING, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
-
-
-def seed_torch(device: torch.device, seed: int) -> None:
-    """Seed the generator of this device, and no other device's."""
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        with on(device):
-            torch.cuda.manual_seed(seed)
-
-
-def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Make ``device`` the current CUDA device."""
-    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-def _bind_context(device: torch.device) -> None:
-    """Bind the CUDA context to autograd's thread by a kernel: cuBLAS warns where it comes first and finds none."""
-    if device.type == "cuda":
-        with on(device):
-            torch.ones(1, device=device, requires_grad=True).square().backward()  # type: ignore[no-untyped-call]
-
-
-@contextlib.contextmanager
-def products_in(precision: str, device: torch.device) -> Iterator[None]:
-    """Multiply matrices in TF32 on a GPU, if that is the precision; the user's choice is restored."""
-    if precision != "tf32" or device.type != "cuda":
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def one_thread() -> None:
-    """Set torch to one thread."""
-    torch.set_num_threads(1)
-
-
-@contextlib.contextmanager
-def torch_threads() -> Iterator[None]:
-    """Set torch to as many threads as kernels use."""
-    count = openmp(one_thread)
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

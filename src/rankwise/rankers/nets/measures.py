@@ -1,21 +1,14 @@
-"""Metrics of scores that are on a device: only the sum of a metric is copied to the host."""
+"""Metrics of scores that are on a device: only the value of each query is copied to the host."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from importlib.util import find_spec
-from math import fsum
 
 import numpy as np
 import torch
 
 from rankwise.arrays import Array, Offsets
-from rankwise.device import to_device
-from rankwise.metrics.base import Metric
+from rankwise.metrics.base import Metric, weighted_mean
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
-
-_LIMBS, _BITS = 5, 32
-_LARGEST = 2.0**62
-"""The limit of the sum of all values' integer parts."""
 
 
 class NetScores(DeviceScores):
@@ -37,18 +30,12 @@ class NetScores(DeviceScores):
         on_device = DeviceMetric.of(metric, labels, offsets, self.scores.device)
         if on_device is None:
             return None
-        counted = on_device.scored | np.bool_(not np.isnan(on_device.empty))
-        shares = np.where(counted, 1.0 if weights is None else weights, 0.0)
-        if max(on_device.most, 1.0) * float(shares.sum()) >= _LARGEST:
-            return None
-        total, weighted = fsum(shares), to_device(shares, self.scores.device)
 
         def mean(scores: NetScores) -> float | None:
             ranked = scores.ranked(id(offsets), lambda usable: ranking(on_device.lists, usable))
-            values = on_device(scores.usable, ranked)
-            sums = _limbs(torch.where(weighted > 0, values * weighted, 0.0))
-            *limbs, finite = torch.cat((sums, scores.finite.long()[None])).tolist()  # the one wait for the device
-            return float(_number(limbs)) / total if finite else None
+            values = torch.cat((on_device(scores.usable, ranked), scores.finite.double()[None]))
+            *by_query, finite = values.cpu().numpy()  # the one wait for the device
+            return weighted_mean(np.array(by_query), weights) if finite else None
 
         return mean
 
@@ -61,26 +48,3 @@ class NetScores(DeviceScores):
     def array(self) -> Array:
         """Copy the scores."""
         return self.scores.double().cpu().numpy()
-
-
-def _limbs(values: torch.Tensor) -> torch.Tensor:
-    """Add up numbers that are not negative, exactly, in any order: their whole parts, then 32 binary places each.
-
-    >>> _limbs(torch.tensor([0.5, 1.25, 3.0], dtype=torch.float64))
-    tensor([         4, 3221225472,          0,          0,          0])
-    """
-    limbs = []
-    for _ in range(_LIMBS):
-        integers = values.floor()
-        limbs.append(integers.long().sum())
-        values = (values - integers) * 2.0**_BITS
-    return torch.stack(limbs)
-
-
-def _number(limbs: list[int]) -> Fraction:
-    """The sum that :func:`_limbs` found.
-
-    >>> float(_number([4, 3221225472, 0, 0, 0]))
-    4.75
-    """
-    return sum((Fraction(limb, 2 ** (_BITS * place)) for place, limb in enumerate(limbs)), Fraction(0))

@@ -242,8 +242,9 @@ class NeuralRanker(TorchRanker):
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
         from rankwise.rankers.nets.inputs import Inputs
-        from rankwise.rankers.nets.learner import NetLearner, one_thread
+        from rankwise.rankers.nets.learner import NetLearner
         from rankwise.rankers.nets.mlp import optimizer
+        from rankwise.rankers.nets.state import one_thread
 
         openmp(one_thread)
         settings, device, objective = self.settings, self._device(), self._objective()
@@ -289,9 +290,9 @@ class NeuralRanker(TorchRanker):
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
-        from rankwise.rankers.nets.learner import own_randomness, seed_torch
         from rankwise.rankers.nets.mlp import Perceptron
         from rankwise.rankers.nets.processes import seed_of
+        from rankwise.rankers.nets.state import own_randomness, seed_torch
 
         with own_randomness(torch.device("cpu")):
             seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
@@ -305,7 +306,7 @@ class NeuralRanker(TorchRanker):
     @contextlib.contextmanager
     def _ready(self) -> Iterator[None]:
         """Move the net to its device, with the threads that it may use."""
-        from rankwise.rankers.nets.learner import torch_threads
+        from rankwise.rankers.nets.state import torch_threads
 
         self.model_.to(self._device()).eval()
         with self._own_threads(), torch_threads():

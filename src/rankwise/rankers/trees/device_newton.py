@@ -6,7 +6,7 @@ the rules of ``newton.py`` are applied to them, and the library reads both where
 each query, and whether all numbers are finite.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -59,14 +59,6 @@ def _newton(  # type: ignore[no-untyped-def]
         tl.store(divisor + rows, below, mask=inside)
 
 
-class DeviceStep(NamedTuple):
-    """The loss of each query, on the host, and what a tree is grown from, on the device."""
-
-    value: Array
-    numerator: Tensor
-    hessian: Tensor
-
-
 class DeviceNewton:
     """A prepared objective on a device, for trees."""
 
@@ -93,7 +85,7 @@ class DeviceNewton:
             return None
         return cls(moved, query_ids, weights, floor_hessian=floor_hessian)
 
-    def __call__(self, scores: Array, stream: Stream) -> DeviceStep:
+    def __call__(self, scores: Array, stream: Stream) -> tuple[Array, Tensor, Tensor]:
         """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
         lists: Any = self.prepared.lists
         if scores.shape != (lists.n_docs,):
@@ -110,7 +102,7 @@ class DeviceNewton:
         if not finite:
             parts = Derivatives(*(column.double().cpu().numpy() for column in out))
             newton(parts, lists.host, self.query_ids, self.weights, floor_hessian=self.floor)  # names the row
-        return DeviceStep(value, numerator, hessian)
+        return value, numerator, hessian
 
     def _newton(self, out: Derivatives) -> tuple[Tensor, Tensor]:
         """Apply the rules to derivatives."""

@@ -73,6 +73,7 @@ class Refusal(NamedTuple):
     hint: str = "leave that parameter out"
 
 
+ONE_SCORE = "train it with one score per document, such as a ranking, regression or binary objective"
 AS_A_FUNCTION = "evaluate it through a function of features, rw.evaluate(lambda features: …, data)"
 WITHOUT_VALID, WITHOUT_CHECKPOINT = "train without valid", "train without a checkpoint"
 
@@ -251,15 +252,9 @@ def on_disk(data: RankingDataset) -> MappedRows | None:
     return MappedRows.of(data.features) if isinstance(data, DiskDataset) else None
 
 
-def cannot_wrap(model: object, *, why: str, hint: str) -> ValueError:
+def cannot_wrap(model: object, why: str, hint: str = AS_A_FUNCTION) -> ValueError:
     """Return an error about a model that cannot be wrapped as a ranker."""
     return check.error(f"{type(model).__name__} cannot be wrapped as a ranker", got=why, hint=hint)
-
-
-def several_scores(model: object, why: str) -> ValueError:
-    """Return an error about a model that gives a document several scores."""
-    hint = "train it with one score per document, such as a ranking, regression or binary objective"
-    return cannot_wrap(model, why=why, hint=hint)
 
 
 def untrained(model: object) -> ValueError:

@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.catboost.model import catboost, content_of, strip
-from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ForeignModel, cannot_wrap, several_scores, untrained
+from rankwise.rankers.trees.protocol import ONE_SCORE, ForeignModel, cannot_wrap, untrained
 
 
 def read_foreign(model: Any) -> ForeignModel | None:
@@ -22,10 +22,10 @@ def read_foreign(model: Any) -> ForeignModel | None:
         ("embeddings", model.get_embedding_feature_indices()),
     ):
         if columns:
-            raise cannot_wrap(model, why=f"features that are {what}", hint=AS_A_FUNCTION)
+            raise cannot_wrap(model, f"features that are {what}")
     scores = np.size(model.get_scale_and_bias()[1])
     if scores > 1:
-        raise several_scores(model, f"{scores} scores of each document (multiclass or several targets)")
+        raise cannot_wrap(model, f"{scores} scores of each document (multiclass or several targets)", ONE_SCORE)
     names, numbers = list(model.feature_names_), list(map(str, range(len(model.feature_names_))))
     copy: Any = model.copy()
     if names == numbers:

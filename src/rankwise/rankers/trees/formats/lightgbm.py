@@ -1,6 +1,5 @@
 """LightGBM's text: a beginning, trees of lines ``name=value`` found by their lengths, and parameters of training."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
 _PARAMETER = re.compile(rb"\[\w+: [^\"\\:]*(?:\]|[^\"\\:]:[^\"\\]*\])")
 _AROUND = (b"parameters:", b"end of parameters")
 _RANKING = ("lambdarank", "rank_xendcg")
-_PANDAS = b"\npandas_categorical:"
+PANDAS = b"\npandas_categorical:"
 _TRAINING = re.compile(rb"\nparameters:\n.*?\nend of parameters\n", re.DOTALL)
 _SCALED = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
 """Fields of a tree in units of scores, and the share of its step that was taken."""
@@ -56,31 +55,14 @@ class LightGBMText:
     @property
     def objective(self) -> str:
         """What it was trained with."""
-        return self.head.get(b"objective", b"custom").split(b" ")[0].decode()
-
-    def category_codes(self) -> dict[int, list[int]]:
-        """Return the codes of each categorical column that training saw.
-
-        There are none of a column that LightGBM dropped as constant; the parameters alone name it.
-        """
-        infos = self.head[b"feature_infos"].split()
-        parameter = re.search(rb"^\[categorical_feature: ([\d,]+)\]$", self.tail, flags=re.MULTILINE)
-        columns = set() if parameter is None else {int(column) for column in parameter[1].split(b",")}
-        columns |= {column for column, info in enumerate(infos) if info != b"none" and not info.startswith(b"[")}
-        return {
-            column: [] if infos[column] == b"none" else [int(code) for code in infos[column].split(b":")]
-            for column in sorted(columns & set(range(len(infos))))
-        }
-
-    def pandas_categories(self) -> list[list[str | float]]:
-        """Return the values of categories, a list for each column of a table that had them."""
-        return json.loads(self.tail.rpartition(_PANDAS)[2]) or []
+        return self.head.get(b"objective", b"custom").split(b" ")[0].decode(errors="replace")
 
     def for_ranking(self) -> bytes:
         """Return the model with an objective that ranks, and without what it says about training: it may name files."""
-        head = self.head | ({} if self.objective in _RANKING else {b"objective": b"lambdarank"})
-        tail = _TRAINING.sub(b"\n", self.tail.rpartition(_PANDAS)[0])
-        return _written(head, self.trees, tail + _PANDAS + b"null\n")
+        ranks = self.objective in _RANKING
+        head = {name: value for name, value in self.head.items() if ranks or name != b"objective"}
+        tail = _TRAINING.sub(b"\n", self.tail.rpartition(PANDAS)[0])
+        return with_objective(_written(head, self.trees, tail + PANDAS + b"null\n").decode()).encode()
 
 
 class LightGBMModel(LightGBMText):
@@ -155,12 +137,13 @@ class LightGBMModel(LightGBMText):
         for tree in np.flatnonzero(self.sets).tolist():
             alone, where = [self.trees[tree]], f"tree {tree}"
             bounds = _whole(alone, "cat_boundaries", [int(self.sets[tree]) + 1], 0, 1 << 40, where)
-            words = _whole(alone, "cat_threshold", [int(bounds[-1])], 0, (1 << 32) - 1, where).tolist()
+            words = _whole(alone, "cat_threshold", [int(bounds[-1])], 0, (1 << 32) - 1, where)
             if bounds[0] != 0 or (np.diff(bounds) < 1).any():
                 raise InvalidModelError("borders of categories that do not rise from 0", where)
             for node in np.flatnonzero(by_category & (self.tree == tree)).tolist():
                 first, last = bounds[int(number[node]) : int(number[node]) + 2]
-                self.codes[node] = _bits(words[first:last])
+                bits = np.unpackbits(words[first:last].astype("<u4").view(np.uint8), bitorder="little")
+                self.codes[node] = tuple(np.flatnonzero(bits).tolist())
 
     def _check_linear(self) -> None:
         """Check leaves that hold linear models."""
@@ -304,11 +287,6 @@ def _numbers(trees: Sequence[Fields], name: str, counts: Counts, letters: bytes,
         raise InvalidModelError(f"something in {name} that is no number", where) from None
 
 
-def _bits(words: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the bits that are set."""
-    return tuple(32 * place + bit for place, word in enumerate(words) for bit in range(32) if word >> bit & 1)
-
-
 def _without_specks(threshold: Floats) -> Floats:
     """LightGBM takes values as small as 1e-35 for 0: a threshold among them lies on one side of all of these."""
     speck = np.float32(1e-35)
@@ -326,6 +304,6 @@ def _check_tail(text: bytes) -> None:
         for line in filter(None, lines[first + 1 : last]):
             if not _PARAMETER.fullmatch(line):
                 raise InvalidModelError("a line that is not [name: value]", "the parameters")
-    categories = text.partition(_PANDAS)[2].strip()
+    categories = text.partition(PANDAS)[2].strip()
     if categories not in (b"", b"null", b"[]"):
         raise InvalidModelError("categories of pandas, which are not used here", "the last line")

@@ -1,13 +1,15 @@
 """Models that LightGBM trained, read as those of our ranker."""
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from rankwise.data.categories import Values
 from rankwise.rankers.schema import Schema
-from rankwise.rankers.trees.formats.lightgbm import LightGBMText
+from rankwise.rankers.trees.formats.lightgbm import PANDAS, LightGBMText
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
-from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ForeignModel, cannot_wrap, several_scores, untrained
+from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ONE_SCORE, ForeignModel, cannot_wrap, untrained
 
 
 def read_foreign(model: Any) -> ForeignModel | None:
@@ -24,15 +26,30 @@ def read_foreign(model: Any) -> ForeignModel | None:
     except library.sklearn.LGBMNotFittedError:
         raise untrained(model) from None
     if booster.num_model_per_iteration() != 1:
-        raise several_scores(model, f"{booster.num_model_per_iteration()} scores of each document (multiclass)")
+        raise cannot_wrap(model, f"{booster.num_model_per_iteration()} scores of each document (multiclass)", ONE_SCORE)
     if not booster.num_trees():
         raise untrained(model)
     text = LightGBMText(booster.model_to_string().encode())
-    codes, names = text.category_codes(), text.head[b"feature_names"].decode().split()
+    codes, names = _codes(text), text.head[b"feature_names"].decode().split()
     unnamed = names == [f"Column_{column}" for column in range(len(names))]
-    categories = _categories(model, text.pandas_categories(), codes)
+    categories = _categories(model, json.loads(text.tail.rpartition(PANDAS)[2]) or [], codes)
     schema = Schema(len(names), None if unnamed else tuple(names), tuple(codes), categories)
     return ForeignModel(text.for_ranking(), schema, text.objective)
+
+
+def _codes(text: LightGBMText) -> dict[int, list[int]]:
+    """Return the codes of each categorical column that training saw.
+
+    There are none of a column that LightGBM dropped as constant; the parameters alone name it.
+    """
+    infos = text.head[b"feature_infos"].split()
+    parameter = re.search(rb"^\[categorical_feature: ([\d,]+)\]$", text.tail, flags=re.MULTILINE)
+    columns = set() if parameter is None else {int(column) for column in parameter[1].split(b",")}
+    columns |= {column for column, info in enumerate(infos) if info != b"none" and not info.startswith(b"[")}
+    return {
+        column: [] if infos[column] == b"none" else [int(code) for code in infos[column].split(b":")]
+        for column in sorted(columns & set(range(len(infos))))
+    }
 
 
 def _categories(model: object, listed: list[list[str | float]], codes: Mapping[int, list[int]]) -> dict[int, Values]:

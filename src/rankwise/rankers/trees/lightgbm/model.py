@@ -100,17 +100,14 @@ class LightGBMGrowth:
             if "num_features" in str(failed):  # none is left that could be split
                 return False
             raise
-        trees = 0 if self.start is None else self.start.n_trees
-        if self.booster.num_trees() > trees and self._splits():
-            return True
+        trees, grown = 0 if self.start is None else self.start.n_trees, self.booster.num_trees()
+        if grown > trees:
+            last = self.booster.model_to_string(num_iteration=1, start_iteration=grown - 1)
+            if "num_leaves=1\n" not in last:
+                return True
         if not trees:  # a first tree without a split is kept as a constant; a later one is dropped
             self.booster, self.parameters = None, {**self.parameters, "seed": self.parameters["seed"] + 1}
         return False
-
-    def _splits(self) -> bool:
-        booster: Any = self.booster
-        last: str = booster.model_to_string(num_iteration=1, start_iteration=booster.num_trees() - 1)
-        return "num_leaves=1\n" not in last
 
     def scores(self, number: int) -> Array:
         """Return the scores of a held-out data set, as LightGBM keeps them up to date."""
@@ -144,13 +141,16 @@ class LightGBMForest(ForestByTree):
         text = with_objective(self.booster.model_to_string(num_iteration=n_trees))
         return read_forest(text.encode())
 
-    def predict(self, features: Floats) -> Array:
-        """Score documents."""
-        return self._predicted(features)
+    def predict(self, features: Floats, **trees: int) -> Array:
+        """Score documents; ``trees`` are LightGBM's arguments for some of the trees."""
+        options: Keywords = {**trees, "raw_score": True, "num_threads": threads()}
+        if is_sparse(features):
+            return numbers(self.booster.predict(for_library(features), **options))
+        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
 
     def tree(self, features: Floats, number: int) -> Array:
         """Return what one tree, counted from 0, adds to the scores."""
-        return self._predicted(features, start_iteration=number, num_iteration=1)
+        return self.predict(features, start_iteration=number, num_iteration=1)
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
@@ -159,12 +159,6 @@ class LightGBMForest(ForestByTree):
                 "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
             )
         return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=threads()))
-
-    def _predicted(self, features: Floats, **trees: int) -> Array:
-        options: Keywords = {**trees, "raw_score": True, "num_threads": threads()}
-        if is_sparse(features):
-            return numbers(self.booster.predict(for_library(features), **options))
-        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
 
     def importances(self, kind: str) -> Array:
         """Return one number per feature: total gain of its splits, or how many there are."""

@@ -7,7 +7,7 @@ import numpy as np
 from rankwise import check
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.formats.xgboost import XGBoostDocument
-from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ForeignModel, cannot_wrap, several_scores, untrained
+from rankwise.rankers.trees.protocol import ONE_SCORE, ForeignModel, cannot_wrap, untrained
 from rankwise.rankers.trees.xgboost.data import xgboost
 from rankwise.rankers.trees.xgboost.model import threads
 
@@ -25,17 +25,17 @@ def read_foreign(model: Any) -> ForeignModel | None:
     booster = _booster(library, model)
     document = XGBoostDocument(bytes(booster.save_raw("ubj")))
     if document.booster["name"] == "gblinear":
-        raise cannot_wrap(model, why="booster=gblinear, a linear model without trees", hint=AS_A_FUNCTION)
+        raise cannot_wrap(model, "booster=gblinear, a linear model without trees")
     scores = max(int(document.parameters[name]) for name in ("num_class", "num_target"))
     if scores > 1:
-        raise several_scores(model, f"{scores} scores of each document (multiclass or several targets)")
+        raise cannot_wrap(model, f"{scores} scores of each document (multiclass or several targets)", ONE_SCORE)
     if not document.model["trees"]:
         raise untrained(model)
     objective = str(document.learner["objective"]["name"])
     try:
         categories = document.take_categories()
     except UnicodeDecodeError:
-        raise cannot_wrap(model, why="names of categories that are not whole", hint=AS_A_FUNCTION) from None
+        raise cannot_wrap(model, "names of categories that are not whole") from None
     ranks = objective.startswith("rank:")
     if not ranks:
         document.parameters["base_score"] = f"[{_base(library, booster):.9g}]"

@@ -97,15 +97,14 @@ class XGBoostForest(ForestByTree):
         """Return the model of the first ``n_trees`` trees."""
         return self if n_trees >= self.n_trees else read_forest(_content(self.booster, n_trees))
 
-    def predict(self, features: Floats) -> Array:
-        """Score documents; XGBoost adds up in float32."""
+    def predict(self, features: Floats, trees: tuple[int, int] = (0, 0)) -> Array:
+        """Score documents, by all trees or by some; XGBoost adds up in float32."""
         self.booster.set_param({"nthread": threads()})
-        return numbers(_margins(self.booster, features))
+        return numbers(_margins(self.booster, features, trees))
 
     def tree(self, features: Floats, number: int) -> Array:
         """Return what one tree, counted from 0, adds to the scores."""
-        self.booster.set_param({"nthread": threads()})
-        return numbers(_margins(self.booster, features, (number, number + 1)))
+        return self.predict(features, (number, number + 1))
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions, in float32."""
