@@ -167,11 +167,9 @@ def _contents(path: Path, description: Json) -> dict[str, bytes]:
     with contextlib.ExitStack() as stack:
         opened = {}
         for role, entry in description["files"].items():  # all are opened first: then they may be replaced
-            if not (path / entry["name"]).is_file():
-                raise _damaged(path, f"{entry['name']} is missing")
             try:
                 opened[role] = stack.enter_context((path / entry["name"]).open("rb"))
-            except FileNotFoundError:
+            except (FileNotFoundError, IsADirectoryError):
                 raise _damaged(path, f"{entry['name']} is missing") from None
         for role, file in opened.items():
             entry = description["files"][role]

@@ -249,7 +249,7 @@ class BagLearner:
             self.out_of_fold = self._current
         return True
 
-    def restore(self, kept: object) -> None:
+    def restore(self, best: object) -> None:
         """Fetch the models that were kept."""
         self._count()
         self._trained = self._call("learned")

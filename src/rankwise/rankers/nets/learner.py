@@ -133,9 +133,9 @@ class NetLearner:
         with self._averaged():
             return snapshot(self.module)
 
-    def restore(self, kept: Weights) -> None:
+    def restore(self, best: Weights) -> None:
         """Load a snapshot of the weights."""
-        self.module.load_state_dict(kept)
+        self.module.load_state_dict(best)
         self.module.eval()
 
     def model(self) -> object:

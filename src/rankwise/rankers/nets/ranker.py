@@ -236,7 +236,7 @@ class NeuralRanker(TorchRanker):
         train: RankingDataset,
         valid: RankingDataset | None,
         older: "NeuralRanker | None",
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
         table.installed(self.name)
         from rankwise.rankers.nets.batches import Batching
@@ -276,7 +276,7 @@ class NeuralRanker(TorchRanker):
             prefetch=inputs.prefetch,
             forward=captured if graphs else net.members_of,
             backward=captured.backward,
-            held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
+            held_out=[Inputs(net, data).scores for data in (valid, *measured) if data is not None],
             optimizer=optimizer(settings, device),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,

@@ -263,11 +263,11 @@ class IterativeRanker(Ranker):
         train: RankingDataset,
         valid: RankingDataset | None,
         older: Self | None,
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> Learner[Any]:
         """Check every parameter and return the learner, from nothing or from an older model.
 
-        It scores the validation data, if there are any, and then ``others``, in this order.
+        It scores the validation data, if there are any, and then ``measured``, in this order.
         """
 
     @abstractmethod

@@ -88,7 +88,7 @@ class Learner(Protocol[Snapshot]):
     def snapshot(self) -> Snapshot:
         """Keep the model as it is after the last round."""
 
-    def restore(self, kept: Snapshot) -> None:
+    def restore(self, best: Snapshot) -> None:
         """Make the model what it was; no round follows."""
 
     def model(self) -> Any:

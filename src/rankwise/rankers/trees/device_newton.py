@@ -44,14 +44,14 @@ def _newton(  # type: ignore[no-untyped-def]
     for start in range(0, size, block):
         rows, inside = first + start + lanes, start + lanes < size
         above = tl.load(own_numerator + rows, mask=inside, other=0.0)
-        own = tl.load(hessian + rows, mask=inside, other=0.0)
-        raised = own
+        curvature = tl.load(hessian + rows, mask=inside, other=0.0)
+        raised = curvature
         if floor:
             pull = tl.abs(above)
             least = tl.maximum(mean * _SHARE, pull * _LONGEST_STEP)
-            raised = tl.where(own < least, least, own)  # not a maximum, which would lose a NaN
-            raised = tl.where(own <= 0.0, tl.where(mean > 0.0, mean, pull), raised)
-            raised = tl.where(pull == 0.0, tl.where(own < 0.0, 0.0, own), raised)
+            raised = tl.where(curvature < least, least, curvature)  # not a maximum, which would lose a NaN
+            raised = tl.where(curvature <= 0.0, tl.where(mean > 0.0, mean, pull), raised)
+            raised = tl.where(pull == 0.0, tl.where(curvature < 0.0, 0.0, curvature), raised)
         below = raised * weight
         if floor:
             below = tl.where(below < _LEAST, _LEAST, below)

@@ -96,11 +96,11 @@ def _newton(first, last, offsets, numerator, hessian, weights, floor, top, botto
             size += abs(below[i])
         size /= below.size
         for i in range(below.size):  # choices rather than branches, which would be guessed wrongly
-            own, pull = below[i], abs(above[i])
+            curvature, pull = below[i], abs(above[i])
             least = max(SHARE * size, LONGEST_STEP * pull)
-            raised = least if own < least else own  # noqa: FURB136
-            raised = (size if size > 0.0 else pull) if own <= 0.0 else raised
-            raised = (0.0 if own < 0.0 else own) if pull == 0.0 else raised  # noqa: FURB136
-            divisor = np.float32(weight * (raised if floor else own))
+            raised = least if curvature < least else curvature  # noqa: FURB136
+            raised = (size if size > 0.0 else pull) if curvature <= 0.0 else raised
+            raised = (0.0 if curvature < 0.0 else curvature) if pull == 0.0 else raised  # noqa: FURB136
+            divisor = np.float32(weight * (raised if floor else curvature))
             out[i] = weight * above[i]
             low[i] = LEAST if floor and divisor < LEAST else divisor

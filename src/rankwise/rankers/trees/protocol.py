@@ -75,7 +75,13 @@ class Refusal(NamedTuple):
 
 ONE_SCORE = "train it with one score per document, such as a ranking, regression or binary objective"
 AS_A_FUNCTION = "evaluate it through a function of features, rw.evaluate(lambda features: …, data)"
-WITHOUT_VALID, WITHOUT_CHECKPOINT = "train without valid", "train without a checkpoint"
+WITHOUT_CHECKPOINT = "train without a checkpoint"
+
+
+def changes_trees(mode: str, *, stopping: bool) -> Refusal:
+    """Return why a mode that changes earlier trees cannot be stopped early or resumed."""
+    reason = f"{mode} changes earlier trees in later rounds, so that the best round cannot be kept and a checkpoint"
+    return Refusal(f"{reason} cannot be continued", "train without valid" if stopping else WITHOUT_CHECKPOINT)
 
 
 @dataclass(frozen=True)

@@ -214,10 +214,10 @@ class TreeRanker(IterativeRanker):
         train: RankingDataset,
         valid: RankingDataset | None,
         older: "TreeRanker | None",
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> TreeLearner:
         settings, objective = self._settings(Schema.of(train), older, stopping=valid is not None)
-        held_out = (*others,) if valid is None else (valid, *others)
+        held_out = (*measured,) if valid is None else (valid, *measured)
         for data in (train, *held_out):
             Schema.of(data).check_codes(data.features, self._least_code)
         blocks = self.checkpoint is not None and self.library.draws(settings)

@@ -21,11 +21,11 @@ from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
     WITHOUT_CHECKPOINT,
-    WITHOUT_VALID,
     Defaults,
     Library,
     Refusal,
     Settings,
+    changes_trees,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -88,9 +88,7 @@ class LightGBM(Library):
             reason = f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
             return Refusal(reason)
         if "dart" in modes and (stopping or checkpoints):
-            reason = "boosting=dart changes earlier trees in later rounds, so that the best round cannot be kept and a"
-            hint = WITHOUT_VALID if stopping else WITHOUT_CHECKPOINT
-            return Refusal(f"{reason} checkpoint cannot be continued", hint)
+            return changes_trees("boosting=dart", stopping=stopping)
         if "goss" in modes and checkpoints:
             reason = "GOSS does not sample in its first rounds, and every block would begin with them again after a"
             return Refusal(f"{reason} checkpoint", WITHOUT_CHECKPOINT)

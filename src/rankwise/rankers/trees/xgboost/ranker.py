@@ -13,13 +13,12 @@ from rankwise.rankers.trees.formats import xgboost as ubj_format
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
-    WITHOUT_CHECKPOINT,
-    WITHOUT_VALID,
     Defaults,
     Library,
     ObjectiveParameter,
     Refusal,
     Settings,
+    changes_trees,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, matrices, xgboost
@@ -108,9 +107,7 @@ class XGBoost(Library):
         if "base_score" in native:
             return Refusal("base_score moves all scores alike, which changes no ranking")
         if native.get("booster") == "dart" and (stopping or checkpoints):
-            reason = "booster=dart changes earlier trees in later rounds, so that the best round cannot be kept and a"
-            hint = WITHOUT_VALID if stopping else WITHOUT_CHECKPOINT
-            return Refusal(f"{reason} checkpoint cannot be continued", hint)
+            return changes_trees("booster=dart", stopping=stopping)
         return None
 
     def least_documents(self, settings: Settings) -> int | None:
