@@ -75,11 +75,11 @@ class Estimator:
             hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
-    def _reject(self, method: str, others: Keywords) -> None:
+    def _reject(self, method: str, unknown: Keywords) -> None:
         """Raise an error about arguments that a method does not have, with what they are called here."""
         has = inspect.signature(getattr(type(self), method)).parameters
         argument_names.reject(
-            method, others, [name for name in has if name not in ("self", "others")], self.own_parameters()
+            method, unknown, [name for name in has if name not in ("self", "others")], self.own_parameters()
         )
 
     def _check_fitted(self) -> None:

@@ -19,7 +19,7 @@ import re
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,7 @@ from rankwise.arrays import Column, Json
 DESCRIPTION = "rankwise.json"
 FORMAT = 1
 _PLAIN = str | int | float | bool | None
-_ATTEMPTS = 100
-"""How often a model is read again because another one took its place meanwhile."""
+_ATTEMPTS = 100  # to read a model, since another one may take its place meanwhile
 
 
 def ready(path: str | Path, *, force: bool = False) -> Path:
@@ -156,11 +155,6 @@ def plain(value: object) -> Any:
     return str(getattr(value, "name", getattr(value, "__name__", type(value).__name__)))  # not an address
 
 
-def versions() -> dict[str, str]:
-    """The versions that a model was made with."""
-    return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
-
-
 def _contents(path: Path, description: Json) -> dict[str, bytes]:
     """Read the files that a description lists."""
     contents = {}
@@ -223,8 +217,12 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
         if not complete or part.exists():  # else the new model is in place, and an interruption came after
             _remove(path, {*names.values(), part.name})
         raise
+    # Files of ours, told by their names, that a process wrote and was killed before they became a model, a day ago.
+    shapes = (rf"{re.escape(Path(role).stem)}-[0-9a-f]{{16}}{re.escape(Path(role).suffix)}" for role in contents)
+    ours = re.compile("|".join(shapes))
     with contextlib.suppress(OSError):
-        _remove(path, (older | _left_behind(path, contents)) - _listed(path))
+        abandoned = {one.name for one in path.iterdir() if ours.fullmatch(one.name) and files.is_old(one)}
+        _remove(path, (older | abandoned) - _listed(path))
 
 
 def _listed(path: Path) -> set[str]:
@@ -233,13 +231,6 @@ def _listed(path: Path) -> set[str]:
         return {entry["name"] for entry in _parse(path, (path / DESCRIPTION).read_bytes())["files"].values()}
     except (OSError, ValueError):
         return set()
-
-
-def _left_behind(path: Path, roles: Iterable[str]) -> set[str]:
-    """Files of ours, told by their names, that a process wrote and was killed before they became a model, a day ago."""
-    shapes = (rf"{re.escape(Path(role).stem)}-[0-9a-f]{{16}}{re.escape(Path(role).suffix)}" for role in roles)
-    ours = re.compile("|".join(shapes))
-    return {entry.name for entry in path.iterdir() if ours.fullmatch(entry.name) and files.is_old(entry)}
 
 
 def _remove(path: Path, names: set[str]) -> None:
@@ -261,7 +252,8 @@ def text(description: Json, files: Mapping[str, bytes], names: Mapping[str, str]
         role: {"name": names[role], "bytes": len(content), "sha256": _digest(content)}
         for role, content in files.items()
     }
-    made_with = versions() | description.get("versions", {})
+    versions = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    made_with = versions | description.get("versions", {})
     complete = {"format": FORMAT, **description, "versions": made_with, "files": listed}
     return (json.dumps({**complete, "checksum": _checksum(complete)}, indent=1, ensure_ascii=False) + "\n").encode()
 

@@ -6,7 +6,7 @@ import torch
 
 import rankwise as rw
 from rankwise.metrics import metrics as find_metrics
-from rankwise.rankers.nets.measures import NetScores
+from rankwise.rankers.nets.inputs import NetScores
 from rankwise.rankers.training.validation import Measure, Measured, Validation
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")

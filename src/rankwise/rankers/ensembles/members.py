@@ -142,12 +142,10 @@ class _Member:
             return self.last
         self.done += 1
         self.loss += [] if loss is None else [loss]
-        self.last = MemberRound(loss, [self._scores(each) for each in range(self.count)], "")
+        scores = [self.learner.scores(number) for number in range(self.count)]
+        arrays = [one.array() if isinstance(one, DeviceScores) else one for one in scores]
+        self.last = MemberRound(loss, arrays, "")
         return self.last
-
-    def _scores(self, number: int) -> Array:
-        scores = self.learner.scores(number)
-        return scores.array() if isinstance(scores, DeviceScores) else scores
 
     def snapshot(self) -> None:
         if self.best != self.done or self.kept is None:

@@ -13,9 +13,8 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.catboost.foreign import read_foreign
 from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
-from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_forest, strip
+from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_foreign, read_forest, strip
 from rankwise.rankers.trees.formats import catboost as cbm_format
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,

@@ -36,7 +36,10 @@ class LightGBMText:
         self.head = _fields(head.removeprefix(b"tree\n").rstrip(b"\n"), "the beginning")
         self.trees: list[Fields] = []
         at = len(head) + 1
-        for number, size in enumerate(self._sizes()):
+        sizes = self.head.get(b"tree_sizes", b"").split(b" ")
+        if not all(size.isdigit() and len(size) < 16 for size in sizes):
+            raise InvalidModelError("lengths of trees that are no numbers", "the beginning")
+        for number, size in enumerate(map(int, sizes)):
             block = content[at : at + size]
             if len(block) < size or not block.startswith(b"Tree=%d\n" % number):
                 raise InvalidModelError(f"a length of {size} bytes that is not that of the tree", f"tree {number}")
@@ -45,12 +48,6 @@ class LightGBMText:
         self.tail = content[at:]
         if not self.tail.startswith(b"end of trees\n"):
             raise InvalidModelError(f"the lengths of {len(self.trees)} trees, which end where the trees do not")
-
-    def _sizes(self) -> list[int]:
-        sizes = self.head.get(b"tree_sizes", b"").split(b" ")
-        if not all(size.isdigit() and len(size) < 16 for size in sizes):
-            raise InvalidModelError("lengths of trees that are no numbers", "the beginning")
-        return [int(size) for size in sizes]
 
     @property
     def objective(self) -> str:

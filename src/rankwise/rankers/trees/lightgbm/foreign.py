@@ -8,7 +8,7 @@ from typing import Any
 from rankwise.data.categories import Values
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.formats.lightgbm import PANDAS, LightGBMText
-from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
+from rankwise.rankers.trees.lightgbm.model import threads
 from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ONE_SCORE, ForeignModel, cannot_wrap, untrained
 
 
@@ -17,7 +17,8 @@ def read_foreign(model: Any) -> ForeignModel | None:
 
     Whatever it was trained for, raw scores are sums of leaves, and the text names an objective that ranks.
     """
-    library = lightgbm()
+    import lightgbm as library
+
     if not isinstance(model, library.Booster | library.LGBMModel):
         return None
     threads()  # trees are written in parallel
