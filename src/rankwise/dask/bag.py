@@ -71,4 +71,4 @@ def _call(_: object, key: str, method: str, arguments: tuple[object, ...]) -> An
     if key not in _members:
         raise lost("a worker of the cluster has been started anew while training a bag")
     members = _members.pop(key) if method == "learned" else _members[key]  # no round follows that
-    return getattr(members, method)(*arguments)
+    return members.call(method, *arguments)

@@ -99,7 +99,7 @@ class TreeLearner(Trees):
 
     def round(self, stream: Stream) -> float | None:
         """Grow a tree."""
-        with as_input_errors(self.library):
+        with as_input_errors(self.library, self.settings.builtin):
             if self._growth is None or (self.block is not None and self.done % self.block == 0):
                 self._growth = self._fresh()
             step = cast("Step", self._step)

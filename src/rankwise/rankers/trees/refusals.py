@@ -19,15 +19,16 @@ _redirecting = threading.Lock()
 
 
 @contextlib.contextmanager
-def as_input_errors(library: "Library") -> Iterator[None]:
-    """Raise what a library refuses as an error about input."""
+def as_input_errors(library: "Library", builtin: str | None) -> Iterator[None]:
+    """Raise what a library refuses, perhaps with its own objective ``builtin``, as an error about input."""
     try:
         yield
     except Exception as failed:
-        if type(failed).__module__.partition(".")[0] != library.name:
+        if type(failed).__module__.partition(".")[0].lstrip("_") != library.name:
             raise
+        what = f"{library.title} cannot train so{'' if builtin is None else f' with native:{builtin}'}"
         hint = f"look at the parameters of {library.title} itself, and at the data"
-        raise check.error(f"{library.title} cannot train so", got=first_line(failed), hint=hint) from None
+        raise check.error(what, got=first_line(failed), hint=hint) from None
 
 
 def first_line(failed: Exception) -> str:

@@ -60,7 +60,7 @@ def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[Ranki
         pool.quantize(**{name: native[name] for name in BINNING if name in native})
     except catboost().CatBoostError as failed:
         if "constant or ignored" not in str(failed):
-            raise _refused(settings, failed) from None
+            raise
         return CatBoostMatrices(train, labels, None, [])
     columns = (train.categorical, _feature_names(train), settings.threads)
     return CatBoostMatrices(train, labels, pool, [make_pool(data.features, *columns) for data in held_out])
@@ -104,10 +104,7 @@ class CatBoostGrowth:
         if pool is None:
             return False
         tree: Model = catboost().CatBoost(self.parameters | self._drawing())
-        try:
-            tree.fit(pool)
-        except catboost().CatBoostError as failed:
-            raise _refused(self.settings, failed) from None
+        tree.fit(pool)
         leaves = np.asarray(tree.get_leaf_values(), np.float64)
         if (leaves == leaves[0]).all():
             return False
@@ -168,8 +165,3 @@ def _set_baseline(pool: "Pool", values: Array) -> None:
     import polars as pl
 
     pool.set_baseline(pl.DataFrame({"baseline": values}))
-
-
-def _refused(settings: Settings, failed: Exception) -> ValueError:
-    what = "our objectives" if settings.builtin is None else f"native:{settings.builtin}"
-    return check.error(f"CatBoost cannot train so with {what}", got=first_line(failed))
