@@ -1,15 +1,5 @@
 """The learner of rankers of torch: each round is an epoch, whatever the module that scores.
 
-Usage: build a ``torch.nn.Module`` that returns one score per document, and a :class:`NetLearner` with
-
-- ``module``, on ``device``, and ``inputs``: from a ``batches.Part`` (whole queries: ``part.data``, ``part.queries``,
-  ``part.rows``) to the tuple of tensors that the module is called with, on the same device;
-- ``forward``, where scores in training are not the module's: (documents, members), each of which has its own loss;
-- ``held_out``: for each data set that is measured its scores by the module as it stands (called in evaluation mode,
-  without gradients);
-- ``optimizer``: from parameters to a ``torch.optim.Optimizer``;
-- ``made``: the trained model, and ``pack`` and ``unpack``: its weights as the content of a file.
-
 An epoch shuffles by (seed, epoch), cuts batches of whole queries, multiplies each query's loss by its weight once, and
 steps. The host does not wait for the device within an epoch: losses are added up there, and read once, at the end. With
 ``averaging`` the average of the weights over steps is measured, kept and returned, while training continues from the
@@ -78,7 +68,9 @@ class NetLearner:
     """Columns of single documents that the objective reads, such as ``document_weights``."""
     seed: int
     module: torch.nn.Module
+    """Gives one score per document; it is on ``device``."""
     inputs: Callable[[BatchPart], tuple[torch.Tensor, ...]]
+    """Arguments of the module for whole queries, on the same device."""
     forward: Callable[..., torch.Tensor] | None = None
     """Gives (documents, members) scores in training; None: the module gives one score per document."""
     backward: Callable[[torch.Tensor, torch.Tensor], None] = torch.autograd.backward
@@ -88,9 +80,11 @@ class NetLearner:
     losses: Callable[[RankingDataset], QueryLosses] | None = None
     """The loss of training data; None: that of their lists."""
     held_out: Sequence[Callable[[], Array | DeviceScores]]
+    """Score data sets that are measured by the module as it stands, in evaluation mode and without gradients."""
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
     made: Callable[[], object]
+    """Returns the trained model, of which ``pack`` and ``unpack`` write and read the weights."""
     pack: Callable[[Weights], bytes] = packed
     unpack: Callable[[bytes], Weights] = unpacked
     reduction: str = "mean"

@@ -6,7 +6,7 @@ the rules of ``newton.py`` are applied to them, and the library reads both where
 each query, and whether all numbers are finite.
 """
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.objectives.lists import Derivatives
-from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
+from rankwise.objectives.prepared import Prepared
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
 from rankwise.stream import Stream
 
@@ -71,19 +71,6 @@ class DeviceNewton:
         self._host = torch.empty(lists.n_docs, pin_memory=lists.device.type == "cuda")  # from where copies are quick
         self._scores = torch.empty(lists.n_docs, device=lists.device)
         self._weights = None if weights is None else prepared.lists.column(weights)  # type: ignore[attr-defined]
-
-    @classmethod
-    def of(
-        cls, prepared: Prepared, device: str, query_ids: Ids | None, weights: Array | None, *, floor_hessian: bool
-    ) -> Self | None:
-        """Copy it to a device; None where the CPU has to compute it."""
-        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-            return None
-        try:
-            moved = prepared.to(device, torch.float32)
-        except NoDeviceKernelError:
-            return None
-        return cls(moved, query_ids, weights, floor_hessian=floor_hessian)
 
     def __call__(self, scores: Array, stream: Stream) -> tuple[Array, Tensor, Tensor]:
         """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
