@@ -8,7 +8,7 @@ its queries are scored after that round. Only the estimate is made so; the model
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,15 +31,25 @@ if TYPE_CHECKING:
 _CROSS_FITTED, _OUT_OF_FOLD = "cross_fitted.npz", "out_of_fold.npz"
 
 
-def pooled(data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any) -> RankingDataset:
-    """Return all queries that ``fit`` is passed, those of the training data first; ``columns`` as in ``inputs.parts``.
+def pooled(
+    data: Documents,
+    labels: ArrayLike | RankingDataset | None,
+    *,
+    valid: inputs.Validation,
+    qid: ArrayLike | None,
+    group: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> RankingDataset:
+    """Return all queries that ``fit`` is passed, those of the training data first.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=5, n_docs=5, seed=1), (0.6, 0.4), seed=0)
-    >>> pooled(train, None, valid=valid).n_queries
+    >>> pooled(train, valid, valid=None, qid=None, group=None, sample_weight=None).n_queries
     5
     """
-    train, held_out = inputs.parts(data, labels, **columns, extend=True)
+    train, held_out = inputs.parts(
+        data, labels, valid=valid, qid=qid, group=group, sample_weight=sample_weight, extend=True
+    )
     if held_out is None:
         return train
     if train.query_ids is not None and held_out.query_ids is not None:
