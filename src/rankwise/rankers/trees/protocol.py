@@ -17,7 +17,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -188,8 +188,6 @@ class Library(ABC):
     """The smallest code of a category that the library reads."""
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
-    format: ModuleType
-    """The module that reads its files."""
 
     def defaults(self, documents: int) -> Defaults:
         """Return the defaults for so many training documents."""
@@ -199,10 +197,9 @@ class Library(ABC):
         """Return the library's version."""
         return str(importlib.import_module(self.name).__version__)
 
+    @abstractmethod
     def read(self, content: bytes, n_features: int) -> ModelFile:
         """Read the file of a model of so many features; an error rejects one that would crash the library."""
-        model: ModelFile = self.format.read(content, n_features)
-        return model
 
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""

@@ -15,7 +15,7 @@ from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
 from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_foreign, read_forest, strip
-from rankwise.rankers.trees.formats import catboost as cbm_format
+from rankwise.rankers.trees.formats.catboost import read
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
@@ -116,7 +116,7 @@ class CatBoost(Library):
     }
     idle = ("metric_period",)
     least_code = -np.inf
-    format = cbm_format
+    read = staticmethod(read)
     threads = staticmethod(thread_count)  # its own begin anew in a forked process
     matrices = staticmethod(matrices)
     forest = staticmethod(read_forest)

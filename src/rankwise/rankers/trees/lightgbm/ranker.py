@@ -62,7 +62,7 @@ class LightGBM(Library):
     idle = PROGRAM
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
     weighs_documents = True
-    format = text_format
+    read = staticmethod(text_format.read)
     known = staticmethod(names)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)

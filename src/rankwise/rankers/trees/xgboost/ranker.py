@@ -85,7 +85,7 @@ class XGBoost(Library):
     losses = _OBJECTIVE_PARAMETERS
     idle = ("feature_selector", "refresh_leaf", "updater_seq")
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"subsample": 0.7, "colsample_bynode": 0.5})
-    format = ubj_format
+    read = staticmethod(ubj_format.read)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
     forest = staticmethod(read_forest)
