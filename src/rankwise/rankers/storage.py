@@ -246,14 +246,18 @@ def _put(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def versions() -> dict[str, str]:
+    """Return the versions that a model is made with."""
+    return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
 def text(description: Json, files: Mapping[str, bytes], names: Mapping[str, str]) -> bytes:
     """Return the content of ``rankwise.json`` for these files under these names."""
     listed = {
         role: {"name": names[role], "bytes": len(content), "sha256": _digest(content)}
         for role, content in files.items()
     }
-    versions = {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
-    made_with = versions | description.get("versions", {})
+    made_with = versions() | description.get("versions", {})
     complete = {"format": FORMAT, **description, "versions": made_with, "files": listed}
     return (json.dumps({**complete, "checksum": _checksum(complete)}, indent=1, ensure_ascii=False) + "\n").encode()
 

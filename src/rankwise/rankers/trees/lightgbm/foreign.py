@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +18,7 @@ def read_foreign(model: Any) -> ForeignModel | None:
 
     Whatever it was trained for, raw scores are sums of leaves, and the text names an objective that ranks.
     """
-    import lightgbm as library
-
+    library: Any = sys.modules["lightgbm"]  # as it is, without a logger of ours
     if not isinstance(model, library.Booster | library.LGBMModel):
         return None
     threads()  # trees are written in parallel
