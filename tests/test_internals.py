@@ -10,7 +10,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.trees.xgboost import XGBoost
+from rankwise.rankers.trees.xgboost.ranker import XGBoost
 
 NAMES = [
     # (module, attribute, the file of rankwise that needs it)
@@ -24,18 +24,18 @@ NAMES = [
     ("numba.core.registry", "CPUDispatcher.get_call_template", "compiling.py"),
     ("numba.core.registry", "CPUDispatcher.add_overload", "compiling.py"),
     ("numba.core", "cgutils", "data/letor/decimals.py"),
-    ("numba.extending", "intrinsic", "rankers/scoring/vectors.py"),
-    ("llvmlite.ir", "IRBuilder.shuffle_vector", "rankers/scoring/vectors.py"),
-    ("llvmlite.ir", "IRBuilder.insert_element", "rankers/scoring/vectors.py"),
-    ("llvmlite.ir", "IRBuilder.cttz", "rankers/scoring/vectors.py"),
-    ("llvmlite.ir", "VectorType", "rankers/scoring/vectors.py"),
-    ("lightgbm.basic", "_ConfigAliases._get_all_param_aliases", "rankers/trees/lightgbm.py"),
-    ("lightgbm.basic", "LightGBMError", "rankers/trees/lightgbm.py"),
-    ("lightgbm.basic", "_LOGGER", "rankers/trees/lightgbm.py"),
-    ("lightgbm", "Dataset._set_init_score_by_predictor", "rankers/trees/blocks.py"),
-    ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/wrap.py"),
-    ("xgboost.core", "XGBoostError", "rankers/trees/xgboost.py"),
-    ("torch", "_foreach_lerp_", "rankers/nets/averages.py"),
+    ("numba.extending", "intrinsic", "rankers/scoring/quickscorer.py"),
+    ("llvmlite.ir", "IRBuilder.shuffle_vector", "rankers/scoring/quickscorer.py"),
+    ("llvmlite.ir", "IRBuilder.insert_element", "rankers/scoring/quickscorer.py"),
+    ("llvmlite.ir", "IRBuilder.cttz", "rankers/scoring/quickscorer.py"),
+    ("llvmlite.ir", "VectorType", "rankers/scoring/quickscorer.py"),
+    ("lightgbm.basic", "_ConfigAliases._get_all_param_aliases", "rankers/trees/lightgbm/parameters.py"),
+    ("lightgbm.basic", "LightGBMError", "rankers/trees/lightgbm/model.py"),
+    ("lightgbm.basic", "_LOGGER", "rankers/trees/lightgbm/model.py"),
+    ("lightgbm", "Dataset._set_init_score_by_predictor", "rankers/trees/lightgbm/data.py"),
+    ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/lightgbm/foreign.py"),
+    ("xgboost.core", "XGBoostError", "rankers/trees/xgboost/model.py"),
+    ("torch", "_foreach_lerp_", "rankers/nets/weights.py"),
     ("torch", "_C._are_functorch_transforms_active", "objectives/autograd.py"),
     ("typer.core", "TyperCommand.format_help", "cli/command.py"),
     ("typer.core", "TyperGroup", "cli/command.py"),
@@ -45,8 +45,8 @@ NAMES = [
 ]
 ARGUMENTS = [
     # (module, callable, argument, the file of rankwise that needs it)
-    ("lightgbm", "Dataset._set_init_score_by_predictor", "predictor", "rankers/trees/blocks.py"),
-    ("lightgbm", "Booster.eval", "feval", "rankers/trees/lightgbm.py"),
+    ("lightgbm", "Dataset._set_init_score_by_predictor", "predictor", "rankers/trees/lightgbm/data.py"),
+    ("lightgbm", "Booster.eval", "feval", "rankers/trees/lightgbm/model.py"),
     ("torch.nn", "Embedding", "_weight", "recommend/factorization/net.py"),
 ]
 
@@ -126,7 +126,7 @@ def test_json_of_catboosts_trees_that_are_not_symmetric():
     with tempfile.TemporaryDirectory() as folder:
         model.save_model(f"{folder}/model.json", format="json")
         text = json.loads(Path(folder, "model.json").read_bytes())
-    assert len(text.get("trees", ())) == 2, "CatBoost's JSON has no trees, which rankers/trees/catboost_model.py cuts"
+    assert len(text.get("trees", ())) == 2, "CatBoost's JSON has no trees, which rankers/trees/catboost/model.py cuts"
 
 
 def test_drawings_of_matplotlib_name_their_colours():

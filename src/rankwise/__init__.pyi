@@ -97,10 +97,10 @@ from .rankers.registration import register as register
 from .rankers.table import load as load
 from .rankers.training.stopping import NothingLearnedError as NothingLearnedError
 from .rankers.training.stopping import StopTraining as StopTraining
-from .rankers.trees.catboost import CatBoostRanker as CatBoostRanker
-from .rankers.trees.lightgbm import LightGBMRanker as LightGBMRanker
+from .rankers.trees.catboost.ranker import CatBoostRanker as CatBoostRanker
+from .rankers.trees.lightgbm.ranker import LightGBMRanker as LightGBMRanker
 from .rankers.trees.wrap import wrap as wrap
-from .rankers.trees.xgboost import XGBoostRanker as XGBoostRanker
+from .rankers.trees.xgboost.ranker import XGBoostRanker as XGBoostRanker
 from .recommend.als import ALS as ALS
 from .recommend.choice import RecommenderChoice as RecommenderChoice
 from .recommend.choice import choose_recommender as choose_recommender

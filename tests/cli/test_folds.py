@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.trees.lightgbm import LightGBMRanker
+from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from tests.cli.running import refused, run
 
 QUICK = ("--rounds", "4", "--threads", "1", "--leaves", "4")

@@ -16,7 +16,7 @@ from typer.testing import Result
 
 import rankwise as rw
 from rankwise.objectives.prepared import PreparedKernel
-from rankwise.rankers.trees.lightgbm import LightGBMRanker
+from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from tests.cli.running import refused, run
 from tests.processes import HANG, wait_until
 

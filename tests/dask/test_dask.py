@@ -15,7 +15,7 @@ from rankwise.dask import learner, network, partitions
 from rankwise.dask.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import LostWorkerError, Workers
 from rankwise.rankers.trees import protocol
-from rankwise.rankers.trees.lightgbm import LightGBM
+from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
 from tests import tiers
 from tests.processes import HANG

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.trees.lightgbm import LightGBMRanker
+from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from tests import shared
 
 

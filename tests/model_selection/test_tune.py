@@ -21,7 +21,7 @@ from rankwise.model_selection import plot, spaces
 from rankwise.model_selection.result import Trial, Tuning, read_parameters
 from rankwise.model_selection.tune import TrialCallback
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
-from rankwise.rankers.trees.lightgbm import LightGBMRanker
+from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from tests.processes import wait_until
 
 Pair = tuple[rw.RankingDataset, rw.RankingDataset]

@@ -1,6 +1,6 @@
 """What every ranker must keep to, over one table: fit, predict, save, load, resume, refuse, clone, explain.
 
-A new ranker is tested by a line of ``RANKERS`` (lists with features), and of ``SINGLE`` if it trains by itself.
+A ranker of the table is tested with its line of ``SETTINGS``; a ranker made of others by one of ``RANKERS``.
 """
 
 import pickle
@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.rankers import table
 from tests.objectives.pairwise.pairs_by_hand import frozen
 from tests.processes import HANG, environment
 
@@ -24,11 +25,22 @@ NET: dict[str, Any] = {
     "epochs": 8, "hidden": (16,), "dropout": 0.0, "averaging": 0.0, "learning_rate": 0.02, "batch_queries": 10,
     "threads": 1, "device": "cpu",
 }  # fmt: skip
+RATINGS: dict[str, Callable[[], Any]] = {
+    "factorization": lambda: rw.FactorizationRanker(epochs=2, factors=3, threads=1, device="cpu"),
+    "ease": rw.EASE,
+    "als": lambda: rw.ALS(factors=3),
+    "knn": lambda: rw.ItemKNN(neighbours=5),
+    "popularity": rw.Popularity,
+}
+"""Rankers of ratings."""
+SETTINGS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("lightgbm", "xgboost", "catboost"), {"objective": "xendcg"} | TREES),
+    "neural": {"objective": "softmax_ce"} | NET,
+}
 SINGLE: dict[str, Callable[..., Any]] = {
-    "lightgbm": lambda **changes: rw.LightGBMRanker(**{"objective": "xendcg"} | TREES | changes),
-    "xgboost": lambda **changes: rw.XGBoostRanker(**{"objective": "xendcg"} | TREES | changes),
-    "catboost": lambda **changes: rw.CatBoostRanker(**{"objective": "xendcg"} | TREES | changes),
-    "neural": lambda **changes: rw.NeuralRanker(**{"objective": "softmax_ce"} | NET | changes),
+    name: lambda name=name, **changes: table.ranker_class(name)(**SETTINGS[name] | changes)
+    for name in table.RANKERS
+    if name not in RATINGS
 }
 """Rankers that are trained by themselves, with changes of their parameters."""
 
@@ -48,15 +60,6 @@ RANKERS: dict[str, Callable[..., Any]] = {
     "distilled": lambda **changes: rw.distilled(SINGLE["xgboost"](), SINGLE["lightgbm"](**changes)),
 }
 """Rankers of lists with features; changes are those of the ranker inside."""
-
-RATINGS: dict[str, Callable[[], Any]] = {
-    "factorization": lambda: rw.FactorizationRanker(epochs=2, factors=3, threads=1, device="cpu"),
-    "ease": rw.EASE,
-    "als": lambda: rw.ALS(factors=3),
-    "knn": lambda: rw.ItemKNN(neighbours=5),
-    "popularity": rw.Popularity,
-}
-"""Rankers of ratings."""
 
 every_ranker = pytest.mark.parametrize("name", RANKERS)
 every_single = pytest.mark.parametrize("name", SINGLE)

@@ -368,18 +368,18 @@ def test_a_model_may_be_replaced_while_it_is_read(model, saved, data, monkeypatc
 def test_two_first_savers_do_not_harm_each_other(model, tmp_path, data, monkeypatch):
     """Another process creates the folder while this one fills its own."""
     other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
-    real = storage._text
+    real = storage.text
 
     def beaten(*arguments):
         monkeypatch.undo()
         model.save(tmp_path / "new")
         return real(*arguments)
 
-    monkeypatch.setattr(storage, "_text", beaten)
+    monkeypatch.setattr(storage, "text", beaten)
     with pytest.raises(FileExistsError, match="exists already and is kept"):
         other.save(tmp_path / "new")
     assert np.array_equal(rw.load(tmp_path / "new").predict(data), model.predict(data))
-    monkeypatch.setattr(storage, "_text", beaten)
+    monkeypatch.setattr(storage, "text", beaten)
     (tmp_path / "new").rename(tmp_path / "old")
     other.save(tmp_path / "new", force=True)
     assert np.array_equal(rw.load(tmp_path / "new").predict(data), other.predict(data))

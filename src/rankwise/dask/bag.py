@@ -67,8 +67,8 @@ def _start(key: str, registered: list[bytes], *members: Any) -> None:
     _members[key] = Members(*members)
 
 
-def _call(_: object, key: str, method: str, arguments: tuple[object, ...]) -> Any:
+def _call(_: object, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
     if key not in _members:
         raise lost("a worker of the cluster has been started anew while training a bag")
     members = _members.pop(key) if method == "learned" else _members[key]  # no round follows that
-    return getattr(members, method)(*arguments)
+    return members.call(method, *arguments)

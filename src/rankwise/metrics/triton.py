@@ -14,7 +14,6 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rankwise.arrays import Array, Offsets
@@ -78,12 +77,9 @@ class DeviceMetric:
     divisors: Tensor
     highest: float
     """Upper limit of a value, which rounding might exceed."""
-    most: float
-    """Upper bound of the values of all queries."""
     empty: float
-    scored: NDArray[np.bool_]
+    scored: Tensor
     """Whether each query has a value; for others it is ``empty``."""
-    scored_on_device: Tensor
     average: bool
 
     @classmethod
@@ -113,10 +109,8 @@ class DeviceMetric:
             depths=to_device(np.where(scored, depths, 0).astype(np.int32), device),
             divisors=to_device(divisors, device),
             highest=1.0 if shares else np.inf,
-            most=1.0 if shares else float(best.max(initial=0.0) * weights.max(initial=0.0)),
             empty=0.0 if metric.of_every_query else np.nan if metric.empty == "skip" else float(metric.empty),
-            scored=scored,
-            scored_on_device=to_device(scored, device),
+            scored=to_device(scored, device),
             average=TIES[metric.ties] == AVERAGE,
         )
 
@@ -128,7 +122,7 @@ class DeviceMetric:
                 self.lists.offsets, scores, ranked, self.gains, self.weights, self.depths, totals,
                 self.lists.n_queries, self.average, _BLOCK, num_warps=1,
             )  # fmt: skip
-        return torch.where(self.scored_on_device, (totals / self.divisors).clamp(max=self.highest), self.empty)
+        return torch.where(self.scored, (totals / self.divisors).clamp(max=self.highest), self.empty)
 
 
 _EXPONENTIAL, _LINEAR, _TABLE = (tl.constexpr(number) for number in range(3))

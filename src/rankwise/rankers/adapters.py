@@ -7,18 +7,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, offsets_of
+from rankwise.arrays import Array, Floats, offsets_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
-from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
 from rankwise.rankers.trees.newton import newton, newton_on_device
-from rankwise.rankers.trees.xgboost import average_hessian
+from rankwise.rankers.trees.xgboost.model import average_hessian
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
+    from rankwise.objectives.prepared import Prepared
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
 
@@ -37,37 +37,36 @@ class Rounds:
         self.objective, self.documents, self.device = find_objective(objective), documents, device
         self.round = check.integer("start_round", start_round, least=0)
         self.stream = Stream(seed, query_ids=query_ids)
-        self._prepared: tuple[Column, Prepared] | None = None
-        self._placed: tuple[Prepared, Array | None, DeviceNewton | None] | None = None
+        self._columns: tuple[Any, ...] | None = None
+        self._prepared: Prepared
+        self._on_device: DeviceNewton | None = None
 
-    def __call__(
-        self, scores: Array, labels: ArrayLike, offsets: NDArray[np.int64], weights: Array | None
-    ) -> tuple[Any, Any]:
+    def derivatives(self, lists: "Lists") -> tuple[Any, Any]:
         """Return numerator and Hessian, weighted by query: arrays, or tensors of a device with a kernel for them."""
-        prepared, stream = self._prepare(np.asarray(labels), offsets), self.stream.at(self.round)
-        there = self._on_device(prepared, weights)
-        found = (
-            newton(prepared(scores, stream), offsets, weights=weights) if there is None else there(scores, stream)[1:]
-        )
+        self._prepare(lists.labels, lists.offsets, lists.weights)
+        stream = self.stream.at(self.round)
         self.round += 1
-        return found
+        if self._on_device is not None:
+            _, numerator, hessian = self._on_device(lists.scores, stream)
+            return numerator, hessian
+        return newton(self._prepared(lists.scores, stream), lists.offsets, weights=lists.weights)
 
-    def _on_device(self, prepared: Prepared, weights: Array | None) -> "DeviceNewton | None":
-        if self.device is None:
-            return None
-        known = self._placed
-        if known is None or known[0] is not prepared or not np.array_equal(known[1], weights):  # type: ignore[arg-type]
-            known = self._placed = prepared, weights, newton_on_device(prepared, self.device, weights=weights)
-        return known[2]
+    def _prepare(self, *columns: Any) -> None:
+        if self._columns is not None and all(map(np.array_equal, columns, self._columns)):
+            return
+        labels, offsets, weights = columns
+        self._prepared = self.objective.prepare(np.asarray(labels), offsets, **self.documents)
+        self._on_device = newton_on_device(self._prepared, self.device, weights=weights)
+        self._columns = tuple(None if column is None else np.array(column) for column in columns)
 
-    def _prepare(self, labels: Column, offsets: NDArray[np.int64]) -> Prepared:
-        if self._prepared is not None:
-            seen, prepared = self._prepared
-            if np.array_equal(seen, labels) and np.array_equal(prepared.offsets, offsets):
-                return prepared
-        prepared = self.objective.prepare(labels, offsets, **self.documents)
-        self._prepared = labels.copy(), prepared
-        return prepared
+
+class Lists(NamedTuple):
+    """What a library says about documents."""
+
+    scores: Array
+    labels: Array
+    offsets: NDArray[np.int64]
+    weights: Array | None
 
 
 def lightgbm_objective(
@@ -98,24 +97,20 @@ def lightgbm_objective(
     >>> ranker.fit(data.features, data.labels, group=data.sizes).n_estimators_
     3
     """
-    return LightGBMObjective(Rounds(objective, seed, query_ids, start_round, documents))
+    return LightGBMObjective(objective, seed, query_ids, start_round, documents)
 
 
-class LightGBMObjective:
+class LightGBMObjective(Rounds):
     """Called as ``f(scores, data)`` by ``lgb.train``, and as ``f(labels, scores, weights, sizes)`` by estimators.
 
     Estimators count the parameters of a callable to find out which it takes: four.
     """
 
-    def __init__(self, rounds: Rounds) -> None:
-        self.rounds = rounds
-
     def __call__(
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
         """Return numerator and Hessian."""
-        lists = _lightgbm_lists(first, second, weight, group)
-        return self.rounds(lists.scores, lists.labels, lists.offsets, lists.weights)
+        return self.derivatives(_lightgbm_lists(first, second, weight, group))
 
 
 def lightgbm_metric(metric: MetricLike) -> "LightGBMMetric":
@@ -130,18 +125,25 @@ def lightgbm_metric(metric: MetricLike) -> "LightGBMMetric":
     return LightGBMMetric(find_metric(metric))
 
 
-class LightGBMMetric:
-    """Called by ``lgb.train`` and by estimators, as :class:`LightGBMObjective` is."""
+class NamedMetric:
+    """A metric as libraries show it."""
 
     def __init__(self, metric: Metric) -> None:
         self.metric, self.__name__ = metric, str(metric)
+
+    def mean(self, lists: Lists) -> float:
+        """Return the mean over the queries that the metric scores."""
+        return mean(self.metric, *lists)
+
+
+class LightGBMMetric(NamedMetric):
+    """Called by ``lgb.train`` and by estimators, as :class:`LightGBMObjective` is."""
 
     def __call__(
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[str, float, bool]:
         """Return the name, the mean, and that higher is better."""
-        lists = _lightgbm_lists(first, second, weight, group)
-        return self.__name__, mean(self.metric, lists.scores, lists.labels, lists.offsets, lists.weights), True
+        return self.__name__, self.mean(_lightgbm_lists(first, second, weight, group)), True
 
 
 def xgboost_objective(
@@ -180,14 +182,15 @@ def xgboost_objective(
     >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
-    return XGBoostObjective(Rounds(objective, seed, query_ids, start_round, documents, device), relative=relative)
+    return XGBoostObjective(objective, seed, query_ids, start_round, documents, device, relative=relative)
 
 
-class XGBoostObjective:
+class XGBoostObjective(Rounds):
     """Called as ``f(scores, data)`` by ``xgb.train``."""
 
-    def __init__(self, rounds: Rounds, *, relative: bool) -> None:
-        self.rounds, self.relative = rounds, relative
+    def __init__(self, *arguments: Any, relative: bool) -> None:
+        super().__init__(*arguments)
+        self.relative = relative
 
     def __call__(self, scores: Floats, data: Any) -> tuple[Any, Any]:
         """Return numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""
@@ -196,8 +199,7 @@ class XGBoostObjective:
                 "XGBoost's estimators tell an objective nothing about queries",
                 hint="pass it to xgb.train(obj=…), or train a rw.XGBoostRanker, which is an estimator too",
             )
-        offsets, weights = _groups(data)
-        numerator, hessian = self.rounds(np.asarray(scores, np.float64), data.get_label(), offsets, weights)
+        numerator, hessian = self.derivatives(_xgboost_lists(scores, data))
         if not self.relative:
             return numerator, hessian
         average = average_hessian(hessian) or 1.0
@@ -215,11 +217,8 @@ def xgboost_metric(metric: MetricLike) -> "XGBoostMetric":
     return XGBoostMetric(find_metric(metric))
 
 
-class XGBoostMetric:
+class XGBoostMetric(NamedMetric):
     """Called as ``f(scores, data)`` by ``xgb.train``."""
-
-    def __init__(self, metric: Metric) -> None:
-        self.metric, self.__name__ = metric, str(metric)
 
     def __call__(self, scores: Floats, data: Any) -> tuple[str, float]:
         """Return the name and the mean."""
@@ -229,20 +228,10 @@ class XGBoostMetric:
                 "one document as 1",
                 hint="pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…",
             )
-        offsets, weights = _groups(data)
-        return self.__name__, mean(self.metric, np.asarray(scores, np.float64), data.get_label(), offsets, weights)
+        return self.__name__, self.mean(_xgboost_lists(scores, data))
 
 
-class _Lists(NamedTuple):
-    """What LightGBM says about documents."""
-
-    scores: Array
-    labels: Array
-    offsets: NDArray[np.int64]
-    weights: Array | None
-
-
-def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> _Lists:
+def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> Lists:
     """Read ``(scores, Dataset)`` or ``(labels, scores, weights of documents, sizes)``."""
     scores, labels = second, first
     if hasattr(second, "get_group"):
@@ -251,14 +240,15 @@ def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> _Lists:
         hint = "pass group=, the number of documents of each query, to the Dataset or to fit of LGBMRanker"
         raise check.error("the data set has no groups", hint=hint)
     offsets = offsets_of(group)
-    return _Lists(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
+    return Lists(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
 
 
-def _groups(data: Any) -> tuple[NDArray[np.int64], Array | None]:
-    """Offsets and weights by query of a DMatrix, which has no weights or one for each query."""
+def _xgboost_lists(scores: Floats, data: Any) -> Lists:
+    """Read scores and a DMatrix, which has no weights or one for each query."""
     offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
     if not offsets.size:
         hint = "pass qid=, an id for each document, or group=, the number of documents of each query"
         raise check.error("the DMatrix has no groups", hint=hint)
     weights = np.asarray(data.get_weight(), np.float64)
-    return offsets, check.query_weights(weights, offsets.size - 1) if weights.size else None
+    checked = check.query_weights(weights, offsets.size - 1) if weights.size else None
+    return Lists(np.asarray(scores, np.float64), data.get_label(), offsets, checked)

@@ -1,16 +1,24 @@
 """The training of rankers without rounds: ``fit`` around a method that learns."""
 
+import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, user_code
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import metrics as find_metrics
+from rankwise.objectives.base import Objective
+from rankwise.objectives.table import ObjectiveLike, native
+from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import inputs, learned, table
-from rankwise.rankers.schema import Documents
+from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.sklearn import Estimator
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.training.session import Watch
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, StopTraining
@@ -18,8 +26,6 @@ from rankwise.rankers.training.validation import Measure, checked_names, measure
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
-    from rankwise.metrics import Metric, MetricLike
-    from rankwise.rankers.schema import Schema
     from rankwise.rankers.table import Recipe
     from rankwise.rankers.training.loop import Learner
 
@@ -48,7 +54,7 @@ class FitOptions(TypedDict):
     watch: Watch | None
 
 
-class TrainedAtOnce:
+class TrainedAtOnce(Estimator):
     """The frame around ``_fit`` of a ranker without rounds: training, a learner of one round for bags, files."""
 
     unit: ClassVar[str] = "rounds"
@@ -67,22 +73,21 @@ class TrainedAtOnce:
     """Names under which its library may be installed; the version of the first that is stands in results."""
     magic: ClassVar[tuple[bytes, ...]] = ()
     """Beginnings of the model files of its library."""
-    if TYPE_CHECKING:  # what rankers have
-        name: str
-        native: Keywords
-        metrics: MetricLike | Sequence[MetricLike]
-        history_: dict[str, list[float]]
-        best_round_: int
-        stopped_: str
-        _schema: Schema
+    first_round_pace: ClassVar[float] = 1.0
+    """The time of a first round relative to LightGBM's, where none was measured."""
 
-        @classmethod
-        def own_parameters(cls) -> Keywords: ...  # noqa: D102
-        def set_params(self, **parameters: Any) -> Self: ...  # noqa: D102
-        def predict(self, data: Documents, **others: Never) -> Array: ...  # noqa: D102
-        def _reject(self, method: str, others: Keywords) -> None: ...
-        def _metrics(self) -> tuple[Metric, ...]: ...
-        def _remember(self, data: RankingDataset) -> None: ...
+    name: str = ""
+    """What the ranker is called in files and on the command line."""
+    objective: ObjectiveLike
+    metrics: MetricLike | Sequence[MetricLike]
+
+    history_: dict[str, list[float]]
+    """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
+    not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
+    best_round_: int
+    """After how many rounds of this fit the first metric was best; the model holds these rounds."""
+    stopped_: str
+    """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
 
     def fit(
         self,
@@ -109,6 +114,10 @@ class TrainedAtOnce:
         train, held_out = self._fit_inputs(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         self._fit_on(train, held_out, resume=resume, measure=measure or {}, watch=watch)
         return self
+
+    @abstractmethod
+    def predict(self, data: Documents) -> Array:
+        """Return one score per document."""
 
     def _fit_inputs(
         self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
@@ -143,6 +152,39 @@ class TrainedAtOnce:
         """Learn: the part of :meth:`fit` that a ranker of one's own defines."""
         raise NotImplementedError(f"{type(self).__name__} defines no _fit(train, valid)")
 
+    def _objective(self) -> Objective:
+        """Return the objective as an object."""
+        with self._explained("objective", self.objective):
+            return find_objective(self.objective)
+
+    def _code(self) -> dict[str, str]:
+        """Return digests of the user's code that it trains with, which identify kept work beside names."""
+        resolved: Keywords = {"class": type(self), "metrics": self._metrics()}
+        if "objective" in self.own_parameters() and native(self.objective) is None:
+            resolved["objective"] = self._objective()
+        return user_code.digests(self.get_params(deep=False) | resolved)
+
+    @contextlib.contextmanager
+    def _explained(self, what: str, value: object) -> Iterator[None]:
+        """Explain an unknown name where this ranker was read from a file."""
+        try:
+            yield
+        except ValueError as unknown:
+            if not self.__sklearn_is_fitted__() or callable(value):
+                raise
+            trained_with = {"objective": "an objective", "metrics": "metrics"}[what]
+            hint = f"register it first: rw.register(…); or pass another with set_params({what}=…)"
+            sentence = f"this model was trained with {trained_with} not known here"
+            raise check.error(sentence, got=str(unknown), hint=hint) from None
+
+    def _metrics(self) -> tuple[Metric, ...]:
+        measured = getattr(self, "metrics", METRICS)
+        with self._explained("metrics", measured):
+            return find_metrics(measured)
+
+    def _remember(self, data: RankingDataset) -> None:
+        self._schema = Schema.of(data)
+
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""
         return {}
@@ -171,9 +213,9 @@ class TrainedAtOnce:
     # For bags, which train members round by round: one round.
 
     def _learner(
-        self, train: RankingDataset, valid: RankingDataset | None, older: Never, others: Sequence[RankingDataset] = ()
+        self, train: RankingDataset, valid: RankingDataset | None, older: Never, measured: Sequence[RankingDataset] = ()
     ) -> "Learner[Any]":
-        return OneRound(self, train, [*([] if valid is None else [valid]), *others])
+        return OneRound(self, train, [*([] if valid is None else [valid]), *measured])
 
     def _keep(self, model: Any, state: State) -> None:
         """Keep the model of the best round: it is here already."""
@@ -219,7 +261,7 @@ class OneRound:
         """Keep the model as it is."""
         return True
 
-    def restore(self, kept: object) -> None:
+    def restore(self, best: object) -> None:
         """Make the model what it was: it has not changed."""
 
     def model(self) -> None:

@@ -1,28 +1,20 @@
 """The base class of rankers: parameters, data in every form, scores, rankings, files."""
 
-import contextlib
-import inspect
 from abc import ABC
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check, user_code
+from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metrics as find_metrics
-from rankwise.objectives.base import Objective
-from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import argument_names, expressions, inputs, learned, storage, table
-from rankwise.rankers.at_once import METRICS, TrainedAtOnce, trains_at_once
+from rankwise.rankers import expressions, inputs, learned, storage, table
+from rankwise.rankers.at_once import TrainedAtOnce, trains_at_once
 from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
-from rankwise.rankers.sklearn import Estimator
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +25,7 @@ if TYPE_CHECKING:
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
 
-class Ranker(Estimator, TrainedAtOnce, ABC):
+class Ranker(TrainedAtOnce, ABC):
     """A model that scores documents, and the base class of a ranker of one's own.
 
     A subclass keeps every argument of ``__init__`` under its own name, as estimators of scikit-learn do, and defines
@@ -68,21 +60,6 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
     (3, centroid(power=2.0))
     """
 
-    name: str = ""
-    """What the ranker is called in files and on the command line."""
-    objective: ObjectiveLike
-    metrics: MetricLike | Sequence[MetricLike]
-    native: Keywords
-
-    history_: dict[str, list[float]]
-    """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
-    not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
-    best_round_: int
-    """After how many rounds of this fit the first metric was best; the model holds these rounds."""
-    stopped_: str
-    """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
-    _schema: Schema
-    """The columns that it was trained on."""
     _least_code: float = 0.0
     """The smallest code of a category that it takes."""
 
@@ -109,71 +86,8 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
             column if names is None else names[column]: listed for column, listed in self._schema.categories.items()
         }
 
-    # Parameters, as scikit-learn asks for them.
-
-    @classmethod
-    def own_parameters(cls) -> Keywords:
-        """The names of the ranker's own parameters, with their defaults."""
-        arguments = inspect.signature(cls).parameters.values()
-        return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
-
-    def get_params(self, deep: bool = True) -> Keywords:
-        """Return every parameter, those of the library among them."""
-        return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters; those of the library by their own names."""
-        own_parameters = self.own_parameters()
-        self._check_native({name: value for name, value in parameters.items() if name not in own_parameters})
-        for name, value in parameters.items():
-            if name in own_parameters:
-                setattr(self, name, value)
-            else:
-                self.native[name] = value
-        return self
-
     def __repr__(self) -> str:
         return expressions.written(self)
-
-    def _check_native(self, native: Keywords) -> None:
-        parameters = list(self.own_parameters())
-        for name in native:
-            if ours := argument_names.parameter(name, parameters):
-                raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
-            hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
-            raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
-
-    def _reject(self, method: str, others: Keywords) -> None:
-        """Raise an error about arguments that a method does not have, with what they are called here."""
-        has = inspect.signature(getattr(type(self), method)).parameters
-        argument_names.reject(
-            method, others, [name for name in has if name not in ("self", "others")], self.own_parameters()
-        )
-
-    def _objective(self) -> Objective:
-        """Return the objective as an object."""
-        with self._explained("objective", self.objective):
-            return find_objective(self.objective)
-
-    def _code(self) -> dict[str, str]:
-        """Return digests of the user's code that it trains with, which identify kept work beside names."""
-        resolved: Keywords = {"class": type(self), "metrics": self._metrics()}
-        if "objective" in self.own_parameters() and native(self.objective) is None:
-            resolved["objective"] = self._objective()
-        return user_code.digests(self.get_params(deep=False) | resolved)
-
-    @contextlib.contextmanager
-    def _explained(self, what: str, value: object) -> Iterator[None]:
-        """Explain an unknown name where this ranker was read from a file."""
-        try:
-            yield
-        except ValueError as unknown:
-            if not self.__sklearn_is_fitted__() or callable(value):
-                raise
-            trained_with = {"objective": "an objective", "metrics": "metrics"}[what]
-            hint = f"register it first: rw.register(…); or pass another with set_params({what}=…)"
-            sentence = f"this model was trained with {trained_with} not known here"
-            raise check.error(sentence, got=str(unknown), hint=hint) from None
 
     # Scores and what they are good for.
 
@@ -365,9 +279,6 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
 
     # For subclasses.
 
-    def _remember(self, data: RankingDataset) -> None:
-        self._schema = Schema.of(data)
-
     def _features(self, data: Documents) -> Floats:
         self._check_fitted()
         features = self._schema.matrix(data)
@@ -394,15 +305,6 @@ class Ranker(Estimator, TrainedAtOnce, ABC):
                 return RankingDataset.from_frame(data, features=(), to_score=True)
         features = self._features(data)
         return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
-
-    def _metrics(self) -> tuple[Metric, ...]:
-        measured = getattr(self, "metrics", METRICS)
-        with self._explained("metrics", measured):
-            return find_metrics(measured)
 
     def _predict(self, features: Floats, offsets: Offsets | None) -> ArrayLike:
         """Score documents: the part of :meth:`predict` that a ranker of one's own defines; here, one by one."""

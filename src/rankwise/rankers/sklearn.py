@@ -1,13 +1,15 @@
-"""The interface of scikit-learn, which is imported only inside methods that it, or its users, call."""
+"""The interface of scikit-learn: parameters, clones, routing. It is imported inside methods that it calls itself."""
 
 import copy
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Column
+from rankwise.arrays import Array, Column, Keywords
+from rankwise.rankers import argument_names
 
 if TYPE_CHECKING:
     from rankwise.rankers.schema import Schema
@@ -23,7 +25,9 @@ class Estimator:
     ``cross_val_score(ranker, X, y, cv=GroupKFold(), params={"qid": qid, "groups": qid})``.
     """
 
+    native: Keywords
     _schema: "Schema"
+    """The columns that it was trained on."""
     _metadata_request: Any
 
     @property
@@ -41,6 +45,46 @@ class Estimator:
             f"{type(self).__name__} has no feature_importances_, which are shares in the gain of splits. Hint: "
             "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
         )
+
+    @classmethod
+    def own_parameters(cls) -> Keywords:
+        """The names of the ranker's own parameters, with their defaults."""
+        arguments = inspect.signature(cls).parameters.values()
+        return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
+
+    def get_params(self, deep: bool = True) -> Keywords:
+        """Return every parameter, those of the library among them."""
+        return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; those of the library by their own names."""
+        own_parameters = self.own_parameters()
+        self._check_native({name: value for name, value in parameters.items() if name not in own_parameters})
+        for name, value in parameters.items():
+            if name in own_parameters:
+                setattr(self, name, value)
+            else:
+                self.native[name] = value
+        return self
+
+    def _check_native(self, native: Keywords) -> None:
+        parameters = list(self.own_parameters())
+        for name in native:
+            if ours := argument_names.parameter(name, parameters):
+                raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
+            hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
+            raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
+
+    def _reject(self, method: str, unknown: Keywords) -> None:
+        """Raise an error about arguments that a method does not have, with what they are called here."""
+        has = inspect.signature(getattr(type(self), method)).parameters
+        argument_names.reject(
+            method, unknown, [name for name in has if name not in ("self", "others")], self.own_parameters()
+        )
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
 
     def set_fit_request(self, **requests: bool | str | None) -> Self:
         """Set which columns scikit-learn routes to ``fit``: ``qid=True``."""
@@ -86,7 +130,7 @@ class Estimator:
         return hasattr(self, "_schema")
 
     def __sklearn_clone__(self) -> Self:
-        parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        parameters = self.get_params(deep=False)
         cloned = type(self)(**{name: self._cloned(name, value) for name, value in parameters.items()})
         if hasattr(self, "_metadata_request"):
             cloned._metadata_request = copy.deepcopy(self._metadata_request)

@@ -19,7 +19,7 @@ import re
 import secrets
 import shutil
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,7 @@ from rankwise.arrays import Column, Json
 DESCRIPTION = "rankwise.json"
 FORMAT = 1
 _PLAIN = str | int | float | bool | None
-_ATTEMPTS = 100
-"""How often a model is read again because another one took its place meanwhile."""
+_ATTEMPTS = 100  # to read a model, since another one may take its place meanwhile
 
 
 def ready(path: str | Path, *, force: bool = False) -> Path:
@@ -72,13 +71,13 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
             hint="pass the folder that save() or 'rankwise train' wrote; in Python, rw.wrap takes models of libraries",
         )
     for _ in range(_ATTEMPTS):
-        text = (path / DESCRIPTION).read_bytes()
+        content = (path / DESCRIPTION).read_bytes()
         try:
-            description = _parse(path, text)
+            description = _parse(path, content)
             return description, _contents(path, description)
         except ValueError as damaged:
             broken = damaged
-            if (path / DESCRIPTION).read_bytes() == text:
+            if (path / DESCRIPTION).read_bytes() == content:
                 break  # nobody has replaced it meanwhile
     raise broken
 
@@ -149,25 +148,11 @@ def plain(value: object) -> Any:
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(inner) for inner in value]
-    return value if isinstance(value, _PLAIN) else _named(value)
-
-
-def _named(value: object) -> str:
-    """The text of an object; of a function its name, since an address means nothing elsewhere."""
-    text = str(value)
-    return (
-        text if " at 0x" not in text else str(getattr(value, "name", getattr(value, "__name__", type(value).__name__)))
-    )
-
-
-def text(description: Json) -> bytes:
-    """Return the content of ``rankwise.json`` for a model whose description lists its files itself."""
-    return _text(description, {}, {})
-
-
-def versions() -> dict[str, str]:
-    """The versions that a model was made with."""
-    return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    if isinstance(value, _PLAIN):
+        return value
+    if " at 0x" not in str(value):
+        return str(value)
+    return str(getattr(value, "name", getattr(value, "__name__", type(value).__name__)))  # not an address
 
 
 def _contents(path: Path, description: Json) -> dict[str, bytes]:
@@ -176,11 +161,9 @@ def _contents(path: Path, description: Json) -> dict[str, bytes]:
     with contextlib.ExitStack() as stack:
         opened = {}
         for role, entry in description["files"].items():  # all are opened first: then they may be replaced
-            if not (path / entry["name"]).is_file():
-                raise _damaged(path, f"{entry['name']} is missing")
             try:
                 opened[role] = stack.enter_context((path / entry["name"]).open("rb"))
-            except FileNotFoundError:
+            except (FileNotFoundError, IsADirectoryError):
                 raise _damaged(path, f"{entry['name']} is missing") from None
         for role, file in opened.items():
             entry = description["files"][role]
@@ -201,7 +184,7 @@ def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
     try:
         for role, content in contents.items():
             _put(new / role, content)
-        _put(new / DESCRIPTION, _text(description, contents, {role: role for role in contents}))
+        _put(new / DESCRIPTION, text(description, contents, {role: role for role in contents}))
         files.sync_folder(new)
         try:
             new.rename(path)
@@ -224,7 +207,7 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
     try:
         for role, content in contents.items():
             _put(path / names[role], content)
-        _put(part, _text(description, contents, names))
+        _put(part, text(description, contents, names))
         complete = True
         files.sync_folder(path)
         older = _listed(path)
@@ -234,8 +217,12 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
         if not complete or part.exists():  # else the new model is in place, and an interruption came after
             _remove(path, {*names.values(), part.name})
         raise
+    # Files of ours, told by their names, that a process wrote and was killed before they became a model, a day ago.
+    shapes = (rf"{re.escape(Path(role).stem)}-[0-9a-f]{{16}}{re.escape(Path(role).suffix)}" for role in contents)
+    ours = re.compile("|".join(shapes))
     with contextlib.suppress(OSError):
-        _remove(path, (older | _left_behind(path, contents)) - _listed(path))
+        abandoned = {one.name for one in path.iterdir() if ours.fullmatch(one.name) and files.is_old(one)}
+        _remove(path, (older | abandoned) - _listed(path))
 
 
 def _listed(path: Path) -> set[str]:
@@ -244,13 +231,6 @@ def _listed(path: Path) -> set[str]:
         return {entry["name"] for entry in _parse(path, (path / DESCRIPTION).read_bytes())["files"].values()}
     except (OSError, ValueError):
         return set()
-
-
-def _left_behind(path: Path, roles: Iterable[str]) -> set[str]:
-    """Files of ours, told by their names, that a process wrote and was killed before they became a model, a day ago."""
-    shapes = (rf"{re.escape(Path(role).stem)}-[0-9a-f]{{16}}{re.escape(Path(role).suffix)}" for role in roles)
-    ours = re.compile("|".join(shapes))
-    return {entry.name for entry in path.iterdir() if ours.fullmatch(entry.name) and files.is_old(entry)}
 
 
 def _remove(path: Path, names: set[str]) -> None:
@@ -266,7 +246,13 @@ def _put(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _text(description: Json, files: dict[str, bytes], names: dict[str, str]) -> bytes:
+def versions() -> dict[str, str]:
+    """Return the versions that a model is made with."""
+    return {"rankwise": __version__, "python": platform.python_version(), "numpy": np.__version__}
+
+
+def text(description: Json, files: Mapping[str, bytes], names: Mapping[str, str]) -> bytes:
+    """Return the content of ``rankwise.json`` for these files under these names."""
     listed = {
         role: {"name": names[role], "bytes": len(content), "sha256": _digest(content)}
         for role, content in files.items()
@@ -276,10 +262,10 @@ def _text(description: Json, files: dict[str, bytes], names: dict[str, str]) -> 
     return (json.dumps({**complete, "checksum": _checksum(complete)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _parse(path: Path, text: bytes) -> Json:
+def _parse(path: Path, content: bytes) -> Json:
     """Read a description and verify it."""
     try:
-        description = json.loads(text)
+        description = json.loads(content)
         checksum = description.pop("checksum")
         number = check.integer("format", description["format"], least=1)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

@@ -26,9 +26,9 @@ class Recipe(NamedTuple):
 
 
 RANKERS: dict[str, tuple[str, str]] = {
-    "lightgbm": ("rankwise.rankers.trees.lightgbm", "LightGBMRanker"),
-    "xgboost": ("rankwise.rankers.trees.xgboost", "XGBoostRanker"),
-    "catboost": ("rankwise.rankers.trees.catboost", "CatBoostRanker"),
+    "lightgbm": ("rankwise.rankers.trees.lightgbm.ranker", "LightGBMRanker"),
+    "xgboost": ("rankwise.rankers.trees.xgboost.ranker", "XGBoostRanker"),
+    "catboost": ("rankwise.rankers.trees.catboost.ranker", "CatBoostRanker"),
     "neural": ("rankwise.rankers.nets.ranker", "NeuralRanker"),
     "factorization": ("rankwise.recommend.factorization.ranker", "FactorizationRanker"),
 }

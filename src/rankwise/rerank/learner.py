@@ -22,9 +22,10 @@ from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers import inputs
 from rankwise.rankers.nets import weights
 from rankwise.rankers.nets.batches import Batching, BatchPart
-from rankwise.rankers.nets.learner import TRAINING, own_randomness, seed_torch, torch_threads
+from rankwise.rankers.nets.learner import TRAINING
 from rankwise.rankers.nets.processes import Processes, seed_of, usable_device
 from rankwise.rankers.nets.ranker import MODEL
+from rankwise.rankers.nets.state import own_randomness, seed_torch, torch_threads
 from rankwise.rankers.nets.weights import Weights
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State

@@ -34,7 +34,7 @@ def write(path: str | Path, description: Json, fill: Callable[[Path], None], *, 
             fill(new)
             paths = sorted(file for file in new.rglob("*") if file.is_file())
             contents = {file.relative_to(new).as_posix(): _checksum(file) for file in paths}
-            text = storage.text({"ranker": NAME, **description, "contents": contents})
+            text = storage.text({"ranker": NAME, **description, "contents": contents}, {}, {})
             (new / storage.DESCRIPTION).write_bytes(text)
             files.sync_folder(new)
             if path.exists():

@@ -163,7 +163,7 @@ def test_scores_without_lists_are_refused(data, valid, tmp_path):
     bag = rw.bagged(ranker(transform="query", epochs=1), folds=2).fit(data)
     for one in (model, bag):
         with pytest.raises(
-            ValueError, match=r"must know which documents belong together: got features alone.*RankingDat"
+            ValueError, match=r"looks at whole lists, and must know which documents belong together.*RankingDat"
         ):
             one.predict(valid.features)
         with pytest.raises(ValueError, match="what a feature adds .* is not known of nets that look at whole lists"):

@@ -1,6 +1,4 @@
-"""Metrics on a device are those of the CPU, to the last bit, and only their means travel."""
-
-from math import fsum
+"""Metrics on a device are those of the CPU, to the last bit, and no score travels."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ import torch
 
 import rankwise as rw
 from rankwise.metrics import metrics as find_metrics
-from rankwise.rankers.nets.measures import NetScores, _limbs, _number
+from rankwise.rankers.nets.inputs import NetScores
 from rankwise.rankers.training.validation import Measure, Measured, Validation
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
@@ -44,7 +42,7 @@ def scores(lists, levels):
     return (np.round(drawn * levels) / levels if levels else drawn).astype(np.float32)
 
 
-class OnlyMeans(NetScores):
+class OnlyValues(NetScores):
     def array(self):
         raise AssertionError("scores left the device")
 
@@ -54,7 +52,7 @@ def test_means_are_those_of_the_cpu_to_the_last_bit(lists, levels, weighted):
     lists = lists if weighted else lists.with_(weights=None)
     measure = Validation(lists, find_metrics(ON_DEVICE), debias=False)
     given = scores(lists, levels)
-    assert measure.on_device(OnlyMeans(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
+    assert measure.on_device(OnlyValues(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
 
 
 def test_lists_that_are_sorted_rather_than_counted(monkeypatch, lists):
@@ -63,7 +61,7 @@ def test_lists_that_are_sorted_rather_than_counted(monkeypatch, lists):
     monkeypatch.setattr(order, "COUNTED", 0)
     measure = Validation(lists, find_metrics("ndcg@10"), debias=False)
     given = scores(lists, 3)
-    assert measure.on_device(OnlyMeans(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
+    assert measure.on_device(OnlyValues(torch.tensor(given, device=DEVICE))) == measure(given.astype(float))
 
 
 def test_other_metrics_are_those_of_the_cpu_in_the_order_that_was_asked_for(lists):
@@ -97,10 +95,3 @@ def test_scores_that_are_not_finite_are_an_error_there_too(lists):
         given[7] = broken
         with pytest.raises(ValueError, match="scores must be finite"):
             measure.on_device(NetScores(torch.tensor(given, device=DEVICE)))
-
-
-def test_sums_are_rounded_once():
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        values = rng.random(1000) * 10.0 ** rng.integers(-9, 4, 1000)
-        assert float(_number(_limbs(torch.tensor(values)).tolist())) == fsum(values)

@@ -142,7 +142,7 @@ def test_random_trees_against_walking_through_them(seed):
     roots = [grow(int(depth)) for depth in rng.integers(0, 8, 6)]
     kinds = (np.int32, np.float32, np.int32, np.int32, np.bool_, np.float64)
     arrays: list[Any] = [np.array(column, kind) for column, kind in zip(columns.values(), kinds, strict=True)]
-    rest: Any = (categories, 0.75, False, 5)
+    rest: Any = (categories, 5, 0.75)
     nodes = Nodes(np.array(roots, np.int32), *arrays, *rest)
     rows = rng.integers(-4, 5, (100, 5)).astype(np.float32)
     rows[:, 4] = rng.integers(0, 80, 100)

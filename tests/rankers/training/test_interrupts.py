@@ -136,7 +136,7 @@ def test_ctrl_c_while_xgboost_reads_blocks_of_features_interrupts(at, data, monk
             reads.append(len(block))
             yield block
 
-    monkeypatch.setattr("rankwise.rankers.trees.blocks.blocks", pressing)
+    monkeypatch.setattr("rankwise.rankers.trees.xgboost.data.blocks", pressing)
     monkeypatch.setattr("rankwise.data.disk.mapped.BLOCK", 4 * data.n_features * 300)
     with pytest.raises(KeyboardInterrupt):
         ranker("xgboost", 3).fit(data.with_(features=csr_array(data.features)))

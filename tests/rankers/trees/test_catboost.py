@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.trees.catboost import CatBoost
+from rankwise.rankers.trees.catboost.ranker import CatBoost
 from rankwise.rankers.trees.protocol import Settings
 
 SMALL = {"leaves": 8, "threads": 1, "rounds": 10, "learning_rate": 0.1}
@@ -163,8 +163,8 @@ def test_codes_of_categories_must_be_whole():
         ({"task_type": "GPU"}, "task_type=GPU would copy the data"),
         ({"langevin": True}, "langevin acts across rounds"),
         ({"save_snapshot": True}, "save_snapshot is what rankwise takes care of itself"),
-        ({"bootstrap_type": "Bernouli"}, "CatBoost cannot train so with our objectives: got .*Bernouli"),
-        ({"feature_border_type": "None"}, "CatBoost cannot train so with our objectives: got"),
+        ({"bootstrap_type": "Bernouli"}, "CatBoost cannot train so: got .*Bernouli"),
+        ({"feature_border_type": "None"}, "CatBoost cannot train so: got"),
     ],
 )
 def test_bad_settings_say_so(changes, message, data):

@@ -14,9 +14,9 @@ from rankwise.experiments.spec import find_spec, recipes
 from rankwise.model_selection.search import checked_search
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.trees import protocol as rule
-from rankwise.rankers.trees.lightgbm import LightGBM
+from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.protocol import FEW, MANY, USUAL
-from rankwise.rankers.trees.xgboost import XGBoost
+from rankwise.rankers.trees.xgboost.ranker import XGBoost
 
 SOURCE = Source("mq2008")
 LIBRARIES = ("lightgbm", "xgboost", "catboost")

@@ -12,7 +12,7 @@ from rankwise.objectives import prepared
 from rankwise.objectives.lists import Derivatives
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Settings
-from rankwise.rankers.trees.xgboost import XGBoost
+from rankwise.rankers.trees.xgboost.ranker import XGBoost
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 

@@ -11,7 +11,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees import blocks as external
+from rankwise.rankers.trees.xgboost import data as external
 
 RANKERS = (rw.LightGBMRanker, rw.XGBoostRanker)
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "patience": None}

@@ -31,8 +31,6 @@ SEEDS = 3
 """The number of seeds that a recipe is trained with at most: one bag's luck is a few thousandths."""
 NEGLIGIBLE = 0.001
 """The share of the metric below which a change of the average is not worth further seeds."""
-_FIRST_ROUND = {"lightgbm": 1.0, "xgboost": 2.0, "catboost": 2.0, "neural": 10.0}
-"""The relative time of a library's first round, until it was measured: an epoch sees all lists."""
 _FAILURES = (ValueError, RuntimeError, MemoryError)
 """Errors that end one recipe, and not the search."""
 _STORED = ("finished", "state", "seconds", "first", "closing", "leaves", "reason")
@@ -204,8 +202,7 @@ class Search:
         alike = [other.first for other in begun if other.recipe.name == one.recipe.name]
         if alike:
             return longest(alike)
-        pace = _FIRST_ROUND.get(one.recipe.name, 1.0)
-        return longest([other.first * pace / _FIRST_ROUND.get(other.recipe.name, 1.0) for other in begun])
+        return longest([other.first / other.recipe.first_round_pace * one.recipe.first_round_pace for other in begun])
 
     @property
     def usable(self) -> bool:

@@ -155,7 +155,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         train: RankingDataset,
         valid: RankingDataset | None,
         older: Self | None,
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> BagLearner:
         """Return the learner of all members, which validate each other: ``valid`` are the same queries as ``train``."""
         seeds: Keywords = {"seed": self.seed, "fold_seed": self.seed_of_folds}
@@ -168,7 +168,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             members,
             self.repeats,
             CrossFitted(validation, parts, train, self._stopping(validation)),
-            lambda stack: executors.start(train, members, others, stack, **where),
+            lambda stack: executors.start(train, members, measured, stack, **where),
         )
 
     def _validation(self, valid: RankingDataset, metrics: Sequence[Metric], learner: Learner[Any]) -> OutOfFold:

@@ -21,9 +21,9 @@ class InProcess:
     def __init__(self, members: Members) -> None:
         self.members = members
 
-    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
+    def call(self, method: str, *columns: Sequence[Any]) -> Callable[[], list[Any]]:
         """Call a method at once."""
-        result = getattr(self.members, method)(*arguments)
+        result = self.members.call(method, *columns)
         return lambda: result
 
 
@@ -33,17 +33,18 @@ class Subprocess:
     def __init__(self, pool: Executor, *members: object) -> None:
         self.pool, self.started = pool, pool.submit(_start, *members)
 
-    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
+    def call(self, method: str, *columns: Sequence[Any]) -> Callable[[], list[Any]]:
         """Ask for a call; calls are answered in their order."""
         done: SimpleQueue[Future[Any]] = SimpleQueue()  # whose get Ctrl-C may end at any point, unlike result
         with _explained():
-            self.pool.submit(_call, method, arguments).add_done_callback(done.put)
+            self.pool.submit(_call, method, *columns).add_done_callback(done.put)
 
-        def result() -> Any:
+        def result() -> list[Any]:
             last = done.get()
             with _explained():
                 self.started.result()  # done before; raises what went wrong at the beginning
-                return last.result()
+                results: list[Any] = last.result()
+                return results
 
         return result
 
@@ -98,5 +99,5 @@ def _start(*members: Any) -> None:
     _members.append(Members(*members))
 
 
-def _call(method: str, arguments: tuple[object, ...]) -> Any:
-    return getattr(_members[0], method)(*arguments)
+def _call(method: str, *columns: Sequence[Any]) -> list[Any]:
+    return _members[0].call(method, *columns)

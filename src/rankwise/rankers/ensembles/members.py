@@ -89,34 +89,15 @@ class Members:
         with use_threads(threads):
             self.members = [_Member(data, plan, measured) for plan in plans]
 
-    def round(self, number: int) -> list[MemberRound]:
-        """Train round ``number``, from 0, of every member that has something to learn."""
+    def call(self, method: str, *columns: Sequence[Any]) -> list[Any]:
+        """Call a method of every member; ``columns`` have an argument for each of them."""
         with use_threads(self.threads):
-            return [member.round(number) for member in self.members]
-
-    def snapshot(self) -> None:
-        """Keep the models as they are."""
-        for member in self.members:
-            member.snapshot()
-
-    def files(self) -> list[dict[str, bytes]]:
-        """Return the files of a checkpoint, of each."""
-        with use_threads(self.threads):
-            return [member.files() for member in self.members]
-
-    def resume(self, files: Sequence[Mapping[str, bytes]]) -> None:
-        """Resume from a checkpoint."""
-        with use_threads(self.threads):
-            for member, member_files in zip(self.members, files, strict=True):
-                member.resume(member_files)
-
-    def learned(self) -> list[TrainedMember]:
-        """Return the models that were kept; no round follows."""
-        with use_threads(self.threads):
-            return [member.learned() for member in self.members]
+            return [getattr(member, method)(*one) for member, *one in zip(self.members, *columns, strict=True)]
 
 
 class _Member:
+    """A member that learns: ``round``, ``snapshot``, ``files``, ``resume`` and ``learned`` are called from outside."""
+
     def __init__(self, data: RankingDataset, plan: MemberPlan, measured: Sequence[RankingDataset]) -> None:
         seen = np.ones(data.n_queries, np.bool_)
         seen[plan.held_out] = False
@@ -142,12 +123,10 @@ class _Member:
             return self.last
         self.done += 1
         self.loss += [] if loss is None else [loss]
-        self.last = MemberRound(loss, [self._scores(each) for each in range(self.count)], "")
+        scores = [self.learner.scores(number) for number in range(self.count)]
+        arrays = [one.array() if isinstance(one, DeviceScores) else one for one in scores]
+        self.last = MemberRound(loss, arrays, "")
         return self.last
-
-    def _scores(self, number: int) -> Array:
-        scores = self.learner.scores(number)
-        return scores.array() if isinstance(scores, DeviceScores) else scores
 
     def snapshot(self) -> None:
         if self.best != self.done or self.kept is None:
@@ -182,9 +161,8 @@ class _Member:
 class MemberExecutor(Protocol):
     """Some members, and where they are trained."""
 
-    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
-        """Call a method of :class:`Members`; the function that is returned waits for its result."""
-        ...
+    def call(self, method: str, *columns: Sequence[Any]) -> Callable[[], list[Any]]:
+        """Call a method of every member, as :meth:`Members.call` does; the returned function waits for the results."""
 
 
 class TrainedBag(NamedTuple):
@@ -227,7 +205,7 @@ class BagLearner:
     def round(self, stream: Stream) -> float | None:
         """Train a round of every member; returns the mean of their losses."""
         self._count()
-        rounds: list[MemberRound] = self._call("round", stream.round)
+        rounds: list[MemberRound] = self._call("round", [stream.round] * len(self.rows))
         if all(member.stopped for member in rounds):
             raise Exhausted(rounds[0].stopped, lambda: NothingLearnedError("no member learned anything"))
         self._last = rounds
@@ -250,7 +228,7 @@ class BagLearner:
             self.out_of_fold = self._current
         return True
 
-    def restore(self, kept: object) -> None:
+    def restore(self, best: object) -> None:
         """Fetch the models that were kept."""
         self._count()
         self._trained = self._call("learned")
@@ -273,10 +251,7 @@ class BagLearner:
         with check.library("out-of-fold scores", _OUT_OF_FOLD):
             self.out_of_fold = np.load(io.BytesIO(files[_OUT_OF_FOLD]))
         self.cross_fitted.resume(files)
-        members, executors = unpacked(files, len(self.rows)), self._executors()
-        waiting = [one.call("resume", members[first :: len(executors)]) for first, one in enumerate(executors)]
-        for wait in waiting:
-            wait()
+        self._call("resume", unpacked(files, len(self.rows)))
         return True
 
     def close(self) -> None:
@@ -288,17 +263,17 @@ class BagLearner:
         if self._current is not None and np.may_share_memory(self._current, self.cross_fitted.validation.last.scores):
             self.cross_fitted.update()
 
-    def _executors(self) -> Sequence[MemberExecutor]:
-        """Return the executors, which start when they are needed: a checkpoint that does not fit is rejected before."""
+    def _call(self, method: str, *columns: Sequence[Any]) -> list[Any]:
+        """Call a method of all members, side by side, with an argument of each column; returns results in their order.
+
+        Executors start when they are needed: a checkpoint that does not fit is rejected before.
+        """
         if self._started is None:
             self._started = self._start(self._resources)
-        return self._started
-
-    def _call(self, method: str, *arguments: object) -> list[Any]:
-        """Call a method of all members, side by side; returns the result of each, in their order."""
-        executors = self._executors()
-        results: list[Any] = [None] * len(self.rows)
-        for first, wait in enumerate([executor.call(method, *arguments) for executor in executors]):
-            for number, result in enumerate(wait() or ()):
-                results[first + number * len(executors)] = result
+        step, results = len(self._started), [None] * len(self.rows)
+        parts = (
+            (executor, [column[first::step] for column in columns]) for first, executor in enumerate(self._started)
+        )
+        for first, wait in enumerate([executor.call(method, *part) for executor, part in parts]):
+            results[first::step] = wait()
         return results

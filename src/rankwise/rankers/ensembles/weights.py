@@ -196,7 +196,9 @@ def choose(
 
     These are scores of the same members, each fold after the rounds that were chosen on the others.
     """
-    lists = _MeasuredQueries.of(labels, offsets, find_metric(metric), query_weights, judged)
+    starts = check.offsets(offsets, np.asarray(labels).size)
+    flags = None if judged is None else np.asarray(judged)
+    lists = _MeasuredQueries(check.labels(labels, starts), starts, find_metric(metric), query_weights, flags)
     units, spreads = _in_units(scores, lists.offsets)
     part = np.arange(lists.n_queries) % _PARTS if fold is None else np.asarray(fold)
     titles = tuple(f"member {number}" for number in range(1, len(units) + 1)) if names is None else tuple(names)
@@ -252,14 +254,6 @@ class _MeasuredQueries(NamedTuple):
     metric: Metric
     weights: Array | None
     judged: Column | None
-
-    @classmethod
-    def of(
-        cls, labels: ArrayLike, offsets: ArrayLike, metric: Metric, weights: Array | None, judged: ArrayLike | None
-    ) -> "_MeasuredQueries":
-        starts = check.offsets(offsets, np.asarray(labels).size)
-        flags = None if judged is None else np.asarray(judged)
-        return cls(check.labels(labels, starts), starts, metric, weights, flags)
 
     @property
     def n_queries(self) -> int:

@@ -1,24 +1,25 @@
-"""Transformed features of a data set: kept where they fit into memory, else made batch by batch and prefetched."""
+"""Transformed features of a data set, kept where they fit into memory, else made batch by batch; and their scores."""
 
 import functools
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats
+from rankwise.arrays import Array, Floats, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
+from rankwise.metrics.base import Metric, weighted_mean
 from rankwise.objectives.prepared import has_kernels
 from rankwise.rankers.nets.batches import BatchPart
-from rankwise.rankers.nets.measures import NetScores
 from rankwise.rankers.nets.mlp import Perceptron
-from rankwise.rankers.training.validation import DeviceScores
+from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 from rankwise.sparse import dense
 
 Rows = slice | NDArray[np.int64]
@@ -113,6 +114,45 @@ def _tensor(features: Floats) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(features)
+
+
+class NetScores(DeviceScores):
+    """Scores in single precision, one for each document."""
+
+    def __init__(self, scores: torch.Tensor) -> None:
+        self.scores = scores
+        self.finite = scores.isfinite().all()
+        self.usable = torch.where(self.finite, scores, 0.0)
+        """The scores, or nothing but 0, since kernels count on an order of documents."""
+        self._rankings: dict[int, torch.Tensor] = {}
+
+    def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> DeviceMean | None:
+        """Return the function that computes the mean of a metric on the device; None where the CPU has to."""
+        if find_spec("triton") is None:
+            return None
+        from rankwise.metrics.triton import DeviceMetric, ranking
+
+        on_device = DeviceMetric.of(metric, labels, offsets, self.scores.device)
+        if on_device is None:
+            return None
+
+        def mean(scores: NetScores) -> float | None:
+            ranked = scores.ranked(id(offsets), lambda usable: ranking(on_device.lists, usable))
+            values = torch.cat((on_device(scores.usable, ranked), scores.finite.double()[None]))
+            *by_query, finite = values.cpu().numpy()  # the one wait for the device
+            return weighted_mean(np.array(by_query), weights) if finite else None
+
+        return mean
+
+    def ranked(self, lists: int, ranking: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """Return the ranking of the documents of some lists, which all metrics of them share."""
+        if lists not in self._rankings:
+            self._rankings[lists] = ranking(self.usable)
+        return self._rankings[lists]
+
+    def array(self) -> Array:
+        """Copy the scores."""
+        return self.scores.double().cpu().numpy()
 
 
 class Inputs:

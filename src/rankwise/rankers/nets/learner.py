@@ -1,15 +1,5 @@
 """The learner of rankers of torch: each round is an epoch, whatever the module that scores.
 
-Usage: build a ``torch.nn.Module`` that returns one score per document, and a :class:`NetLearner` with
-
-- ``module``, on ``device``, and ``inputs``: from a ``batches.Part`` (whole queries: ``part.data``, ``part.queries``,
-  ``part.rows``) to the tuple of tensors that the module is called with, on the same device;
-- ``forward``, where scores in training are not the module's: (documents, members), each of which has its own loss;
-- ``held_out``: for each data set that is measured its scores by the module as it stands (called in evaluation mode,
-  without gradients);
-- ``optimizer``: from parameters to a ``torch.optim.Optimizer``;
-- ``made``: the trained model, and ``pack`` and ``unpack``: its weights as the content of a file.
-
 An epoch shuffles by (seed, epoch), cuts batches of whole queries, multiplies each query's loss by its weight once, and
 steps. The host does not wait for the device within an epoch: losses are added up there, and read once, at the end. With
 ``averaging`` the average of the weights over steps is measured, kept and returned, while training continues from the
@@ -20,7 +10,6 @@ the optimizer's state and the epoch's number alone, so that an interrupted run r
 
 import contextlib
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -40,6 +29,7 @@ from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.nets.ranker import MODEL
+from rankwise.rankers.nets.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
 from rankwise.rankers.nets.weights import (
     Averages,
     Weights,
@@ -57,7 +47,6 @@ from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
-from rankwise.threads import openmp
 
 TRAINING = "training.safetensors"
 
@@ -67,7 +56,6 @@ class QueryLosses(Protocol):
 
     def take(self, queries: NDArray[np.int64]) -> PreparedLoss:
         """Return the loss of some of the queries, by number."""
-        ...
 
 
 @dataclass(kw_only=True)
@@ -80,7 +68,9 @@ class NetLearner:
     """Columns of single documents that the objective reads, such as ``document_weights``."""
     seed: int
     module: torch.nn.Module
+    """Gives one score per document; it is on ``device``."""
     inputs: Callable[[BatchPart], tuple[torch.Tensor, ...]]
+    """Arguments of the module for whole queries, on the same device."""
     forward: Callable[..., torch.Tensor] | None = None
     """Gives (documents, members) scores in training; None: the module gives one score per document."""
     backward: Callable[[torch.Tensor, torch.Tensor], None] = torch.autograd.backward
@@ -90,9 +80,11 @@ class NetLearner:
     losses: Callable[[RankingDataset], QueryLosses] | None = None
     """The loss of training data; None: that of their lists."""
     held_out: Sequence[Callable[[], Array | DeviceScores]]
+    """Score data sets that are measured by the module as it stands, in evaluation mode and without gradients."""
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
     made: Callable[[], object]
+    """Returns the trained model, of which ``pack`` and ``unpack`` write and read the weights."""
     pack: Callable[[Weights], bytes] = packed
     unpack: Callable[[bytes], Weights] = unpacked
     reduction: str = "mean"
@@ -108,7 +100,7 @@ class NetLearner:
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
-        _bind_context(self.device)
+        bind_context(self.device)
         self._stepper = self.optimizer(self.module.parameters())
         self._averages = Averages(self.module, self.averaging) if self.averaging else None
         if self.data is None:
@@ -135,9 +127,9 @@ class NetLearner:
         with self._averaged():
             return snapshot(self.module)
 
-    def restore(self, kept: Weights) -> None:
+    def restore(self, best: Weights) -> None:
         """Load a snapshot of the weights."""
-        self.module.load_state_dict(kept)
+        self.module.load_state_dict(best)
         self.module.eval()
 
     def model(self) -> object:
@@ -278,65 +270,3 @@ def _factors(part: BatchPart, divisor: float, members: int, device: torch.device
         return float(np.float32(1.0 / divisor) / np.float32(members))
     factors = (1.0 / divisor * part.weights).astype(np.float32) / np.float32(members)
     return to_device(np.tile(np.repeat(factors, np.diff(part.offsets)), members), device)
-
-
-_DRAWING = threading.RLock()
-"""Serialises the use of torch's global random state, which all threads share."""
-
-
-@contextlib.contextmanager
-def own_randomness(device: torch.device) -> Iterator[None]:
-    """Restore torch's global random state after the block, which one net enters at a time."""
-    with _DRAWING, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
-
-
-def seed_torch(device: torch.device, seed: int) -> None:
-    """Seed the generator of this device, and no other device's."""
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        with on(device):
-            torch.cuda.manual_seed(seed)
-
-
-def on(device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Make ``device`` the current CUDA device."""
-    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
-
-
-def _bind_context(device: torch.device) -> None:
-    """Bind the CUDA context to autograd's thread by a kernel: cuBLAS warns where it comes first and finds none."""
-    if device.type == "cuda":
-        with on(device):
-            torch.ones(1, device=device, requires_grad=True).square().backward()  # type: ignore[no-untyped-call]
-
-
-@contextlib.contextmanager
-def products_in(precision: str, device: torch.device) -> Iterator[None]:
-    """Multiply matrices in TF32 on a GPU, if that is the precision; the user's choice is restored."""
-    if precision != "tf32" or device.type != "cuda":
-        yield
-        return
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def one_thread() -> None:
-    """Set torch to one thread."""
-    torch.set_num_threads(1)
-
-
-@contextlib.contextmanager
-def torch_threads() -> Iterator[None]:
-    """Set torch to as many threads as kernels use."""
-    count = openmp(one_thread)
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

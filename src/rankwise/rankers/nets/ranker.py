@@ -1,6 +1,7 @@
 """Nets: a multilayer perceptron, trained with any objective."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +13,7 @@ from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import table
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
 from rankwise.rankers.schema import Documents
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from rankwise.rankers.nets.mlp import Perceptron
 
 _RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
-
-
 MODEL = "model.safetensors"
 
 
@@ -39,6 +39,7 @@ class TorchRanker(IterativeRanker):
 
     unit = "epochs"
     extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
+    first_round_pace = 10.0
     device: str
     epochs_: int
     """The number of epochs in the model, those of ``init_model`` included."""
@@ -92,19 +93,8 @@ class NeuralRanker(TorchRanker):
         epochs: How many times training goes through the data at most.
         seed: Of every draw: the first weights, the order of queries, dropout, the objective. Models repeat exactly on a
             CPU for the same number of threads.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
-        patience: With validation data, training stops after so many epochs without a better first metric, and the best
-            weights are kept; None trains all epochs (and still keeps the best).
-        smoothing: Compare epochs by the mean of the metric over so many of them in a row, each with those before it; 1
-            compares single epochs, which are noise where validation data are few.
-        stop_on: What epochs are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
-        metrics: What is measured on the validation data after every epoch: expressions, or functions of one's own (see
-            :class:`Metric`); larger is better.
-        debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
-            ``document_weights``, and in validation data that have propensities.
-        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` resumes.
-        checkpoint_every: How many epochs lie between checkpoints.
-        progress: A bar with the time left and the metric: True, False, or None, on terminals only.
+        threads, patience, smoothing, stop_on, metrics, debias, checkpoint, checkpoint_every, progress: As those of
+            :class:`TreeRanker`, with epochs for rounds.
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
         precision: Of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed precision.
 
@@ -227,7 +217,7 @@ class NeuralRanker(TorchRanker):
         if self.needs_lists:
             raise check.error(
                 "what a feature adds to the score of a document is not known of nets that look at whole lists",
-                got=_lists_of(self._trained_with),
+                got=f"attention={self._trained_with.attention}, transform={self._trained_with.transform!r}",
                 hint="explain a net with `attention=0` and a transform without query",
             )
         with self._ready():
@@ -246,14 +236,15 @@ class NeuralRanker(TorchRanker):
         train: RankingDataset,
         valid: RankingDataset | None,
         older: "NeuralRanker | None",
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> "NetLearner":
-        _check_installed()
+        table.installed(self.name)
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
         from rankwise.rankers.nets.inputs import Inputs
-        from rankwise.rankers.nets.learner import NetLearner, one_thread
+        from rankwise.rankers.nets.learner import NetLearner
         from rankwise.rankers.nets.mlp import optimizer
+        from rankwise.rankers.nets.state import one_thread
 
         openmp(one_thread)
         settings, device, objective = self.settings, self._device(), self._objective()
@@ -285,7 +276,7 @@ class NeuralRanker(TorchRanker):
             prefetch=inputs.prefetch,
             forward=captured if graphs else net.members_of,
             backward=captured.backward,
-            held_out=[Inputs(net, data).scores for data in (valid, *others) if data is not None],
+            held_out=[Inputs(net, data).scores for data in (valid, *measured) if data is not None],
             optimizer=optimizer(settings, device),
             batching=Batching(settings.batch_queries, self.batch_documents),
             made=lambda: net,
@@ -299,9 +290,9 @@ class NeuralRanker(TorchRanker):
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
-        from rankwise.rankers.nets.learner import own_randomness, seed_torch
         from rankwise.rankers.nets.mlp import Perceptron
         from rankwise.rankers.nets.processes import seed_of
+        from rankwise.rankers.nets.state import own_randomness, seed_torch
 
         with own_randomness(torch.device("cpu")):
             seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
@@ -312,33 +303,21 @@ class NeuralRanker(TorchRanker):
         self.epochs_ = state.before + state.best
         self._trained_with = self.settings
 
-    def _ready(self) -> Any:
+    @contextlib.contextmanager
+    def _ready(self) -> Iterator[None]:
         """Move the net to its device, with the threads that it may use."""
-        import contextlib
-
-        from rankwise.rankers.nets.learner import torch_threads
+        from rankwise.rankers.nets.state import torch_threads
 
         self.model_.to(self._device()).eval()
-        stack = contextlib.ExitStack()
-        stack.enter_context(self._own_threads())
-        stack.enter_context(torch_threads())
-        return stack
+        with self._own_threads(), torch_threads():
+            yield
 
     @property
     def needs_lists(self) -> bool:
         """Whether a score depends on the other documents of its query."""
         return self.model_.needs_lists
 
-    def _score(self, features: Floats) -> Array:
-        return self._score_lists(features, None)
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        if self.needs_lists and offsets is None:
-            raise check.error(
-                "a net that looks at whole lists must know which documents belong together",
-                got=f"features alone, and {_lists_of(self._trained_with)}",
-                hint="pass a RankingDataset, call rank(X, qid=…), or score one query with scorer()",
-            )
+    def _predict(self, features: Floats, offsets: Offsets | None) -> Array:
         with self._ready():
             scores = self.model_.score(features, offsets)
         finite = np.isfinite(scores)
@@ -364,7 +343,7 @@ class NeuralRanker(TorchRanker):
         return {MODEL: weights.packed(self.model_.state_dict())}
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        _check_installed()
+        table.installed(self.name)
         import torch
 
         from rankwise.rankers.nets import weights
@@ -378,11 +357,6 @@ class NeuralRanker(TorchRanker):
         self.epochs_ = int(description["epochs"])
 
 
-def _lists_of(settings: presets.NetSettings) -> str:
-    """What makes a net look at whole lists."""
-    return f"attention={settings.attention}, transform={settings.transform!r}"
-
-
 def _made_of(epochs: int, settings: presets.NetSettings) -> Json:
     """What a file says about a net: enough to build it again, whatever presets say by then."""
     import torch
@@ -392,7 +366,7 @@ def _made_of(epochs: int, settings: presets.NetSettings) -> Json:
 
 def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
     """Start from the weights of an older net."""
-    theirs, ours = _shape(older), _shape(net)
+    theirs, ours = ({name: tuple(one.shape) for name, one in each.state_dict().items()} for each in (older, net))
     if theirs != ours:
         name = next(name for name in (ours | theirs) if ours.get(name) != theirs.get(name))
         raise check.error(
@@ -401,12 +375,3 @@ def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
             hint="give this ranker the preset, hidden, batch_norm, members, attention and transform of the older one",
         )
     net.load_state_dict(older.state_dict())
-
-
-def _shape(net: "torch.nn.Module") -> dict[str, tuple[int, ...]]:
-    return {name: tuple(one.shape) for name, one in net.state_dict().items()}
-
-
-def _check_installed() -> None:
-    for module in ("torch", "safetensors"):
-        check.optional(module, "torch")

@@ -12,18 +12,23 @@ CPU. Trees of more than 32 leaves have several words. Values are added up in the
 precision that the library uses, which is why sums are equal to the last bit.
 """
 
-from typing import NamedTuple
+# ruff: noqa: ARG001 (Numba fixes the arguments of intrinsics)
+
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.compiling import kernel
-from rankwise.rankers.scoring.vectors import LANES, lowest, rule_out
 from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 
 _BITS = 32
 _ALL = (1 << _BITS) - 1
+_LANES = 16  # documents that are scored at a time
 
 
 class Questions(NamedTuple):
@@ -125,18 +130,64 @@ def _bitset(codes: tuple[int, ...]) -> list[int]:
     return words
 
 
+Ir = Any
+"""A type, value or tool of Numba's and LLVM's intermediate code, which have no types."""
+
+
+def _make_rule_out(_: Ir, bits: Ir, start: Ir, values: Ir, threshold: Ir, mask: Ir) -> Ir:
+    """``bits[start + k] &= mask`` for every lane k with ``values[k] > threshold``, all lanes at once; NaN exceeds none.
+
+    Written as a loop it stays one: Numba cannot know that the arrays do not overlap.
+    """
+
+    def generate(context: Ir, builder: Ir, signature: Ir, arguments: Ir) -> Ir:
+        word, real = ir.IntType(32), ir.FloatType()
+        row, lanes = ir.VectorType(word, _LANES), ir.VectorType(real, _LANES)
+
+        def pointer(number: int, of: Ir, *offset: Ir) -> Ir:
+            data = context.make_array(signature.args[number])(context, builder, arguments[number]).data
+            return builder.bitcast(builder.gep(data, offset) if offset else data, of.as_pointer())
+
+        def everywhere(value: Ir, of: Ir) -> Ir:
+            nothing = ir.Constant(of, ir.Undefined)
+            first = builder.insert_element(nothing, value, ir.Constant(word, 0))
+            return builder.shuffle_vector(first, nothing, ir.Constant(row, [0] * _LANES))
+
+        place = pointer(0, row, arguments[1])
+        before, compared = builder.load(place, align=4), builder.load(pointer(2, lanes), align=4)
+        exceeds = builder.fcmp_ordered(">", compared, everywhere(arguments[3], lanes))
+        cleared = builder.and_(before, everywhere(arguments[4], row))
+        builder.store(builder.select(exceeds, cleared, before), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(bits, types.intp, values, types.float32, types.uint32), generate
+
+
+def _make_lowest(_: Ir, word: Ir) -> Ir:
+    """The number of the lowest bit that is set."""
+
+    def generate(_context: Ir, builder: Ir, _signature: Ir, arguments: Ir) -> Ir:
+        return builder.zext(builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1)), ir.IntType(64))
+
+    return types.intp(types.uint32), generate
+
+
+_rule_out: Ir = intrinsic(_make_rule_out)
+_lowest: Ir = intrinsic(_make_lowest)
+
+
 @kernel
 def _kernel(  # type: ignore[no-untyped-def]
     documents, features, starts, threshold, word, mask, missing_starts, missing_word, missing_mask, sets,
     set_mask, codes, first_word, values, base, bias, scores,
 ):  # fmt: skip
     count, trees = documents.shape[0], first_word.size - 1
-    bits = np.empty(first_word[trees] * LANES, np.uint32)
-    lane, right = np.empty(LANES, np.float32), np.empty(LANES, np.float32)
-    total = np.empty(LANES, values.dtype)
+    bits = np.empty(first_word[trees] * _LANES, np.uint32)
+    lane, right = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32)
+    total = np.empty(_LANES, values.dtype)
     low, high = np.float32(-np.inf), np.float32(np.inf)
-    for block in range(0, count, LANES):
-        rows = min(LANES, count - block)
+    for block in range(0, count, _LANES):
+        rows = min(_LANES, count - block)
         bits[:] = np.uint32(_ALL)
         lane[:] = right[:] = low  # lanes without a document exceed nothing
         for j in range(features.size):
@@ -149,12 +200,12 @@ def _kernel(  # type: ignore[no-untyped-def]
             for i in range(starts[j], starts[j + 1]):
                 if not most > threshold[i]:
                     break
-                rule_out(bits, word[i] * LANES, lane, threshold[i], mask[i])
+                _rule_out(bits, word[i] * _LANES, lane, threshold[i], mask[i])
             if absent and missing_starts[j] < missing_starts[j + 1]:
                 for k in range(rows):
                     right[k] = high if lane[k] != lane[k] else low
                 for i in range(missing_starts[j], missing_starts[j + 1]):
-                    rule_out(bits, missing_word[i] * LANES, right, np.float32(0.0), missing_mask[i])
+                    _rule_out(bits, missing_word[i] * _LANES, right, np.float32(0.0), missing_mask[i])
         for i in range(set_mask.size):
             for k in range(rows):
                 value = documents[block + k, sets[i, 0]]
@@ -166,19 +217,19 @@ def _kernel(  # type: ignore[no-untyped-def]
                         code = np.int64(value)
                         left = (codes[sets[i, 3] + code // _BITS] >> np.uint32(code % _BITS)) & np.uint32(1) != 0
                 right[k] = low if left else high
-            rule_out(bits, sets[i, 1] * LANES, right, np.float32(0.0), set_mask[i])
+            _rule_out(bits, sets[i, 1] * _LANES, right, np.float32(0.0), set_mask[i])
         total[:] = base
         for tree in range(trees):
             first = first_word[tree]
             if first_word[tree + 1] == first + 1:
-                for k in range(LANES):
-                    total[k] += values[first * _BITS + lowest(bits[first * LANES + k])]
+                for k in range(_LANES):
+                    total[k] += values[first * _BITS + _lowest(bits[first * _LANES + k])]
                 continue
-            for k in range(LANES):
+            for k in range(_LANES):
                 at = first
-                while bits[at * LANES + k] == 0:
+                while bits[at * _LANES + k] == 0:
                     at += 1
-                total[k] += values[at * _BITS + lowest(bits[at * LANES + k])]
+                total[k] += values[at * _BITS + _lowest(bits[at * _LANES + k])]
         for k in range(rows):
             scores[block + k] = total[k] + bias
 

@@ -115,7 +115,7 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
     net = deepcopy(learned).cpu().eval()
 
     def score(documents: Floats) -> Array:
-        from rankwise.rankers.nets.learner import torch_threads
+        from rankwise.rankers.nets.state import torch_threads
 
         with torch_threads():
             return net.score(documents)  # type: ignore[no-any-return]

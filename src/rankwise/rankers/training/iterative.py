@@ -135,7 +135,7 @@ class IterativeRanker(Ranker):
                 progress=ProgressBar(stopping, loss=self.loss_compares),
                 start=State(before=0 if older is None else older._rounds()),
                 verify=lambda files: self._verify(files, train.n_features),
-                close=getattr(built, "close", _nothing),
+                close=getattr(built, "close", lambda: None),
             )
 
         def keep(learner: Learner[Any], state: State) -> None:
@@ -247,18 +247,9 @@ class IterativeRanker(Ranker):
         model._check_fitted()
         return model
 
-    def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
-        """Return the columns of documents that the objective reads; a library's own, which is None here, reads none."""
-        if objective is not None:
-            return inputs.document_columns(train, objective, debias=bool(self.debias))
-        if train.document_weights is not None:
-            self._check_weighs_documents()
-        if self.debias:
-            raise inputs.no_propensities(self.objective)
-        return {}
-
-    def _check_weighs_documents(self) -> None:
-        """Reject weights of documents where a library's own objective has none."""
+    def _documents(self, train: RankingDataset, objective: Objective) -> Mapping[str, Column]:
+        """Return the columns of documents that the objective reads."""
+        return inputs.document_columns(train, objective, debias=bool(self.debias))
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)
@@ -272,11 +263,11 @@ class IterativeRanker(Ranker):
         train: RankingDataset,
         valid: RankingDataset | None,
         older: Self | None,
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> Learner[Any]:
         """Check every parameter and return the learner, from nothing or from an older model.
 
-        It scores the validation data, if there are any, and then ``others``, in this order.
+        It scores the validation data, if there are any, and then ``measured``, in this order.
         """
 
     @abstractmethod
@@ -290,7 +281,3 @@ class IterativeRanker(Ranker):
     @abstractmethod
     def _made_of(self, rounds: int) -> Json:
         """Return the ranker's own entries in the description of a model of so many rounds."""
-
-
-def _nothing() -> None:
-    """End a training whose learner has nothing to close."""

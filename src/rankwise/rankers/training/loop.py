@@ -50,16 +50,13 @@ class ProcessGroup(Protocol):
     @property
     def first(self) -> bool:
         """Whether this is the one that shows progress and writes files."""
-        ...
 
     @property
     def alone(self) -> bool:
         """Whether there is no other."""
-        ...
 
     def tell(self, values: list[float]) -> list[float]:
         """Return the first process's values in all processes, so that they decide alike."""
-        ...
 
 
 class Alone:
@@ -78,38 +75,30 @@ class Learner(Protocol[Snapshot]):
     @property
     def processes(self) -> ProcessGroup:
         """The processes that train together."""
-        ...
 
     def round(self, stream: Stream) -> float | None:
         """Learn one round, of number ``stream.round``; returns the loss of the training queries, if it is known.
 
         Raises :class:`Exhausted` where there is nothing more to learn.
         """
-        ...
 
     def scores(self, number: int) -> Array | DeviceScores:
         """Score a measured data set, by its number, after the last round; called in the first process only."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """Keep the model as it is after the last round."""
-        ...
 
-    def restore(self, kept: Snapshot) -> None:
+    def restore(self, best: Snapshot) -> None:
         """Make the model what it was; no round follows."""
-        ...
 
     def model(self) -> Any:
         """Return the model, once it is restored."""
-        ...
 
     def files(self, best: Snapshot) -> dict[str, bytes]:
         """Return the files of a checkpoint: the model ``best``, and all that the next round depends on."""
-        ...
 
     def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
         """Resume from a checkpoint; returns the best model so far."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,12 +76,10 @@ class Stopping:
     compared, and until there is one that has enough, the last is taken. Of equal rounds the first is kept.
 
     >>> curve = {"ndcg": [0.5, 0.9, 0.1, 0.6, 0.7, 0.7, 0.4]}
-    >>> plain = Stopping(rounds=9, metrics=("ndcg",))
-    >>> [plain.best_round(curve, done) for done in (1, 2, 7)]
-    [1, 2, 2]
-    >>> smooth = Stopping(rounds=9, metrics=("ndcg",), smoothing=3)
-    >>> [smooth.best_round(curve, done) for done in (1, 2, 3, 7)]  # (0.6 + 0.7 + 0.7) / 3 is the highest mean of three
-    [1, 2, 3, 6]
+    >>> Stopping(rounds=9, metrics=("ndcg",)).improved(curve, 6, best=2)
+    False
+    >>> Stopping(rounds=9, metrics=("ndcg",), smoothing=3).improved(curve, 6, best=3)  # the mean of 0.6, 0.7 and 0.7
+    True
     """
 
     rounds: int
@@ -111,13 +109,6 @@ class Stopping:
         if not self.metrics or done <= self.smoothing:
             return True
         return self._value(history, done) > self._value(history, best)
-
-    def best_round(self, history: Mapping[str, Sequence[float]], done: int) -> int:
-        """Return the best of the first ``done`` rounds, counted from 1."""
-        best = 0
-        for number in range(1, done + 1):
-            best = number if self.improved(history, number, best) else best
-        return best
 
     def _value(self, history: Mapping[str, Sequence[float]], done: int) -> float:
         """Return the mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""

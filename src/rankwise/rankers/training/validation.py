@@ -37,7 +37,7 @@ class Measure:
 
 
 class DeviceScores(ABC):
-    """Scores on a device, which computes metrics of them: only means are copied."""
+    """Scores on a device, which computes metrics of them: only values of queries are copied."""
 
     @abstractmethod
     def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> "DeviceMean | None":

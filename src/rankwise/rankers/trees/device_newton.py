@@ -6,7 +6,7 @@ the rules of ``newton.py`` are applied to them, and the library reads both where
 each query, and whether all numbers are finite.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from rankwise import check
 from rankwise.arrays import Array, Ids
 from rankwise.device.launching import list_bounds, triton_kernel
 from rankwise.objectives.lists import Derivatives
-from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
+from rankwise.objectives.prepared import Prepared
 from rankwise.rankers.trees.newton import LEAST, LONGEST_STEP, SHARE, newton
 from rankwise.stream import Stream
 
@@ -44,27 +44,19 @@ def _newton(  # type: ignore[no-untyped-def]
     for start in range(0, size, block):
         rows, inside = first + start + lanes, start + lanes < size
         above = tl.load(own_numerator + rows, mask=inside, other=0.0)
-        own = tl.load(hessian + rows, mask=inside, other=0.0)
-        raised = own
+        curvature = tl.load(hessian + rows, mask=inside, other=0.0)
+        raised = curvature
         if floor:
             pull = tl.abs(above)
             least = tl.maximum(mean * _SHARE, pull * _LONGEST_STEP)
-            raised = tl.where(own < least, least, own)  # not a maximum, which would lose a NaN
-            raised = tl.where(own <= 0.0, tl.where(mean > 0.0, mean, pull), raised)
-            raised = tl.where(pull == 0.0, tl.where(own < 0.0, 0.0, own), raised)
+            raised = tl.where(curvature < least, least, curvature)  # not a maximum, which would lose a NaN
+            raised = tl.where(curvature <= 0.0, tl.where(mean > 0.0, mean, pull), raised)
+            raised = tl.where(pull == 0.0, tl.where(curvature < 0.0, 0.0, curvature), raised)
         below = raised * weight
         if floor:
             below = tl.where(below < _LEAST, _LEAST, below)
         tl.store(numerator + rows, above * weight, mask=inside)
         tl.store(divisor + rows, below, mask=inside)
-
-
-class DeviceStep(NamedTuple):
-    """The loss of each query, on the host, and what a tree is grown from, on the device."""
-
-    value: Array
-    numerator: Tensor
-    hessian: Tensor
 
 
 class DeviceNewton:
@@ -80,20 +72,7 @@ class DeviceNewton:
         self._scores = torch.empty(lists.n_docs, device=lists.device)
         self._weights = None if weights is None else prepared.lists.column(weights)  # type: ignore[attr-defined]
 
-    @classmethod
-    def of(
-        cls, prepared: Prepared, device: str, query_ids: Ids | None, weights: Array | None, *, floor_hessian: bool
-    ) -> Self | None:
-        """Copy it to a device; None where the CPU has to compute it."""
-        if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-            return None
-        try:
-            moved = prepared.to(device, torch.float32)
-        except NoDeviceKernelError:
-            return None
-        return cls(moved, query_ids, weights, floor_hessian=floor_hessian)
-
-    def __call__(self, scores: Array, stream: Stream) -> DeviceStep:
+    def __call__(self, scores: Array, stream: Stream) -> tuple[Array, Tensor, Tensor]:
         """Return the loss of each query, and numerator and Hessian on the device, ready to be read by anyone."""
         lists: Any = self.prepared.lists
         if scores.shape != (lists.n_docs,):
@@ -110,7 +89,7 @@ class DeviceNewton:
         if not finite:
             parts = Derivatives(*(column.double().cpu().numpy() for column in out))
             newton(parts, lists.host, self.query_ids, self.weights, floor_hessian=self.floor)  # names the row
-        return DeviceStep(value, numerator, hessian)
+        return value, numerator, hessian
 
     def _newton(self, out: Derivatives) -> tuple[Tensor, Tensor]:
         """Apply the rules to derivatives."""

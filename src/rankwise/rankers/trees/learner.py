@@ -17,7 +17,7 @@ from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings, numbers
-from rankwise.rankers.trees.refusals import refused
+from rankwise.rankers.trees.refusals import as_input_errors
 from rankwise.sparse import same_rows
 from rankwise.stream import Stream
 
@@ -97,27 +97,27 @@ class TreeLearner(Trees):
         self._growth: Growth | None = None
         self._content: tuple[int, bytes] | None = None
 
-    @refused
     def round(self, stream: Stream) -> float | None:
         """Grow a tree."""
-        if self._growth is None or (self.block is not None and self.done % self.block == 0):
-            self._growth = self._fresh()
-        step = cast("Step", self._step)
-        step.stream = stream
-        try:
-            with held() as interrupts:
+        with as_input_errors(self.library, self.settings.builtin):
+            if self._growth is None or (self.block is not None and self.done % self.block == 0):
+                self._growth = self._fresh()
+            step = cast("Step", self._step)
+            step.stream = stream
+            try:
+                with held() as interrupts:
 
-                def derive(scores: Array) -> tuple[Any, Any]:
-                    with interrupts.allowed():
-                        return step(scores)
+                    def derive(scores: Array) -> tuple[Any, Any]:
+                        with interrupts.allowed():
+                            return step(scores)
 
-                grown = self._growth.add(None if self.objective is None else derive)
-        except FlatError:
-            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective)) from None
-        if not grown:
-            raise Exhausted("no split", self.nothing_learned)
-        self.done += 1
-        return None if self.objective is None or np.isnan(step.loss) else step.loss  # a function may not tell it
+                    grown = self._growth.add(None if self.objective is None else derive)
+            except FlatError:
+                raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective)) from None
+            if not grown:
+                raise Exhausted("no split", self.nothing_learned)
+            self.done += 1
+            return None if self.objective is None or np.isnan(step.loss) else step.loss  # a function may not tell it
 
     def scores(self, number: int) -> Array:
         """Return the scores that the library keeps up to date."""

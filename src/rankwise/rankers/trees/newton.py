@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids
 from rankwise.compiling import REORDERED, kernel
+from rankwise.objectives.prepared import NoDeviceKernelError, Prepared
 from rankwise.threads import over_queries
 
 if TYPE_CHECKING:
     from rankwise.objectives.lists import Derivatives
-    from rankwise.objectives.prepared import Prepared
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
 SHARE = 1e-3  # of the mean size of a list's Hessians
@@ -81,9 +81,17 @@ def newton_on_device(
     """Return :func:`newton` for a device, by torch's name; None where the CPU computes it: the numbers are the same."""
     if device is None or find_spec("torch") is None or find_spec("triton") is None:
         return None
-    from rankwise.rankers.trees.device_newton import DeviceNewton  # torch and Triton, which trees do without elsewhere
+    import torch
 
-    return DeviceNewton.of(prepared, device, query_ids, weights, floor_hessian=floor_hessian)
+    from rankwise.rankers.trees.device_newton import DeviceNewton  # Triton, which trees do without elsewhere
+
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        return None
+    try:
+        moved = prepared.to(device, torch.float32)
+    except NoDeviceKernelError:
+        return None
+    return DeviceNewton(moved, query_ids, weights, floor_hessian=floor_hessian)
 
 
 @kernel(fastmath=REORDERED - {"nnan"})  # a NaN stays, to be found
@@ -96,11 +104,11 @@ def _newton(first, last, offsets, numerator, hessian, weights, floor, top, botto
             size += abs(below[i])
         size /= below.size
         for i in range(below.size):  # choices rather than branches, which would be guessed wrongly
-            own, pull = below[i], abs(above[i])
+            curvature, pull = below[i], abs(above[i])
             least = max(SHARE * size, LONGEST_STEP * pull)
-            raised = least if own < least else own  # noqa: FURB136
-            raised = (size if size > 0.0 else pull) if own <= 0.0 else raised
-            raised = (0.0 if own < 0.0 else own) if pull == 0.0 else raised  # noqa: FURB136
-            divisor = np.float32(weight * (raised if floor else own))
+            raised = least if curvature < least else curvature  # noqa: FURB136
+            raised = (size if size > 0.0 else pull) if curvature <= 0.0 else raised
+            raised = (0.0 if curvature < 0.0 else curvature) if pull == 0.0 else raised  # noqa: FURB136
+            divisor = np.float32(weight * (raised if floor else curvature))
             out[i] = weight * above[i]
             low[i] = LEAST if floor and divisor < LEAST else divisor

@@ -4,7 +4,7 @@
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
 - :class:`Forest` is a finished model: it scores, explains, and is bytes in the library's own format.
 
-How an adapter is written: ``trees/lightgbm.py`` is the pattern; it imports its library inside functions alone, so that
+How an adapter is written: ``trees/lightgbm/`` is the pattern; it imports its library inside functions alone, so that
 its facts can be read without it. ``Growth.add(derive)`` calls ``derive(scores)`` once, with the float64 scores of the
 model so far for the training documents (0 before the first tree), and grows one tree from the float32 arrays that it
 returns: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian, finite, positive, with the
@@ -17,13 +17,16 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.mapped import DiskDataset, MappedRows
+from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.formats.nodes import ModelFile
 
 Derive = Callable[[Array], tuple[Any, Any]]
@@ -70,7 +73,15 @@ class Refusal(NamedTuple):
     hint: str = "leave that parameter out"
 
 
-WITHOUT_VALID, WITHOUT_CHECKPOINT = "train without valid", "train without a checkpoint"
+ONE_SCORE = "train it with one score per document, such as a ranking, regression or binary objective"
+AS_A_FUNCTION = "evaluate it through a function of features, rw.evaluate(lambda features: …, data)"
+WITHOUT_CHECKPOINT = "train without a checkpoint"
+
+
+def changes_trees(mode: str, *, stopping: bool) -> Refusal:
+    """Return why a mode that changes earlier trees cannot be stopped early or resumed."""
+    reason = f"{mode} changes earlier trees in later rounds, so that the best round cannot be kept and a checkpoint"
+    return Refusal(f"{reason} cannot be continued", "train without valid" if stopping else WITHOUT_CHECKPOINT)
 
 
 @dataclass(frozen=True)
@@ -90,6 +101,16 @@ class Settings:
     keep_constants: bool = False
     """Whether a tree without a split is not the last, since other draws may have one: it counts as a round where the
     library keeps it."""
+
+
+class ForeignModel(NamedTuple):
+    """A model that was trained elsewhere, in the form in which the ranker of its library keeps it."""
+
+    content: bytes
+    """The file of the library; its scores are plain sums of leaves."""
+    schema: Schema
+    objective: str
+    """What it was trained with, as the library calls it."""
 
 
 class Forest(ABC):
@@ -134,23 +155,23 @@ class Growth(Protocol):
 
     def add(self, derive: Derive | None) -> bool:
         """Grow one tree; False if the library found no split for it."""
-        ...
 
     def scores(self, number: int) -> Array:
         """Return the scores of a held-out data set, by its number, after the last tree."""
-        ...
 
     def content(self) -> bytes:
         """Return all trees so far in the library's own file format, those that it started from included."""
-        ...
 
 
 class Library(ABC):
     """A library of boosted trees."""
 
     name: str
+    """The name of its module and of its ranker."""
+    title: str
+    """The name in sentences."""
     file: str
-    """What the model file is called."""
+    """The name of the model file."""
     builtins: Sequence[str]
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
@@ -167,8 +188,6 @@ class Library(ABC):
     """The smallest code of a category that the library reads."""
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
-    format: ModuleType
-    """The module that reads its files."""
 
     def defaults(self, documents: int) -> Defaults:
         """Return the defaults for so many training documents."""
@@ -178,10 +197,9 @@ class Library(ABC):
         """Return the library's version."""
         return str(importlib.import_module(self.name).__version__)
 
+    @abstractmethod
     def read(self, content: bytes, n_features: int) -> ModelFile:
         """Read the file of a model of so many features; an error rejects one that would crash the library."""
-        model: ModelFile = self.format.read(content, n_features)
-        return model
 
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
@@ -224,8 +242,28 @@ class Library(ABC):
         """Read a model; raises ValueError if it cannot be read."""
 
     @abstractmethod
+    def foreign(self, model: object) -> ForeignModel | None:
+        """Read a model that the library itself trained, cut as its own ``predict`` is; None if it is of another."""
+
+    @abstractmethod
     def sum(self, forests: Sequence[Any], factors: Sequence[float]) -> Forest | None:
         """Return one forest that scores as their weighted sum; None where no file of the library could hold it."""
+
+
+def on_disk(data: RankingDataset) -> MappedRows | None:
+    """Return where the features lie, if they are to stay there."""
+    return MappedRows.of(data.features) if isinstance(data, DiskDataset) else None
+
+
+def cannot_wrap(model: object, why: str, hint: str = AS_A_FUNCTION) -> ValueError:
+    """Return an error about a model that cannot be wrapped as a ranker."""
+    return check.error(f"{type(model).__name__} cannot be wrapped as a ranker", got=why, hint=hint)
+
+
+def untrained(model: object) -> ValueError:
+    """Return an error about a model without trees."""
+    what = f"this {type(model).__name__} is not trained yet, or has no trees"
+    return check.error(what, hint="call its fit first")
 
 
 def numbers(values: object) -> Array:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Keywords
+from rankwise.arrays import Array, Column, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.rankers import argument_names
+from rankwise.rankers import argument_names, inputs
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.iterative import IterativeRanker
@@ -172,12 +172,14 @@ class TreeRanker(IterativeRanker):
         """Return checked settings for data of these columns, and the objective; None if it is the library's own."""
         self._check_losses()  # the objective may be another one by now
         builtin, objective = self._chosen()
+        with self._own_threads():
+            threads = self.library.threads()
         settings = trees.Settings(
             builtin=builtin,
             learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
             leaves=check.integer("leaves", self.leaves, least=2),
             min_documents=check.integer("min_documents", self.min_documents, least=1),
-            threads=self._library_threads(),
+            threads=threads,
             floor_hessian=bool(self.floor_hessian),
             keep_constants=objective is not None and objective.estimator and not self.floor_hessian,
             native=self._native_for(schema, older),
@@ -189,10 +191,6 @@ class TreeRanker(IterativeRanker):
         if refusal is not None:
             raise check.error(f"{type(self).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
         return settings, objective
-
-    def _library_threads(self) -> int:
-        with self._own_threads():
-            return self.library.threads()
 
     def _native_for(self, schema: Schema, older: "TreeRanker | None") -> Keywords:
         """The library's own parameters by their main names; monotone constraints by column, where there are any."""
@@ -216,10 +214,10 @@ class TreeRanker(IterativeRanker):
         train: RankingDataset,
         valid: RankingDataset | None,
         older: "TreeRanker | None",
-        others: Sequence[RankingDataset] = (),
+        measured: Sequence[RankingDataset] = (),
     ) -> TreeLearner:
         settings, objective = self._settings(Schema.of(train), older, stopping=valid is not None)
-        held_out = (*others,) if valid is None else (valid, *others)
+        held_out = (*measured,) if valid is None else (valid, *measured)
         for data in (train, *held_out):
             Schema.of(data).check_codes(data.features, self._least_code)
         blocks = self.checkpoint is not None and self.library.draws(settings)
@@ -259,14 +257,19 @@ class TreeRanker(IterativeRanker):
                     ) from None
             raise
 
-    def _check_weighs_documents(self) -> None:
-        if not self.library.weighs_documents:
+    def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
+        if objective is not None:
+            return super()._documents(train, objective)
+        if train.document_weights is not None and not self.library.weighs_documents:
             raise check.error(
                 f"objectives of {self.library.name} itself weigh queries, and no documents",
                 got=f"document_weights for {self.objective}",
                 hint="train lambdarank, softmax_ce or xendcg, which weigh documents, or native:lambdarank of LightGBM; "
                 "weights that are the same within a query are weights of queries",
             )
+        if self.debias:
+            raise inputs.no_propensities(self.objective)
+        return {}
 
     def _keep(self, model: trees.Forest, state: State) -> None:
         self.model_ = model

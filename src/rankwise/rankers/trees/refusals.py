@@ -1,49 +1,47 @@
 """What libraries of trees say when they refuse: it becomes an error of ours, and no line of theirs on the screen."""
 
 import contextlib
-import functools
 import os
 import re
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rankwise import check
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from rankwise.rankers.trees.protocol import Library
 
-_NAMES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 _STANDARD_ERROR = 2
 _redirecting = threading.Lock()
 
 
-def refused(method: Method) -> Method:
-    """Decorate a method to raise what a library refuses as an error about input."""
-
-    @functools.wraps(method)
-    def run(*arguments: Any, **options: Any) -> Any:
-        try:
-            return method(*arguments, **options)
-        except Exception as failed:
-            name = _NAMES.get(type(failed).__module__.partition(".")[0])
-            if name is None:
-                raise
-            hint = f"look at the parameters of {name} itself, and at the data"
-            raise check.error(f"{name} cannot train so", got=first_line(failed), hint=hint) from None
-
-    return cast("Method", run)
+@contextlib.contextmanager
+def as_input_errors(library: "Library", builtin: str | None) -> Iterator[None]:
+    """Raise what a library refuses, perhaps with its own objective ``builtin``, as an error about input."""
+    try:
+        yield
+    except Exception as failed:
+        if type(failed).__module__.partition(".")[0].lstrip("_") != library.name:
+            raise
+        what = f"{library.title} cannot train so{'' if builtin is None else f' with native:{builtin}'}"
+        hint = f"look at the parameters of {library.title} itself, and at the data"
+        raise check.error(what, got=first_line(failed), hint=hint) from None
 
 
 def first_line(failed: Exception) -> str:
-    """What a library says, without its clock, its stack and its place in the source.
+    r"""Return what a library says, without its clock, its stack and its place in the source.
 
     >>> first_line(ValueError("Check failed: (max_bin) > (1) at /src/io/config.cpp, line 527 ."))
     'Check failed: (max_bin) > (1)'
+    >>> first_line(ValueError("[12:00:00] /src/objective.cc:20: Check failed: labels must be whole.\nStack trace"))
+    'labels must be whole'
     """
     line = str(failed).strip().partition("\n")[0]
-    return re.sub(r"^\[[\d:]+\] \S+: | at \S+\.[ch]pp, line \d+ ?\.?$", "", line).rstrip(". ")
+    where = r"^.*?\.(?:cpp|cc|cu|h):\d+: (?:.*Check failed: )?| at \S+\.[ch]pp, line \d+ ?\.?$"
+    return re.sub(where, "", line).rstrip(". ")
 
 
 @contextlib.contextmanager

@@ -266,7 +266,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         import torch
 
         from rankwise.device import to_device
-        from rankwise.rankers.nets.learner import NetLearner, one_thread
+        from rankwise.rankers.nets.learner import NetLearner
+        from rankwise.rankers.nets.state import one_thread
         from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)

@@ -34,11 +34,7 @@ class FlatTable:
 
     def text(self, field: int) -> str:
         """Read a text; empty if absent."""
-        return self.bytes(field).decode("utf-8", "replace")
-
-    def bytes(self, field: int) -> bytes:
-        """Read a vector of bytes."""
-        return self.vector(field, np.uint8).tobytes()
+        return self.vector(field, np.uint8).tobytes().decode("utf-8", "replace")
 
     def vector(self, field: int, kind: Any) -> Column:
         """Read a vector of numbers or structs; empty if absent."""

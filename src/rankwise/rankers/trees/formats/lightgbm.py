@@ -13,7 +13,9 @@ from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, belo
 _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
 _PARAMETER = re.compile(rb"\[\w+: [^\"\\:]*(?:\]|[^\"\\:]:[^\"\\]*\])")
 _AROUND = (b"parameters:", b"end of parameters")
-_OBJECTIVES = (b"lambdarank", b"rank_xendcg", b"custom")
+_RANKING = ("lambdarank", "rank_xendcg")
+PANDAS = b"\npandas_categorical:"
+_TRAINING = re.compile(rb"\nparameters:\n.*?\nend of parameters\n", re.DOTALL)
 _SCALED = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
 """Fields of a tree in units of scores, and the share of its step that was taken."""
 _BY_CATEGORY, _MISSING_LEFT = 1, 2
@@ -34,7 +36,10 @@ class LightGBMText:
         self.head = _fields(head.removeprefix(b"tree\n").rstrip(b"\n"), "the beginning")
         self.trees: list[Fields] = []
         at = len(head) + 1
-        for number, size in enumerate(self._sizes()):
+        sizes = self.head.get(b"tree_sizes", b"").split(b" ")
+        if not all(size.isdigit() and len(size) < 16 for size in sizes):
+            raise InvalidModelError("lengths of trees that are no numbers", "the beginning")
+        for number, size in enumerate(map(int, sizes)):
             block = content[at : at + size]
             if len(block) < size or not block.startswith(b"Tree=%d\n" % number):
                 raise InvalidModelError(f"a length of {size} bytes that is not that of the tree", f"tree {number}")
@@ -44,26 +49,17 @@ class LightGBMText:
         if not self.tail.startswith(b"end of trees\n"):
             raise InvalidModelError(f"the lengths of {len(self.trees)} trees, which end where the trees do not")
 
-    def _sizes(self) -> list[int]:
-        sizes = self.head.get(b"tree_sizes", b"").split(b" ")
-        if not all(size.isdigit() and len(size) < 16 for size in sizes):
-            raise InvalidModelError("lengths of trees that are no numbers", "the beginning")
-        return [int(size) for size in sizes]
+    @property
+    def objective(self) -> str:
+        """What it was trained with."""
+        return self.head.get(b"objective", b"custom").split(b" ")[0].decode(errors="replace")
 
-    def joined(self, more: "Sequence[LightGBMText]", factors: Sequence[float]) -> bytes:
-        """Return the trees of this model and of more, leaves scaled by the factor of each, as one model."""
-        texts = (self, *more)
-        pairs = ((tree, factor) for text, factor in zip(texts, factors, strict=True) for tree in text.trees)
-        trees = [
-            b"\n".join((b"Tree=%d" % number, *_lines(_scaled(tree, factor)), b"", b"", b""))
-            for number, (tree, factor) in enumerate(pairs)
-        ]
-        infos = zip(*(text.head[b"feature_infos"].split() for text in texts), strict=True)
-        head = self.head | {
-            b"feature_infos": b" ".join(map(_info, infos)),
-            b"tree_sizes": b" ".join(b"%d" % len(tree) for tree in trees),
-        }
-        return b"\n".join((b"tree", *_lines(head), b"", b"".join(trees))) + self.tail
+    def for_ranking(self) -> bytes:
+        """Return the model with an objective that ranks, and without what it says about training: it may name files."""
+        ranks = self.objective in _RANKING
+        head = {name: value for name, value in self.head.items() if ranks or name != b"objective"}
+        tail = _TRAINING.sub(b"\n", self.tail.rpartition(PANDAS)[0])
+        return with_objective(_written(head, self.trees, tail + PANDAS + b"null\n").decode()).encode()
 
 
 class LightGBMModel(LightGBMText):
@@ -105,7 +101,7 @@ class LightGBMModel(LightGBMText):
             count = len(fields.get(name.encode(), b"").split())
             if count != self.n_features:
                 raise InvalidModelError(f"{count} {name} for {self.n_features} features", where)
-        if fields.get(b"objective", b"custom").split(b" ")[0] not in _OBJECTIVES:
+        if self.objective not in (*_RANKING, "custom"):
             raise InvalidModelError("an objective that ranks nothing", where)
 
     def _read_children(self) -> None:
@@ -138,12 +134,13 @@ class LightGBMModel(LightGBMText):
         for tree in np.flatnonzero(self.sets).tolist():
             alone, where = [self.trees[tree]], f"tree {tree}"
             bounds = _whole(alone, "cat_boundaries", [int(self.sets[tree]) + 1], 0, 1 << 40, where)
-            words = _whole(alone, "cat_threshold", [int(bounds[-1])], 0, (1 << 32) - 1, where).tolist()
+            words = _whole(alone, "cat_threshold", [int(bounds[-1])], 0, (1 << 32) - 1, where)
             if bounds[0] != 0 or (np.diff(bounds) < 1).any():
                 raise InvalidModelError("borders of categories that do not rise from 0", where)
             for node in np.flatnonzero(by_category & (self.tree == tree)).tolist():
                 first, last = bounds[int(number[node]) : int(number[node]) + 2]
-                self.codes[node] = _bits(words[first:last])
+                bits = np.unpackbits(words[first:last].astype("<u4").view(np.uint8), bitorder="little")
+                self.codes[node] = tuple(np.flatnonzero(bits).tolist())
 
     def _check_linear(self) -> None:
         """Check leaves that hold linear models."""
@@ -192,8 +189,19 @@ def read(content: bytes, n_features: int) -> LightGBMModel:
 
 def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     """Return one model that scores as the weighted sum of models, up to the order in which trees are added."""
-    first, *more = map(LightGBMText, contents)
-    return first.joined(more, factors)
+    texts = [LightGBMText(content) for content in contents]
+    pairs = zip(texts, factors, strict=True)
+    trees = [_scaled(tree, factor) for text, factor in pairs for tree in text.trees]
+    infos = zip(*(text.head[b"feature_infos"].split() for text in texts), strict=True)
+    return _written(texts[0].head | {b"feature_infos": b" ".join(map(_info, infos))}, trees, texts[0].tail)
+
+
+def _written(head: Fields, trees: Sequence[Fields], tail: bytes) -> bytes:
+    """Write a model; trees are numbered anew."""
+    numbered = (tree | {b"Tree": b"%d" % number} for number, tree in enumerate(trees))
+    blocks = [b"\n".join((*_lines(tree), b"", b"", b"")) for tree in numbered]
+    head = head | {b"tree_sizes": b" ".join(b"%d" % len(block) for block in blocks)}
+    return b"\n".join((b"tree", *_lines(head), b"", b"".join(blocks))) + tail
 
 
 def with_objective(text: str) -> str:
@@ -229,7 +237,7 @@ def _scaled(tree: Fields, factor: float) -> Fields:
         for name in _SCALED
         if name in tree
     }
-    return {name: value for name, value in (tree | scaled).items() if name != b"Tree"}
+    return tree | scaled
 
 
 def _info(ranges: Sequence[bytes]) -> bytes:
@@ -276,11 +284,6 @@ def _numbers(trees: Sequence[Fields], name: str, counts: Counts, letters: bytes,
         raise InvalidModelError(f"something in {name} that is no number", where) from None
 
 
-def _bits(words: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the bits that are set."""
-    return tuple(32 * place + bit for place, word in enumerate(words) for bit in range(32) if word >> bit & 1)
-
-
 def _without_specks(threshold: Floats) -> Floats:
     """LightGBM takes values as small as 1e-35 for 0: a threshold among them lies on one side of all of these."""
     speck = np.float32(1e-35)
@@ -298,6 +301,6 @@ def _check_tail(text: bytes) -> None:
         for line in filter(None, lines[first + 1 : last]):
             if not _PARAMETER.fullmatch(line):
                 raise InvalidModelError("a line that is not [name: value]", "the parameters")
-    categories = text.partition(b"\npandas_categorical:")[2].strip()
+    categories = text.partition(PANDAS)[2].strip()
     if categories not in (b"", b"null", b"[]"):
         raise InvalidModelError("categories of pandas, which are not used here", "the last line")

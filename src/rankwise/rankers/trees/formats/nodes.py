@@ -12,7 +12,7 @@ Where a missing value goes is settled too: LightGBM takes it for 0 in features w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +45,10 @@ class Nodes:
     missing_left: NDArray[np.bool_]
     value: Array
     categories: dict[int, tuple[int, ...]]
-    base: float
-    single: bool
-    """Whether the library adds up in float32."""
     n_features: int
+    base: float = 0.0
+    single: bool = False
+    """Whether the library adds up in float32."""
     scaled: bool = False
     """Whether the library multiplies sums by a number, which is in ``value`` here: other sums in their last bit."""
 
@@ -80,7 +80,6 @@ class ModelFile(Protocol):
 
     def nodes(self) -> Nodes:
         """Return the trees; raises :class:`CannotSplitError` if they are more than plain splits."""
-        ...
 
 
 class CannotSplitError(ValueError):
@@ -107,12 +106,12 @@ def arranged(
     missing_left: NDArray[np.bool_],
     value: Column,
     categories: Mapping[int, tuple[int, ...]] | None = None,
-    base: float = 0.0,
-    single: bool = False,
-    n_features: int,
-    scaled: bool = False,
+    **about: Any,
 ) -> Nodes:
-    """Return nodes, numbered in any way, from each root down; the children of a leaf are −1."""
+    """Return nodes, numbered in any way, from each root down; the children of a leaf are −1.
+
+    ``about`` are the fields of :class:`Nodes` that are not of single nodes.
+    """
     order: list[int] = []
     starts, lefts, rights = [], left.tolist(), right.tolist()
     for root in roots.tolist():
@@ -135,10 +134,7 @@ def arranged(
         missing_left=~leaf & missing_left[order],
         value=np.where(leaf, value[order], 0.0).astype(np.float64),
         categories={int(place[node]): codes for node, codes in sorted((categories or {}).items())},
-        base=base,
-        single=single,
-        n_features=n_features,
-        scaled=scaled,
+        **about,
     )
 
 

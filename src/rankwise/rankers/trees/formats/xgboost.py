@@ -1,5 +1,6 @@
 """XGBoost's binary JSON: the learner, and the nodes of each tree in arrays of one length."""
 
+import itertools
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Column, Json, offsets_of
+from rankwise.data.categories import Values
 from rankwise.rankers.storage import InvalidModelError, inside, rejecting
 from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, reached, reject
 from rankwise.rankers.trees.formats.ubjson import decode
@@ -150,31 +152,56 @@ def read(content: bytes, n_features: int) -> XGBoostModel:
     return XGBoostModel(content, n_features)
 
 
+class XGBoostDocument:
+    """A model that XGBoost wrote: its parts can be changed, and JSON is written."""
+
+    def __init__(self, content: bytes) -> None:
+        self.document: Json = decode(content)
+        self.learner: Json = self.document["learner"]
+        self.parameters: Json = self.learner["learner_model_param"]
+        self.booster: Json = self.learner["gradient_booster"]
+        self.model: Json = self.booster.get("gbtree", self.booster)["model"]
+
+    def scale(self, factor: np.float32) -> None:
+        """Multiply the leaves."""
+        for tree in self.model["trees"]:
+            leaves = np.asarray(tree["left_children"]) == -1
+            tree["split_conditions"] = tree["split_conditions"] * np.where(leaves, factor, np.float32(1.0))
+            tree["base_weights"] = tree["base_weights"] * factor
+
+    def take_categories(self) -> dict[int, Values]:
+        """Remove and return the values of categories that a table had, by column; codes are their places."""
+        categories: dict[int, Values] = {}
+        for column, entry in enumerate(self.model.get("cats", {}).get("enc", [])):
+            if "offsets" not in entry:
+                categories[column] = tuple(np.asarray(entry["values"]).tolist())
+            elif len(entry["values"]):
+                letters = np.asarray(entry["values"], np.int8).tobytes()
+                categories[column] = tuple(letters[i:j].decode() for i, j in itertools.pairwise(entry["offsets"]))
+        if categories:
+            self.model["cats"] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+        return categories
+
+    def json(self) -> bytes:
+        """Write the model; XGBoost reads no escapes."""
+        return json.dumps(self.document, ensure_ascii=False, default=lambda array: array.tolist()).encode()
+
+
 def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     """Return models that start from a score of 0 as one in JSON, leaves scaled by the factor of each in float32."""
-    documents = [decode(content) for content in contents]
+    documents = [XGBoostDocument(content) for content in contents]
     trees: list[Json] = []
     info, ends = [], [0]
     for document, factor in zip(documents, factors, strict=True):
-        model, share = _model(document), np.float32(factor)
-        info += [*model["tree_info"]]
-        ends += [len(trees) + end for end in model["iteration_indptr"][1:]]
-        for number, tree in enumerate(model["trees"], len(trees)):
-            leaves = np.asarray(tree["left_children"]) == -1
-            tree["id"] = number
-            tree["split_conditions"] = tree["split_conditions"] * np.where(leaves, share, np.float32(1.0))
-            tree["base_weights"] = tree["base_weights"] * share
-        trees += model["trees"]
-    model = _model(documents[0])
-    model |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
-    model["gbtree_model_param"]["num_trees"] = str(len(trees))
-    # XGBoost reads no escapes.
-    return json.dumps(documents[0], ensure_ascii=False, default=lambda array: array.tolist()).encode()
-
-
-def _model(document: Json) -> Json:
-    model: Json = document["learner"]["gradient_booster"]["model"]
-    return model
+        document.scale(np.float32(factor))
+        info += [*document.model["tree_info"]]
+        ends += [len(trees) + end for end in document.model["iteration_indptr"][1:]]
+        trees += document.model["trees"]
+    for number, tree in enumerate(trees):
+        tree["id"] = number
+    documents[0].model |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
+    documents[0].model["gbtree_model_param"]["num_trees"] = str(len(trees))
+    return documents[0].json()
 
 
 def _categories(tree: Json, by_category: Integers, n_nodes: int) -> dict[int, tuple[int, ...]]:

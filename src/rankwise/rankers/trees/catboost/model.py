@@ -11,8 +11,10 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
+from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.formats.catboost import CatBoostModel, read
-from rankwise.rankers.trees.protocol import Forest, numbers
+from rankwise.rankers.trees.protocol import ONE_SCORE, ForeignModel, Forest, cannot_wrap, numbers, untrained
+from rankwise.rankers.trees.refusals import first_line
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count
 
@@ -46,7 +48,7 @@ class CatBoostForest(Forest):
                 path.write_text(json.dumps(text), encoding="utf-8")
                 part = catboost().CatBoost()
                 part.load_model(str(path), format="json")
-        return forest(content_of(strip(part)))
+        return read_forest(content_of(strip(part)))
 
     def predict(self, features: Floats) -> Array:
         """Score documents."""
@@ -88,7 +90,7 @@ def catboost() -> ModuleType:
     return check.optional("catboost", "catboost")
 
 
-def forest(content: bytes) -> CatBoostForest:
+def read_forest(content: bytes) -> CatBoostForest:
     """Read a model."""
     model: CatBoost = catboost().CatBoost()
     try:
@@ -101,6 +103,38 @@ def forest(content: bytes) -> CatBoostForest:
     except (ValueError, catboost().CatBoostError) as broken:
         raise check.error("cannot read as a CatBoost model", got=first_line(broken)) from None
     return CatBoostForest(model, content)
+
+
+def read_foreign(model: Any) -> ForeignModel | None:
+    """Read a model; None if it is of another library."""
+    if not isinstance(model, catboost().CatBoost):
+        return None
+    if not model.is_fitted() or not model.tree_count_:
+        raise untrained(model)
+    for what, columns in (
+        ("categories, of which CatBoost keeps hashes and not the values", model.get_cat_feature_indices()),
+        ("texts", model.get_text_feature_indices()),
+        ("embeddings", model.get_embedding_feature_indices()),
+    ):
+        if columns:
+            raise cannot_wrap(model, f"features that are {what}")
+    scores = np.size(model.get_scale_and_bias()[1])
+    if scores > 1:
+        raise cannot_wrap(model, f"{scores} scores of each document (multiclass or several targets)", ONE_SCORE)
+    names, numbers = list(model.feature_names_), list(map(str, range(len(model.feature_names_))))
+    copy: Any = model.copy()
+    if names == numbers:
+        copy.set_feature_names(numbers)  # without, the file has none at all
+    schema = Schema(len(names), None if names == numbers else tuple(names))
+    return ForeignModel(content_of(strip(copy)), schema, _loss(model))
+
+
+def _loss(model: Any) -> str:
+    """What it was trained with, if the model holds it."""
+    notes = model.get_metadata()
+    text = notes["params"] if "params" in notes.keys() else ""  # noqa: SIM118 (not a dictionary)
+    parameters = json.loads(text or "{}")  # it may be empty
+    return str(parameters.get("loss_function", {}).get("type", "custom"))
 
 
 def make_pool(features: Floats, categorical: Sequence[int], names: list[str], threads: int, **columns: Any) -> "Pool":
@@ -139,11 +173,6 @@ def strip(model: "CatBoost") -> "CatBoost":
         if name != "loss_function":
             del notes[name]
     return model
-
-
-def first_line(failed: Exception) -> str:
-    """What CatBoost says, without its place in the source."""
-    return str(failed).partition("\n")[0].rpartition(".cpp:")[2].lstrip("0123456789: ")
 
 
 def _codes(column: Floats) -> Any:

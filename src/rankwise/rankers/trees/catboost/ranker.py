@@ -1,54 +1,31 @@
-"""CatBoost: the adapter of boosted trees, and the ranker.
-
-CatBoost takes no objective that looks at whole lists, so its rounds are driven from outside: each is one call that
-grows one tree, on data that were binned once. For our objectives the tree fits −numerator / Hessian by weighted least
-squares, which is Newton's step; CatBoost's own objectives start each tree from the scores so far. Every round has a
-seed of its own, of (seed, number of trees), so that a continued model is the uninterrupted one even where
-CatBoost samples.
-"""
+"""CatBoost: the adapter of boosted trees, and the ranker."""
 
 import functools
 import inspect
-import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords
-from rankwise.data.dataset import RankingDataset
+from rankwise.arrays import Keywords
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.catboost_model import (
-    CatBoostForest,
-    catboost,
-    content_of,
-    first_line,
-    forest,
-    make_pool,
-    scores_of,
-    strip,
-)
-from rankwise.rankers.trees.formats import catboost as cbm_format
+from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
+from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_foreign, read_forest, strip
+from rankwise.rankers.trees.formats.catboost import read
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
-    Derive,
     Library,
     ObjectiveParameter,
     Refusal,
     Settings,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.stream import Stream
 from rankwise.threads import thread_count
-
-if TYPE_CHECKING:
-    from catboost import CatBoost as Model
-    from catboost import Pool
 
 _ALIASES = {
     "objective": "loss_function",
@@ -64,7 +41,6 @@ _ALIASES = {
     "num_leaves": "max_leaves",
     "min_child_samples": "min_data_in_leaf",
 }
-_BINNING = ("border_count", "feature_border_type", "per_float_feature_quantization", "nan_mode", "ignored_features")
 _ACROSS_ROUNDS = (
     "langevin",
     "posterior_sampling",
@@ -99,13 +75,12 @@ _OPTIONS = {
 """What stands behind the colon of an objective of CatBoost's; of the others CatBoost refuses what it does not know."""
 _BY_PAIRS = ("YetiRank", "PairLogit")
 _DEEPEST = 16  # CatBoost grows no deeper trees
-_SUMMED = 64  # one-tree models that wait to be added to the model: each holds the borders of every feature
 
 
 class CatBoost(Library):
     """The adapter of CatBoost."""
 
-    name = "catboost"
+    name, title = "catboost", "CatBoost"
     file = "model.cbm"
     builtins = (
         "YetiRank",
@@ -141,7 +116,11 @@ class CatBoost(Library):
     }
     idle = ("metric_period",)
     least_code = -np.inf
-    format = cbm_format
+    read = staticmethod(read)
+    threads = staticmethod(thread_count)  # its own begin anew in a forked process
+    matrices = staticmethod(matrices)
+    forest = staticmethod(read_forest)
+    foreign = staticmethod(read_foreign)
 
     def known(self) -> Collection[str]:
         """Return all names of parameters, aliases included."""
@@ -171,10 +150,6 @@ class CatBoost(Library):
             reason = f"{elsewhere} is what rankwise takes care of itself"
         return Refusal(reason) if reason else None
 
-    def threads(self) -> int:
-        """How many threads it may use; its own begin anew in a forked process."""
-        return thread_count()
-
     def least_documents(self, settings: Settings) -> int | None:
         """How many documents a leaf must hold to be split; symmetric trees split all leaves alike and count none."""
         policy = settings.native.get("grow_policy", "SymmetricTree")
@@ -184,44 +159,10 @@ class CatBoost(Library):
         """Whether a continued model would differ: never, since every round has a seed of its own."""
         return False
 
-    def matrices(
-        self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]
-    ) -> "CatBoostMatrices":
-        """Build CatBoost's own data once; the bins of the training documents too."""
-        builtin = settings.builtin is not None
-        labels = train.labels
-        if not builtin and (not train.categorical or (labels == labels[0]).all()):
-            labels = np.zeros(train.n_docs)  # the steps are all in the baseline; CatBoost refuses equal labels
-            labels[:1] = 1.0
-        pool = make_pool(
-            train.features,
-            train.categorical,
-            _feature_names(train),
-            settings.threads,
-            label=labels,
-            group_id=np.repeat(np.arange(train.n_queries), train.sizes) if builtin else None,
-            group_weight=np.repeat(train.weights, train.sizes) if builtin and train.weights is not None else None,
-        )
-        native = settings.native
-        try:
-            pool.quantize(**{name: native[name] for name in _BINNING if name in native})
-        except catboost().CatBoostError as failed:
-            if "constant or ignored" not in str(failed):
-                raise _refused(settings, failed) from None
-            return CatBoostMatrices(train, labels, None, [])
-        columns = (train.categorical, _feature_names(train), settings.threads)
-        return CatBoostMatrices(train, labels, pool, [make_pool(data.features, *columns) for data in held_out])
-
-    def grow(
-        self, settings: Settings, matrices: "CatBoostMatrices", seed: int, start: bytes | None
-    ) -> "CatBoostGrowth":
+    def grow(self, settings: Settings, matrices: CatBoostMatrices, seed: int, start: bytes | None) -> CatBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
-        return CatBoostGrowth(settings, parameters, matrices, seed, None if start is None else self.forest(start))
-
-    def forest(self, content: bytes) -> CatBoostForest:
-        """Read a model."""
-        return forest(content)
+        return CatBoostGrowth(settings, parameters, matrices, seed, None if start is None else read_forest(start))
 
     def sum(self, forests: Sequence[CatBoostForest], factors: Sequence[float]) -> CatBoostForest | None:
         """Make one forest that scores as their weighted sum; None if they hold statistics of categories, each its own.
@@ -231,10 +172,10 @@ class CatBoost(Library):
         if any(one.has_statistics() for one in forests):
             return None
         models = [one.booster for one in forests]
-        return forest(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
+        return read_forest(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
 
     def _parameters(self, settings: Settings, categories: bool) -> Keywords:
-        native = {name: value for name, value in settings.native.items() if name not in _BINNING}
+        native = {name: value for name, value in settings.native.items() if name not in BINNING}
         parameters: Keywords = {"logging_level": "Silent", "allow_writing_files": False}
         parameters["has_time"] = not categories  # only statistics of categories gain from documents being shuffled
         if settings.builtin is None:
@@ -265,108 +206,6 @@ class CatBoost(Library):
         )
 
 
-class CatBoostMatrices(NamedTuple):
-    """The data as CatBoost holds them; no pools if no feature can be split."""
-
-    data: RankingDataset
-    labels: Array
-    train: "Pool | None"
-    held_out: "list[Pool]"
-
-
-class CatBoostGrowth:
-    """Trees that are grown one by one."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        parameters: Keywords,
-        matrices: CatBoostMatrices,
-        seed: int,
-        start: CatBoostForest | None,
-    ) -> None:
-        self.settings, self.parameters, self.matrices, self.seed = settings, parameters, matrices, seed
-        data = matrices.data
-        self.model: Model | None = None if start is None else start.booster
-        if self.model is not None:  # sums of models must have the same names
-            self.model.set_feature_names(_feature_names(data))
-        self.fresh: list[Model] = []
-        self.started = start is not None
-        self.waiting = 1 if self.started else _SUMMED  # whether trees can be added to those of another is seen at once
-        self.trees = 0 if start is None else start.n_trees
-        self.so_far = np.zeros(data.n_docs) if start is None else start.predict(data.features)
-        self.held_out = [
-            np.zeros(pool.num_row()) if start is None else scores_of(start.booster, pool) for pool in matrices.held_out
-        ]
-
-    def add(self, derive: Derive | None) -> bool:
-        """Grow one tree; False if CatBoost found no split for it."""
-        pool = self.matrices.train
-        if derive is not None:
-            numerator, hessian = derive(self.so_far)
-            if pool is not None:
-                pool.set_weight(hessian)
-                _set_baseline(pool, self.matrices.labels + numerator.astype(np.float64) / hessian)
-        elif pool is not None:
-            _set_baseline(pool, self.so_far)
-        if pool is None:
-            return False
-        tree: Model = catboost().CatBoost(self.parameters | self._drawing())
-        try:
-            tree.fit(pool)
-        except catboost().CatBoostError as failed:
-            raise _refused(self.settings, failed) from None
-        leaves = np.asarray(tree.get_leaf_values(), np.float64)
-        if (leaves == leaves[0]).all():
-            return False
-        # predict would add the baseline to it
-        self.so_far = self.so_far + leaves[tree.calc_leaf_indexes(pool, thread_count=self.settings.threads)[:, 0]]
-        pairs = zip(self.held_out, self.matrices.held_out, strict=True)
-        self.held_out = [scores + scores_of(tree, each) for scores, each in pairs]
-        self.fresh.append(strip(tree))
-        self.trees += 1
-        if len(self.fresh) >= self.waiting:
-            self._sum()
-        return True
-
-    def _drawing(self) -> Keywords:
-        """Seed and noise of the next tree: CatBoost lets the noise fade as the model grows, and sees one tree here."""
-        drawing: Keywords = {"random_seed": int(Stream(self.seed, self.trees).key >> np.uint64(33))}
-        strength = self.parameters.get("random_strength", 1.0)
-        if strength and self.parameters.get("random_score_type") != "Gumbel":
-            n = self.so_far.size
-            left = n * math.exp(-self.trees * self.settings.learning_rate)
-            drawing["random_strength"] = strength * (left / (1.0 + left)) / (n / (1.0 + n))
-        return drawing
-
-    def _sum(self) -> None:
-        """Add the trees that wait to the model."""
-        parts = [*([] if self.model is None else [self.model]), *self.fresh]
-        try:
-            self.model = strip(catboost().sum_models(parts, ctr_merge_policy="LeaveMostDiversifiedTable"))
-        except catboost().CatBoostError as failed:
-            hint = "train with the grow_policy of the model that is continued"
-            raise check.error("CatBoost cannot add trees to this model", got=first_line(failed), hint=hint) from None
-        self.fresh, self.waiting = [], _SUMMED
-        if self.matrices.data.categorical and self.started:
-            some = self.matrices.data.features[:1000]
-            if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.so_far[: len(some)]):
-                raise check.error(
-                    "a CatBoost model that holds statistics of categories cannot be continued on other data",
-                    hint="train on all data at once, or `set one_hot_max_size=255` in both trainings",
-                )
-
-    def scores(self, number: int) -> Array:
-        """Return the scores of a held-out data set."""
-        return self.held_out[number]
-
-    def content(self) -> bytes:
-        """Return all trees so far in CatBoost's binary format."""
-        if self.fresh:
-            self._sum()
-        return b"" if self.model is None else content_of(self.model)
-
-
 class CatBoostRanker(TreeRanker):
     """Boosted trees of CatBoost, trained with any objective.
 
@@ -394,6 +233,7 @@ class CatBoostRanker(TreeRanker):
     library = CatBoost()
     extra, modules, packages = "catboost", ("catboost",), ("catboost",)
     magic = (b"CBM1",)
+    first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.3)",
         "leaves": "whole_log(7, 63)",
@@ -448,19 +288,3 @@ def _loss(settings: Settings) -> str:
     if loss in ("StochasticRank", "LambdaMart") and "metric=" not in options:
         options = ";".join(filter(None, ("metric=NDCG", options)))
     return f"{loss}:{options}" if options else loss
-
-
-def _feature_names(data: RankingDataset) -> list[str]:
-    return [str(j) for j in range(data.n_features)] if data.feature_names is None else list(data.feature_names)
-
-
-def _set_baseline(pool: "Pool", values: Array) -> None:
-    """Set what CatBoost takes for the scores so far; it reads a table faster than an array."""
-    import polars as pl
-
-    pool.set_baseline(pl.DataFrame({"baseline": values}))
-
-
-def _refused(settings: Settings, failed: Exception) -> ValueError:
-    what = "our objectives" if settings.builtin is None else f"native:{settings.builtin}"
-    return check.error(f"CatBoost cannot train so with {what}", got=first_line(failed))

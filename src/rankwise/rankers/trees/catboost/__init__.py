@@ -1,0 +1,1 @@
+"""CatBoost: the adapter of boosted trees, and the ranker."""

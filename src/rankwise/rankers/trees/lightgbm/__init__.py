@@ -1,0 +1,1 @@
+"""LightGBM: the adapter of boosted trees, and the ranker."""

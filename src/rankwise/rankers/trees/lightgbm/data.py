@@ -1,0 +1,163 @@
+"""LightGBM's data sets, from memory and from disk.
+
+Features on disk are read by a Sequence of rows; LightGBM keeps a byte or two for each number. The borders of bins come
+from a sample of documents, so that nothing has to be sorted in full.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Keywords
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.mapped import MappedRows, rows_at_once
+from rankwise.rankers.trees.lightgbm.model import FATAL, LightGBMMatrices, lightgbm
+from rankwise.rankers.trees.lightgbm.parameters import MACHINES, POSITION_BIAS, training_parameters
+from rankwise.rankers.trees.protocol import Settings, on_disk
+from rankwise.rankers.trees.refusals import without_lines
+from rankwise.sparse import for_library
+
+if TYPE_CHECKING:
+    from lightgbm import Dataset
+
+_LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
+_SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
+_SHARE = 20  # one document of so many is in the sample, of which LightGBM makes several copies
+_QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
+
+
+def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> LightGBMMatrices:
+    """Build LightGBM's own data once."""
+    parameters = training_parameters(settings, 0)
+    _check_parameters(parameters)
+    if on_disk(train) is not None:
+        parameters.setdefault("bin_construct_sample_cnt", sample_size(train.n_docs))
+    dataset = _dataset(
+        train,
+        _labels(settings, train),
+        group=train.sizes,
+        weight=_row_weights(train) if settings.builtin is not None else None,
+        position=_positions(parameters, train),
+        feature_name=_feature_names(train),
+        categorical_feature=list(train.categorical),
+        params=parameters,
+        free_raw_data=False,
+    )
+    options: Keywords = {"reference": dataset, "params": parameters, "free_raw_data": False}
+    return LightGBMMatrices(dataset, [_dataset(data, data.labels, group=data.sizes, **options) for data in held_out])
+
+
+def _dataset(data: RankingDataset, label: Array, **options: Any) -> "Dataset":
+    file = on_disk(data)
+    if file is not None:
+        return _dataset_on_disk(file, label, **options)
+    dataset: Dataset = lightgbm().Dataset(for_library(data.features), label, **options)
+    return dataset
+
+
+def sample_size(n_docs: int) -> int:
+    """How many documents LightGBM's bins are made from: few, but as many as it takes without a warning.
+
+    >>> [sample_size(n_docs) for n_docs in (1_000, 300_000, 1_000_000, 3_000_000, 10_000_000)]
+    [50000, 60001, 100000, 150000, 200000]
+    """
+    least, most = _SAMPLE
+    quiet = min(n_docs // _QUIET_SHARE + 1, _QUIET_SAMPLE)
+    return int(np.clip(max(n_docs // _SHARE, quiet), least, most))
+
+
+def _dataset_on_disk(file: MappedRows, label: Array, **options: Any) -> "Dataset":
+    import lightgbm
+
+    class BlockRows(lightgbm.Sequence):
+        """Single rows, for the sample of which bins are made, and blocks."""
+
+        batch_size = rows_at_once(file.shape[1])
+
+        def __len__(self) -> int:
+            return file.shape[0]
+
+        def __getitem__(self, index: Any) -> Any:
+            if isinstance(index, slice):
+                return file.read(index.start, index.stop)
+            return file.read(index, index + 1)[0].astype(np.float64)  # the type that LightGBM wants for its sample
+
+    class Streamed(lightgbm.Dataset):
+        """A data set with initial scores of the model that is continued: LightGBM itself needs an array."""
+
+        def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> Any:
+            if predictor is None or not isinstance(data, BlockRows):
+                return super()._set_init_score_by_predictor(predictor, data, used_indices)
+            starts = range(0, len(data), data.batch_size)
+            parts = (data[start : min(start + data.batch_size, len(data))] for start in starts)
+            self.set_init_score(np.concatenate([predictor.predict(part, raw_score=True) for part in parts]))
+            return self
+
+    dataset: Dataset = Streamed(BlockRows(), label, **options)
+    return dataset
+
+
+def _check_parameters(parameters: Keywords) -> None:
+    """Raise what LightGBM rejects of its parameters, read without data: later it would also write lines."""
+    if MACHINES in parameters:  # it would ask the others
+        return
+    with without_lines(FATAL):
+        lightgbm().Dataset(np.zeros((2, 1)), np.zeros(2), params={**parameters, "verbosity": -1}).construct()
+
+
+def _labels(settings: Settings, data: RankingDataset) -> Array:
+    """LightGBM's own objectives take grades."""
+    integral = data.labels == np.floor(data.labels)
+    if settings.builtin is not None and not integral.all():
+        row = int(np.argmin(integral))
+        raise check.error(
+            f"native:{settings.builtin} needs whole labels",
+            got=f"{data.labels[row]:g}",
+            where=check.query_of_row(row, data.offsets, data.query_ids),
+            hint="use our own objective, which takes real ones, or round the labels",
+        )
+    if settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= (most := _gains(settings)):
+        row = int(np.argmax(data.labels))
+        raise check.error(
+            f"native:lambdarank needs labels below {most}, the number of its gains",
+            got=f"{data.labels[row]:g}",
+            where=check.query_of_row(row, data.offsets, data.query_ids),
+            hint="set label_gain to a gain for each label, or use our own objective",
+        )
+    return data.labels
+
+
+def _gains(settings: Settings) -> int:
+    """How many labels LightGBM's lambdarank has gains for."""
+    gains = settings.native.get("label_gain")
+    if gains is None:
+        return _LABEL_GAINS
+    return len(gains.split(",") if isinstance(gains, str) else gains)
+
+
+def _row_weights(data: RankingDataset) -> Array | None:
+    """Weights as LightGBM's own objectives take them: of rows."""
+    by_query = None if data.weights is None else np.repeat(data.weights, data.sizes)
+    if by_query is None or data.document_weights is None:
+        return data.document_weights if by_query is None else by_query
+    return by_query * data.document_weights
+
+
+def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArray[np.int64] | None:
+    """Displayed positions, which make LightGBM's lambdarank learn a bias of each; only where that is asked for."""
+    if POSITION_BIAS not in parameters:
+        return None
+    if data.positions is None:
+        hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.simulate_clicks)|`"
+        raise check.error(f"{POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
+    return data.positions
+
+
+def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:
+    """Names that LightGBM's file can hold: it splits them at spaces and refuses what JSON must escape."""
+    names = data.feature_names
+    return list(names) if names is not None and all(map(re.compile(r"[\w.+/()-]+").fullmatch, names)) else "auto"

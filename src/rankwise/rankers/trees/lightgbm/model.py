@@ -1,0 +1,185 @@
+"""LightGBM's models: a booster that grows, and the finished trees."""
+
+import functools
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Keywords
+from rankwise.data.disk import mapped as disk
+from rankwise.rankers.trees.formats.lightgbm import with_objective
+from rankwise.rankers.trees.protocol import Derive, ForestByTree, numbers
+from rankwise.rankers.trees.refusals import without_lines
+from rankwise.sparse import dense, for_library, is_sparse
+from rankwise.threads import openmp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lightgbm import Booster, Dataset
+
+FATAL = b"[LightGBM] [Fatal]"
+
+
+@functools.cache
+def lightgbm() -> Any:
+    """Return the library; it prints lines to standard output, unless a logger of the user's receives them."""
+    import lightgbm
+
+    if type(lightgbm.basic._LOGGER).__module__ == lightgbm.basic.__name__:
+        lightgbm.register_logger(_StandardError())
+    return lightgbm
+
+
+class _StandardError:
+    """A logger that does what LightGBM's own does, but for the stream."""
+
+    def info(self, message: str) -> None:
+        print(message, file=sys.stderr)
+
+    def warning(self, message: str) -> None:
+        warnings.warn(message, stacklevel=3)
+
+
+def threads() -> int:
+    """Return the number of threads that LightGBM may use."""
+    return openmp(_one_thread)
+
+
+def _one_thread() -> None:
+    """Make LightGBM use one thread, which it remembers."""
+    lightgbm().Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
+
+
+class LightGBMMatrices(NamedTuple):
+    """The data as LightGBM holds them."""
+
+    train: "Dataset"
+    held_out: "list[Dataset]"
+
+
+class LightGBMGrowth:
+    """A booster that grows."""
+
+    def __init__(
+        self, parameters: Keywords, matrices: LightGBMMatrices, start: "LightGBMForest | None", tries: int = 1
+    ) -> None:
+        self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
+        self.booster: Booster | None = None
+
+    def add(self, derive: Derive | None) -> bool:
+        """Grow one tree; False if LightGBM found no split for it, with other draws each time that it is tried."""
+        return any(self._grown(derive) for _ in range(self.tries))
+
+    def _grown(self, derive: Derive | None) -> bool:
+        objective: Callable[..., Any] | None = None
+        if derive is not None:
+
+            def objective(scores: Array, _: "Dataset") -> tuple[Floats, Floats]:
+                return derive(numbers(scores))
+
+        if self.booster is not None:
+            return not self.booster.update(fobj=objective)
+        alone = "num_machines" not in self.parameters  # what one machine cannot split, another may
+        if alone and self.start is None and not _has_splits(self.matrices.train):
+            return False
+        # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
+        try:
+            self.booster = lightgbm().train(
+                self.parameters if objective is None else {**self.parameters, "objective": objective},
+                self.matrices.train,
+                num_boost_round=1,
+                valid_sets=self.matrices.held_out or None,
+                init_model=None if self.start is None else self.start.booster,
+                keep_training_booster=True,
+            )
+        except lightgbm().basic.LightGBMError as failed:
+            if "num_features" in str(failed):  # none is left that could be split
+                return False
+            raise
+        trees, grown = 0 if self.start is None else self.start.n_trees, self.booster.num_trees()
+        if grown > trees:
+            last = self.booster.model_to_string(num_iteration=1, start_iteration=grown - 1)
+            if "num_leaves=1\n" not in last:
+                return True
+        if not trees:  # a first tree without a split is kept as a constant; a later one is dropped
+            self.booster, self.parameters = None, {**self.parameters, "seed": self.parameters["seed"] + 1}
+        return False
+
+    def scores(self, number: int) -> Array:
+        """Return the scores of a held-out data set, as LightGBM keeps them up to date."""
+        copies: list[Array] = []
+
+        def copy(scores: Array, _: "Dataset") -> tuple[str, float, bool]:  # LightGBM has no public accessor
+            copies.append(numbers(scores))
+            return "copied", 0.0, True
+
+        booster: Any = self.booster
+        booster.eval(self.matrices.held_out[number], "held out", copy)
+        return copies[0]
+
+    def content(self) -> bytes:
+        """Return all trees so far as LightGBM's text."""
+        if self.booster is None:
+            return self.start.content() if self.start is not None else b""
+        return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+
+
+class LightGBMForest(ForestByTree):
+    """A finished booster."""
+
+    booster: "Booster"
+
+    def cut(self, n_trees: int) -> "LightGBMForest":
+        """Return the model of the first ``n_trees`` trees."""
+        if n_trees >= self.n_trees:
+            return self
+        threads()  # trees are written in parallel
+        text = with_objective(self.booster.model_to_string(num_iteration=n_trees))
+        return read_forest(text.encode())
+
+    def predict(self, features: Floats, **trees: int) -> Array:
+        """Score documents; ``trees`` are LightGBM's arguments for some of the trees."""
+        options: Keywords = {**trees, "raw_score": True, "num_threads": threads()}
+        if is_sparse(features):
+            return numbers(self.booster.predict(for_library(features), **options))
+        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
+
+    def tree(self, features: Floats, number: int) -> Array:
+        """Return what one tree, counted from 0, adds to the scores."""
+        return self.predict(features, start_iteration=number, num_iteration=1)
+
+    def explain(self, features: Floats) -> Array:
+        """SHAP contributions."""
+        if b"\nis_linear=1\n" in self._content:  # of a model that was read from a file LightGBM explains them wrongly
+            raise check.error(
+                "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
+            )
+        return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=threads()))
+
+    def importances(self, kind: str) -> Array:
+        """Return one number per feature: total gain of its splits, or how many there are."""
+        return numbers(self.booster.feature_importance(kind))
+
+
+def read_forest(content: bytes) -> LightGBMForest:
+    """Read a model."""
+    threads()  # trees are read in parallel
+    try:
+        text = content.decode()
+        if not text.startswith("tree\n") or "\nend of trees\n" not in text:
+            raise ValueError("a file that does not begin as a model and end as one")
+        with without_lines(FATAL):
+            booster = lightgbm().Booster(model_str=text)
+        return LightGBMForest(booster, content, int(booster.num_trees()))
+    except (UnicodeDecodeError, ValueError, lightgbm().basic.LightGBMError) as broken:
+        raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
+
+
+def _has_splits(data: "Dataset") -> bool:
+    """Whether there is a feature that LightGBM could split; it ends with lines of its own where there is none."""
+    data.construct()
+    return any(data.feature_num_bin(feature) > 0 for feature in range(data.num_feature()))

@@ -1,0 +1,173 @@
+"""LightGBM: the adapter of boosted trees, and the ranker."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rankwise.arrays import Keywords
+from rankwise.rankers.table import Recipe
+from rankwise.rankers.trees import monotone
+from rankwise.rankers.trees.formats import lightgbm as text_format
+from rankwise.rankers.trees.lightgbm.data import matrices
+from rankwise.rankers.trees.lightgbm.foreign import read_foreign
+from rankwise.rankers.trees.lightgbm.model import LightGBMForest, LightGBMGrowth, LightGBMMatrices, read_forest, threads
+from rankwise.rankers.trees.lightgbm.parameters import (
+    NOTHING_DRAWN,
+    OBJECTIVE_PARAMETERS,
+    PROGRAM,
+    names,
+    training_parameters,
+)
+from rankwise.rankers.trees.protocol import (
+    LARGE_DATA,
+    SMALL_DATA,
+    WITHOUT_CHECKPOINT,
+    Defaults,
+    Library,
+    Refusal,
+    Settings,
+    changes_trees,
+)
+from rankwise.rankers.trees.ranker import TreeRanker
+
+_TRIES = 20  # to draw features, or thresholds, with which there is a split
+_METHOD = "monotone_constraints_method"
+# Trees that differ more gain more from being added up: each sees part of the documents and of the features.
+_DIVERSE = SMALL_DATA | {"extra_trees": True, "feature_fraction": 0.5, "bagging_fraction": 0.7, "bagging_freq": 1}
+
+
+class LightGBM(Library):
+    """The adapter of LightGBM."""
+
+    name, title = "lightgbm", "LightGBM"
+    file = "model.txt"
+    builtins: Sequence[str] = ("lambdarank", "rank_xendcg")
+    ours: Mapping[str, str] = {
+        "objective": "objective",
+        "num_iterations": "rounds",
+        "learning_rate": "learning_rate",
+        "num_leaves": "leaves",
+        "min_data_in_leaf": "min_documents",
+        "seed": "seed",
+        "num_threads": "threads",
+        "metric": "metrics",
+        "eval_at": "metrics",
+        "first_metric_only": "stop_on",
+        "early_stopping_round": "patience",
+        "early_stopping_min_delta": "patience",
+        "categorical_feature": "RankingDataset(categorical=…)",
+        "weight_column": "RankingDataset(weights=…)",
+        "group_column": "qid",
+    }
+    losses = OBJECTIVE_PARAMETERS
+    idle = PROGRAM
+    small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
+    weighs_documents = True
+    read = staticmethod(text_format.read)
+    known = staticmethod(names)
+    threads = staticmethod(threads)
+    matrices = staticmethod(matrices)
+    forest = staticmethod(read_forest)
+    foreign = staticmethod(read_foreign)
+
+    def canonical(self, name: str) -> str:
+        """Return the main name of a parameter that may be written as an alias."""
+        return names().get(name, name)
+
+    def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
+        """Return why settings cannot be trained; None if they can."""
+        native = settings.native
+        modes = {str(native.get("boosting", "gbdt")), str(native.get("data_sample_strategy", "bagging"))}
+        if native.get("bagging_by_query") and settings.builtin is None:
+            reason = "with bagging_by_query, LightGBM 4.7 grows useless trees of two leaves for objectives not its own"
+            return Refusal(reason)
+        if "rf" in modes:
+            return Refusal("boosting=rf averages trees that know nothing of each other, and the loop here boosts")
+        if monotone.NAME in native and native.get("linear_tree"):
+            return Refusal(f"linear_tree, whose leaves do not keep {monotone.NAME}")
+        if monotone.NAME in native and (method := native.get(_METHOD, "basic")) != "basic":
+            reason = f"{_METHOD}={method}, with which scores of LightGBM 4.7 do not always keep {monotone.NAME}"
+            return Refusal(reason)
+        if "dart" in modes and (stopping or checkpoints):
+            return changes_trees("boosting=dart", stopping=stopping)
+        if "goss" in modes and checkpoints:
+            reason = "GOSS does not sample in its first rounds, and every block would begin with them again after a"
+            return Refusal(f"{reason} checkpoint", WITHOUT_CHECKPOINT)
+        if checkpoints and any(name.startswith("cegb_") for name in native):
+            reason = "the cegb_ penalties remember which features were used, and a checkpoint does not"
+            return Refusal(reason, WITHOUT_CHECKPOINT)
+        return None
+
+    def least_documents(self, settings: Settings) -> int | None:
+        """How many documents a leaf holds at least."""
+        return settings.min_documents
+
+    def draws(self, settings: Settings) -> bool:
+        """Whether training draws random numbers of LightGBM's own."""
+        return settings.builtin == "rank_xendcg" or any(
+            settings.native.get(name, quiet) != quiet for name, quiet in NOTHING_DRAWN.items()
+        )
+
+    def grow(self, settings: Settings, matrices: LightGBMMatrices, seed: int, start: bytes | None) -> LightGBMGrowth:
+        """Start growing, from nothing or from the trees of ``start``."""
+        tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
+        older = None if start is None else read_forest(start)
+        return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries)
+
+    def sum(self, forests: Sequence[LightGBMForest], factors: Sequence[float]) -> LightGBMForest:
+        """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
+        joined = read_forest(text_format.joined([one.content() for one in forests], factors))
+        return read_forest(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
+
+
+class LightGBMRanker(TreeRanker):
+    """Boosted trees of LightGBM, trained with any objective.
+
+    Beside the arguments that all tree rankers have (see ``TreeRanker``), every parameter of
+    LightGBM is taken by its own name: ``LightGBMRanker("xendcg", lambda_l2=1.0, extra_trees=True)``.
+
+    >>> import rankwise as rw
+    >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
+    >>> ranker = LightGBMRanker("xendcg", rounds=20, leaves=7, min_documents=5, threads=1).fit(train, valid)
+    >>> ranker.history_["loss"][0] > ranker.history_["loss"][-1]
+    True
+    >>> ranker.predict(valid).shape == (valid.n_docs,)
+    True
+    """
+
+    library = LightGBM()
+    packages = ("lightgbm",)
+    magic = (b"tree\n",)
+    search_space: ClassVar[Keywords] = {
+        "learning_rate": "log(0.02, 0.2)",
+        "leaves": "whole_log(7, 127)",
+        "min_documents": "whole_log(5, 200)",
+        "feature_fraction": "uniform(0.3, 1.0, start=1.0)",
+        "lambda_l2": "log(1e-3, 100.0, start=1e-3)",
+        "min_sum_hessian_in_leaf": "log(1e-5, 0.1, start=1e-3)",
+        "extra_trees": "choice(False, True, start=False)",
+    }
+    native_search_space: ClassVar[dict[str, Keywords]] = {
+        "native:lambdarank": {
+            "sigmoid": "log(0.25, 4.0, start=1.0)",
+            "lambdarank_truncation_level": "whole_log(5, 100, start=30)",
+            "lambdarank_norm": "choice(True, False, start=True)",
+        },
+    }
+    portfolio = (
+        Recipe("lambdarank", {}, small=(0,), middle=(0,), large=(0,)),  # the default, beside which others are judged
+        Recipe("xendcg", _DIVERSE, small=(1,)),
+        Recipe("stochastic(lambdarank, scale=0.25)", _DIVERSE, small=(5,)),
+        Recipe("yeti", _DIVERSE, small=(6,)),
+        Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(8,)),
+        Recipe("listnet", _DIVERSE, small=(9,)),
+        Recipe("ranknet", _DIVERSE | {"leaves": 7}, small=(12,)),
+        Recipe("xendcg", LARGE_DATA, middle=(1,), large=(2,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(3,), large=(1,)),
+        Recipe("yeti", _DIVERSE | {"leaves": 31}, middle=(6,)),
+        Recipe("stochastic(lambdarank, scale=0.25)", LARGE_DATA, middle=(8,)),
+        Recipe("listnet", _DIVERSE | {"leaves": 31}, middle=(9,)),
+        Recipe("ranknet", _DIVERSE | {"leaves": 31}, middle=(10,)),
+        Recipe("lambdarank", LARGE_DATA | {"leaves": 255}, large=(3,)),
+        Recipe("xendcg", LARGE_DATA | {"leaves": 255, "learning_rate": 0.05}, large=(7,)),
+        Recipe("ranknet", LARGE_DATA, large=(8,)),
+    )

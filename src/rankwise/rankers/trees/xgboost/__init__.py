@@ -1,0 +1,1 @@
+"""XGBoost: the adapter of boosted trees, and the ranker."""

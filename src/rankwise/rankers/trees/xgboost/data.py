@@ -1,0 +1,186 @@
+"""XGBoost's matrices: of numbers or of bins, from memory, from disk, and of sparse features.
+
+Features on disk are read a block at a time, and XGBoost keeps a byte or two for each number in a file of its own, which
+is removed again. The borders of bins come from a sample of documents, so that nothing has to be sorted in full.
+
+To XGBoost, what a sparse matrix does not store is missing, and a split sends it to the side that suits it; here it is
+zero, in training and in prediction, for every ranker alike. So bins of all numbers are made.
+"""
+
+import contextlib
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rankwise import caches, check
+from rankwise.arrays import Floats, Keywords
+from rankwise.data.dataset import RankingDataset
+from rankwise.data.disk.mapped import MappedRows, blocks
+from rankwise.rankers.trees.protocol import Settings, on_disk
+from rankwise.sparse import Matrix, dense, is_sparse
+
+if TYPE_CHECKING:
+    from xgboost import DMatrix
+
+_MOST = 2**31  # numbers of a sparse matrix with its zeros
+_SAMPLE = 1 << 16  # documents that bins are made from
+
+
+def xgboost() -> ModuleType:
+    """Return the library, or raise an error that names its extra."""
+    return check.optional("xgboost", "xgboost")
+
+
+class XGBoostMatrices(NamedTuple):
+    """The data as XGBoost holds them."""
+
+    data: RankingDataset
+    train: "DMatrix"
+    held_out: "list[DMatrix]"
+
+
+def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> XGBoostMatrices:
+    """Build XGBoost's own data once."""
+    return XGBoostMatrices(train, binned_matrix(settings, train), [raw_matrix(settings, data) for data in held_out])
+
+
+def raw_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
+    """Build a matrix of numbers."""
+    file, columns = on_disk(data), _Columns.of(settings, data)
+    if file is not None:
+        return _on_disk(data, file, columns, bins=None, binned=False)
+    _check_size(data.features)
+    matrix: DMatrix = xgboost().DMatrix(dense(data.features), **columns.blocks, **columns.matrix, **columns.queries)
+    return matrix
+
+
+def binned_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
+    """Build a matrix of bins: a byte for each number, where a raw one takes eight and makes the same bins beside."""
+    if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
+        return raw_matrix(settings, data)
+    bins, file, columns = settings.native.get("max_bin"), on_disk(data), _Columns.of(settings, data)
+    if file is not None:
+        return _on_disk(data, file, columns, bins=bins, binned=True)
+    matrix: DMatrix
+    if not data.is_sparse:
+        options = columns.blocks | columns.matrix | columns.queries
+        matrix = xgboost().QuantileDMatrix(data.features, max_bin=bins, **options)
+        return matrix
+    _check_size(data.features)
+    rows = _iterator(data, columns, release_data=True)
+    matrix = xgboost().QuantileDMatrix(rows, max_bin=bins, **columns.matrix)
+    matrix.set_info(**columns.queries)
+    return matrix
+
+
+class _Columns(NamedTuple):
+    """What XGBoost is told beside the features: with each block, for the matrix, and about queries at the end."""
+
+    blocks: Keywords
+    matrix: Keywords
+    queries: Keywords
+
+    @classmethod
+    def of(cls, settings: Settings, data: RankingDataset) -> "_Columns":
+        """Columns of a data set; labels and weights for XGBoost's own objectives alone."""
+        names, builtin = data.feature_names, settings.builtin is not None
+        # XGBoost's text of a tree could not be read with other names.
+        legible = names is not None and not any(set(name) & set("[]<\n") for name in names)
+        types = ["c" if column in data.categorical else "q" for column in range(data.n_features)]
+        return cls(
+            {
+                "feature_names": list(names or ()) if legible else None,
+                "feature_types": types if data.categorical else None,
+            },
+            {"enable_categorical": True, "nthread": settings.threads},
+            {
+                "label": data.labels if builtin else None,
+                "group": data.sizes,
+                "weight": data.weights if builtin else None,
+            },
+        )
+
+
+def _on_disk(data: RankingDataset, file: MappedRows, columns: _Columns, *, bins: int | None, binned: bool) -> "DMatrix":
+    """Build a matrix, of bins or of numbers, whose pages lie in a file of its own."""
+    matrix: DMatrix
+    with contextlib.ExitStack() as scratch:  # removed at once if something fails
+        pages = str(_scratch(Path(file.path).parent, scratch) / "pages")
+        rows = _iterator(data, columns, cache_prefix=pages)
+        if binned:
+            sample = xgboost().QuantileDMatrix(_sample(file), max_bin=bins, **columns.blocks, **columns.matrix)
+            matrix = xgboost().ExtMemQuantileDMatrix(rows, max_bin=bins, ref=sample, **columns.matrix)
+        else:
+            matrix = xgboost().DMatrix(rows, **columns.matrix)
+        matrix.set_info(**columns.queries)
+        weakref.finalize(matrix, scratch.pop_all().close)
+    return matrix
+
+
+def _check_size(features: Matrix) -> None:
+    numbers = features.shape[0] * features.shape[1]
+    if is_sparse(features) and numbers > _MOST:
+        raise check.error(
+            "XGBoost takes the zeros of a sparse matrix for missing values, and with them there are too many numbers",
+            got=f"{features.shape[0]:,} documents × {features.shape[1]:,} features",
+            hint="use LightGBMRanker or CatBoostRanker, which leave zeros out of memory, or fewer features",
+        )
+
+
+def _iterator(data: RankingDataset, columns: _Columns, **options: Any) -> Any:
+    """Return XGBoost's iterator over all rows, a block at a time."""
+
+    class Blocks(xgboost().DataIter):  # type: ignore[misc]
+        """Blocks of rows."""
+
+        def __init__(self) -> None:
+            super().__init__(**options)
+            self.reset()
+
+        def reset(self) -> None:
+            self.rows = blocks(data.features)
+
+        def next(self, input_data: Any) -> bool:
+            block = next(self.rows, None)
+            if block is not None:
+                input_data(data=block, **columns.blocks)
+            return block is not None
+
+    return Blocks()
+
+
+def _scratch(beside: Path, stack: contextlib.ExitStack) -> Path:
+    """Make a folder for XGBoost's pages, on the disk of the features if it can be written; ``stack`` removes it.
+
+    XGBoost cannot open a path that is not ASCII, so such a folder is reached through a link elsewhere.
+    """
+    try:
+        place = tempfile.TemporaryDirectory(prefix="rankwise-", dir=beside, ignore_cleanup_errors=True)
+    except OSError:  # a copy that somebody else made
+        place = tempfile.TemporaryDirectory(prefix="rankwise-", dir=caches.scratch(), ignore_cleanup_errors=True)
+    folder = Path(stack.enter_context(place))
+    if str(folder).isascii():
+        return folder
+    elsewhere = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rankwise-")))
+    if not str(elsewhere).isascii():
+        raise check.error(
+            "XGBoost reads features from disk through an ASCII path alone",
+            got=f"the temporary folder {elsewhere.parent}",
+            hint="set the environment variable TMPDIR to a folder whose path is ASCII",
+        )
+    link = elsewhere / "pages"
+    link.symlink_to(folder.resolve(), target_is_directory=True)
+    return link
+
+
+def _sample(file: MappedRows) -> Floats:
+    """Read documents at even distances; all of them where there are few."""
+    rows = file.shape[0]
+    if rows <= _SAMPLE:
+        return file.read(0, rows)
+    return np.concatenate([file.read(at, at + 1) for at in np.linspace(0, rows - 1, _SAMPLE, dtype=np.int64).tolist()])
