@@ -75,7 +75,7 @@ def warn_no_cache(why: str) -> None:
 
 @contextlib.contextmanager
 def file_lock(*paths: Path) -> Iterator[None]:
-    """Hold a lock between threads and processes, so that one does the work and the others find it done.
+    """Lock between threads and processes, so that one does the work and the others find it done.
 
     The lock is the first of ``paths`` where a file can be created; the file is removed afterwards. Where none can be
     created or locked, everyone does the work, which must be correct too and only takes longer.

@@ -10,10 +10,10 @@ BOARD = Leaderboard(
         Entry(recipe="neural(<b>)", state="complete", rounds=9, mean=0.52, low=0.5, high=0.54),
         Entry(
             recipe="lightgbm(xendcg)", state="complete", rounds=80, mean=0.515, low=0.495, high=0.535,
-            difference=-0.005, error=0.006, p=0.4, wins=200, ties=90, losses=210, seconds=12.0,
-            microseconds=0.5, chosen=True,
+            difference=-0.005, error=0.006, p=0.4, gain=0.0125, gain_low=0.0031, gain_high=0.0219, seconds=12.0,
+            microseconds=0.5, blend=True, chosen=True,
         ),
-        Entry(recipe="catboost(yeti)", state="partial", rounds=20, mean=0.48, low=0.46, high=0.5),
+        Entry(recipe="catboost(yeti)", state="minutes", rounds=20, mean=0.48, low=0.46, high=0.5),
         Entry(recipe="xgboost(lambdarank)", state="failed", reason="no split"),
         Entry(recipe="neural(listnet)", state="not tried"),
     ),
@@ -28,11 +28,12 @@ def test_page_shows_everything(tmp_path):
     page = write_leaderboard(BOARD, tmp_path / "page.html", tested=tested).read_text(encoding="utf-8")
     assert "<h1>lightgbm(xendcg) was taken, of 4 recipes</h1>" in page
     assert "neural(<b>) is ahead" not in page  # names are escaped
-    assert "neural(&lt;b&gt;) is ahead by 0.0050, within noise (standard error 0.0060), and less simple." in page
+    assert "neural(&lt;b&gt;) is ahead by 0.0050, within noise (standard error 0.0060)" in page
+    assert "The search was worth +0.0125 [+0.0031, +0.0219] over one bag of the default." in page
     assert "xgboost(lambdarank) failed: no split" in page
     assert "Not tried: neural(listnet)." in page
     assert "0.5000" in page
-    assert "200/90/210" in page
+    assert "[+0.0031, +0.0219]" in page
     assert page.count("<svg") == 1
     assert 'aria-label="Leaderboard: neural(&lt;b&gt;) 0.5200;' in page
     assert str(tmp_path) not in page

@@ -67,10 +67,10 @@ def choose(candidates: Sequence[RankerCandidate], prefer: str = BEST) -> RankerC
     if not forests:
         return _average_or_bag(candidates)
     libraries = dict.fromkeys(one.library for one in forests)
-    chosen, *others = (_average_or_bag([one for one in forests if one.library == name]) for name in libraries)
-    for other in others:
-        if surely_better(other, chosen):
-            chosen = other
+    chosen, *rivals = (_average_or_bag([one for one in forests if one.library == name]) for name in libraries)
+    for rival in rivals:
+        if surely_better(rival, chosen):
+            chosen = rival
     return chosen
 
 

@@ -151,8 +151,8 @@ class Search:
                     self._enough = "level"
                     return
                 weights = average_weights(self._values, [one.group for one in self._trained], self.data.weights)
-                kept = {one.group for one, weight in zip(self._trained, weights, strict=True) if weight > 0.0}
-                runs = [one for one in runs if one.group in kept - self._certain]
+                averaged = {one.group for one, weight in zip(self._trained, weights, strict=True) if weight > 0.0}
+                runs = [one for one in runs if one.group in averaged - self._certain]
                 self._enough = "seeds"
             yield from runs
 

@@ -163,9 +163,9 @@ def average_weights(values: Array, groups: Sequence[int], query_weights: Array |
     return _shared(np.array([gap.mean <= SURELY * gap.error for gap in gaps]), numbers, group)
 
 
-def _shared(kept: NDArray[np.bool_], numbers: NDArray[np.int64], group: NDArray[np.int64]) -> Array:
-    """Equal weights of the groups that are kept, shared by the members of each."""
-    shares = {number: 1.0 / (kept.sum() * np.sum(group == number)) for number in numbers[kept]}
+def _shared(level: NDArray[np.bool_], numbers: NDArray[np.int64], group: NDArray[np.int64]) -> Array:
+    """Equal weights of the groups that are level with the best, shared by the members of each."""
+    shares = {number: 1.0 / (level.sum() * np.sum(group == number)) for number in numbers[level]}
     return np.array([shares.get(number, 0.0) for number in group])
 
 

@@ -53,7 +53,7 @@ def wrapped(model: object) -> Any:
         model._check_fitted()
         return model
     for name in RANKERS:
-        kind: Any = ranker_class(name) if name in sys.modules else None  # a model's library is loaded
+        kind: Any = ranker_class(name) if sys.modules.get(name) else None  # a model's library is loaded
         foreign = kind.library.foreign(model) if hasattr(kind, "library") else None
         if foreign is not None:
             kind.library.read(foreign.content, foreign.schema.count)  # a saved one must load again

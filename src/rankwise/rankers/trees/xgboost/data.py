@@ -51,7 +51,7 @@ def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[Ranki
 
 def raw_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
     """Build a matrix of numbers."""
-    file, columns = on_disk(data), _Columns.of(settings, data)
+    file, columns = on_disk(data), _LibraryColumns.of(settings, data)
     if file is not None:
         return _on_disk(data, file, columns, bins=None, binned=False)
     _check_size(data.features)
@@ -63,7 +63,7 @@ def binned_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
     """Build a matrix of bins: a byte for each number, where a raw one takes eight and makes the same bins beside."""
     if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
         return raw_matrix(settings, data)
-    bins, file, columns = settings.native.get("max_bin"), on_disk(data), _Columns.of(settings, data)
+    bins, file, columns = settings.native.get("max_bin"), on_disk(data), _LibraryColumns.of(settings, data)
     if file is not None:
         return _on_disk(data, file, columns, bins=bins, binned=True)
     matrix: DMatrix
@@ -78,7 +78,7 @@ def binned_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
     return matrix
 
 
-class _Columns(NamedTuple):
+class _LibraryColumns(NamedTuple):
     """What XGBoost is told beside the features: with each block, for the matrix, and about queries at the end."""
 
     blocks: Keywords
@@ -86,7 +86,7 @@ class _Columns(NamedTuple):
     queries: Keywords
 
     @classmethod
-    def of(cls, settings: Settings, data: RankingDataset) -> "_Columns":
+    def of(cls, settings: Settings, data: RankingDataset) -> "_LibraryColumns":
         """Columns of a data set; labels and weights for XGBoost's own objectives alone."""
         names, builtin = data.feature_names, settings.builtin is not None
         # XGBoost's text of a tree could not be read with other names.
@@ -106,7 +106,9 @@ class _Columns(NamedTuple):
         )
 
 
-def _on_disk(data: RankingDataset, file: MappedRows, columns: _Columns, *, bins: int | None, binned: bool) -> "DMatrix":
+def _on_disk(
+    data: RankingDataset, file: MappedRows, columns: _LibraryColumns, *, bins: int | None, binned: bool
+) -> "DMatrix":
     """Build a matrix, of bins or of numbers, whose pages lie in a file of its own."""
     matrix: DMatrix
     with contextlib.ExitStack() as scratch:  # removed at once if something fails
@@ -132,7 +134,7 @@ def _check_size(features: Matrix) -> None:
         )
 
 
-def _iterator(data: RankingDataset, columns: _Columns, **options: Any) -> Any:
+def _iterator(data: RankingDataset, columns: _LibraryColumns, **options: Any) -> Any:
     """Return XGBoost's iterator over all rows, a block at a time."""
 
     class Blocks(xgboost().DataIter):  # type: ignore[misc]
