@@ -92,9 +92,9 @@ def test_the_search_is_shown(result: Demonstration, folder: Path):
 
 
 def test_with_the_core_alone_the_search_takes_what_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None, result: Demonstration
 ):
-    pytest.importorskip("lightgbm")  # it asks for torch by itself while it is imported
+    """``result`` comes first: SciPy asks once, and then no more, whether an array is one of torch's."""
     for name in ("xgboost", "catboost", "torch"):
         monkeypatch.setitem(sys.modules, name, None)
     leaderboard = run.demonstrate(tmp_path / "demo").leaderboard
