@@ -427,6 +427,12 @@ def test_what_the_search_was_worth_is_said():
     )
     level = Entry(recipe="a", mean=0.50, gain=0.01, gain_low=-0.004, gain_high=0.024, blend=True, chosen=True, **one)
     assert board_of(level, default).verdict().endswith("within noise: a bag of the default would have done.")
+    worse = Entry(recipe="a", mean=0.48, gain=-0.01, gain_low=-0.016, gain_high=-0.004, chosen=True, **one)
+    assert (
+        board_of(default, worse)
+        .verdict()
+        .endswith("[−0.0160, −0.0040] over one bag of the default: a bag of the default would have done.")
+    )
     lucky = Entry(recipe="c", mean=0.51, **one)
     behind = Entry(recipe="a", mean=0.50, difference=-0.01, error=0.02, blend=True, chosen=True, **one)
     assert "c is ahead by 0.0100, within noise (standard error 0.0200): the best of several by luck too" in (
@@ -443,6 +449,8 @@ def test_recipe_that_fails_is_said(data):
     assert printed.splitlines()[0].endswith("  state")  # a column only where not all are complete
     with pytest.raises(ValueError, match=r"no recipe could be trained.*learned nothing"):
         auto(recipes=recipes(2, min_documents=10**6)).fit(data)
+    with pytest.raises(ValueError, match=r"no recipe could be trained.*learned nothing"):  # nor are there further seeds
+        auto(minutes=1.0, recipes=recipes(2, min_documents=10**6)).fit(data)
 
 
 def test_refusals(data, tmp_path):

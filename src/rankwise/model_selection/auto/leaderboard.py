@@ -149,7 +149,8 @@ class Leaderboard:
             within = tables.interval(chosen.gain_low, chosen.gain_high, signed=True)
             words.append(f"The search was worth {worth} {within} over one bag of {self.baseline}.")
             if chosen.gain_low <= 0.0:
-                words[-1] = words[-1][:-1] + f", within noise: a bag of {self.baseline} would have done."
+                noise = ", within noise" if chosen.gain_high >= 0.0 else ""
+                words[-1] = words[-1][:-1] + f"{noise}: a bag of {self.baseline} would have done."
         return " ".join(words)
 
     def table(self) -> tables.Table:

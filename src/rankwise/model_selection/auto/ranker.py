@@ -267,7 +267,7 @@ class AutoRanker(DelegatingRanker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            baseline=DEFAULT if self.recipes is None else baseline.name,
+            baseline=DEFAULT if self.recipes is None and runs[0].bag is not None else baseline.name,
             notes=(
                 *([WEIGHTED] if varies(leader.evaluation.weights) else []),
                 *filter(None, (budget.exceeded(), why)),

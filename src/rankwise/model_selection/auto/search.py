@@ -147,6 +147,8 @@ class Search:
         for lap in range(SEEDS):
             runs = [one for one in self.runs if one.lap == lap]
             if lap and runs:
+                if not self._trained:
+                    return
                 if self._negligible(lap):
                     self._enough = "level"
                     return
