@@ -1,3 +1,4 @@
+from . import clicks as clicks
 from . import dask as dask
 from . import rerank as rerank
 from ._version import __version__ as __version__

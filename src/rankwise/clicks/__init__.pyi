@@ -1,0 +1,2 @@
+from .log import Log as Log
+from .log import Sessions as Sessions
