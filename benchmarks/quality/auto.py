@@ -1,11 +1,12 @@
 """What is AutoRanker worth beside a bag of the default and beside tuned models, in the same time?
 
     python -m benchmarks.quality.auto FOLDER [--data mq2008 mq2007 …] [--methods …] [--seeds 3] [--minutes 1.5]
-        [--processes 8] [--threads 2]
+        [--processes 8] [--threads 2] [--clock wall]
 
 FOLDER holds the data as in benchmarks/README.md; synthetic kinds are made. It is nested: every method sees training and
 validation queries of an outer fold and is tested on its test queries, once. Each cell (a method, a seed, a fold) has
-the same minutes and threads:
+the same minutes and threads. ``--clock cpu`` counts the CPU time of the cell's process instead of the time on the wall,
+so that other work on the machine does not matter; with one thread both are the same on an idle machine. Methods:
 
 - ``auto``: ``rw.AutoRanker``, which is given the training and the validation queries.
 - ``tuned lightgbm``, ``tuned xgboost``, ``tuned catboost``: a single model with the library's own ranking objectives,
@@ -23,6 +24,7 @@ AutoRanker has are compared on the same bags (the table of rules), and so are re
 Every cell is kept in a file of its own beside ``--out``, and a benchmark that was interrupted is resumed.
 """
 
+import contextlib
 import functools
 import json
 import sys
@@ -61,6 +63,10 @@ class Cell:
     fold: int
     minutes: float
     threads: int
+    clock: str
+
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def trained(cell: Cell, train: rw.RankingDataset, valid: rw.RankingDataset) -> tuple[Any, dict[str, Any]]:
@@ -95,10 +101,14 @@ def measure(cell: Cell) -> dict[str, Any]:
         bags.extend(candidates)
         return averages(candidates, *rest)
 
-    began = time.perf_counter()
-    with mock.patch("rankwise.model_selection.auto.ranker.averages", noted):
+    clock = CLOCKS[cell.clock]
+    began = clock()
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(mock.patch("rankwise.model_selection.auto.ranker.averages", noted))
+        for module in ("auto.budget", "tune"):
+            patches.enter_context(mock.patch(f"rankwise.model_selection.{module}.clock", clock))
         model, words = trained(cell, shuffled(train, cell.seed), valid)
-    seconds = time.perf_counter() - began
+    seconds = clock() - began
     values = harness.by_query(rw.evaluate(model, test, [METRIC]), [METRIC])[METRIC]
     offsets = rw.concatenate([train, valid]).offsets
     about = [_bag(one, offsets, test) for one in bags]
@@ -291,13 +301,14 @@ def main() -> int:
     parser.add_argument("--folds", type=int, default=FOLDS, help="of the five outer ones, the first so many")
     parser.add_argument("--minutes", type=float, default=1.5)
     parser.add_argument("--threads", type=int, default=2, help="of each cell")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what minutes are counted by")
     parser.add_argument("--tuned-seeds", type=int, default=1, help="seeds of tuned models")
     options = parser.parse_args()
     folder = harness.data_folder(options.folder)
     if (missing := harness.missing_data(folder, options.data)) is not None:
         print(missing)
         return 2 if options.folder else 0  # without a folder there is nothing to measure, and nothing is wrong
-    make = functools.partial(Cell, folder, minutes=options.minutes, threads=options.threads)
+    make = functools.partial(Cell, folder, minutes=options.minutes, threads=options.threads, clock=options.clock)
     wanted = [
         make(data=data, method=method, seed=seed, fold=fold)
         for method in options.methods

@@ -155,7 +155,7 @@ class LightGBMRanker(TreeRanker):
     }
     portfolio = (
         Recipe("lambdarank", {}, small=(0,), middle=(0,), large=(0,)),  # the default, beside which others are judged
-        Recipe("xendcg", _DIVERSE, small=(1,)),
+        Recipe("xendcg", _DIVERSE, small=(4,)),
         Recipe("stochastic(lambdarank, scale=0.25)", _DIVERSE, small=(5,)),
         Recipe("yeti", _DIVERSE, small=(6,)),
         Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(8,)),
