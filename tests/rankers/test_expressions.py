@@ -110,7 +110,7 @@ def test_every_ranker_has_an_expression(name: str) -> None:
 def test_short_forms() -> None:
     for short, full in {
         "xendcg": "lightgbm(xendcg)",
-        "neural": "neural(softmax_ce)",
+        "neural": "neural(lambdarank)",
         "bagged": "bagged(lightgbm(lambdarank))",
         "bagged(0.5*xendcg, folds=3)": "bagged(lightgbm(0.5*xendcg), folds=3)",
         "lightgbm(objective=xendcg, leaves=None, rounds=500)": "lightgbm(xendcg)",

@@ -63,7 +63,7 @@ SHARED = described("""
 --tag NAME: The name of the system in a TREC run.
 --valid DATA: Validation data, by which the best round is chosen; of a set, its own part.
 --objective EXPRESSION: What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:…
-    for an objective of the tree library itself. [default: lambdarank; softmax_ce for a net]
+    for an objective of the tree library itself. [default: lambdarank]
 --ranker EXPRESSION: Trees of lightgbm, xgboost or catboost, a neural net: neural, or one that --import registers; with
     its objective and parameters, 'lightgbm(xendcg, leaves=7)', or an ensemble, 'bagged(…, folds=5)', 'blended(…,
     neural, column(0))', 'distilled(TEACHER, STUDENT)'. [default: lightgbm]

@@ -84,7 +84,7 @@ class RankerExpression:
         """Return the name for tables: a single ranker and its objective, or what an ensemble is made of.
 
         >>> read("blended(lightgbm(xendcg, leaves=7), neural, column(0), folds=3)").title()
-        'blended(lightgbm(xendcg), neural(softmax_ce), column 0)'
+        'blended(lightgbm(xendcg), neural(lambdarank), column 0)'
         """
         if self.name == "bagged":
             return str(self.members[0].title())
