@@ -107,7 +107,7 @@ def _slow(change: float, tolerance: float, iterations: int) -> tuple[str, ...]:
     return (f"Not converged: after {iterations} iterations parameters still change by {change:.1g} in each.",)
 
 
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     """Impressions and clicks added up by pair and context, sorted by pair."""
 
     pairs: NDArray[np.int64]
@@ -133,23 +133,24 @@ class _Cells(NamedTuple):
         return np.asarray(parts[:n_contexts] == parts[self.contexts.min()])
 
 
+def cells_of(log: Log, model: str) -> Cells:
+    """Return what PBM or UBM read of a log: a context is a position, for the UBM with that of the last click above."""
+    if model == "pbm":
+        return Cells.of(log.pairs, log.positions - 1, log.impressions, log.clicks)
+    lists = sessions_of(log, model)
+    contexts = np.empty(lists.pairs.size, np.int32)
+    threads.over_queries(models_cpu.contexts, lists.offsets, lists.positions, lists.clicked, log.n_positions, contexts)
+    weights = np.repeat(lists.weights, np.diff(lists.offsets))
+    return Cells.of(lists.pairs, contexts, weights, weights * lists.clicked)
+
+
 def _by_context(
     log: Log, model: str, added: tuple[Array, Array], iterations: int, tolerance: float, *, checked: bool
 ) -> ClickModel:
-    """Estimate PBM or UBM: P(click) is the examination of a context times attractiveness.
-
-    A context is a position, for the UBM with the position of the last click above it.
-    """
+    """Estimate PBM or UBM: P(click) is the examination of a context times attractiveness."""
     depth, n_pairs = log.n_positions, log.n_pairs
     last_clicks = 1 if model == "pbm" else depth  # contexts of a position
-    if model == "pbm":
-        cells = _Cells.of(log.pairs, log.positions - 1, log.impressions, log.clicks)
-    else:
-        lists = sessions_of(log, model)
-        contexts = np.empty(lists.pairs.size, np.int32)
-        threads.over_queries(models_cpu.contexts, lists.offsets, lists.positions, lists.clicked, depth, contexts)
-        weights = np.repeat(lists.weights, np.diff(lists.offsets))
-        cells = _Cells.of(lists.pairs, contexts, weights, weights * lists.clicked)
+    cells = cells_of(log, model)
     width = depth * last_clicks
     first = int(cells.contexts.min())
     notes: tuple[str, ...] = ()
@@ -159,7 +160,7 @@ def _by_context(
         _check_positions(log, np.setdiff1d(outside // last_clicks, cells.contexts[inside] // last_clicks))
         left_out = count(np.unique(outside).size, "context")
         notes = (f"{left_out} not connected with the first by a clicked document: left out.",)
-        cells = _Cells._make(read_only(part[inside]) for part in cells)
+        cells = Cells._make(read_only(part[inside]) for part in cells)
 
     starts = np.searchsorted(cells.pairs, np.arange(n_pairs + 1))
     blocks = np.unique(np.searchsorted(starts, np.arange(0, cells.pairs.size + _BLOCK, _BLOCK)).clip(0, n_pairs))
