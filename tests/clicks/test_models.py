@@ -12,6 +12,7 @@ from scipy import optimize
 import rankwise as rw
 from rankwise import threads
 from rankwise.clicks.log import Log
+from rankwise.clicks.model_fitting import _by_query
 from rankwise.clicks.models import NAMES, ClickModel
 
 EVERY = tuple(NAMES)
@@ -250,6 +251,9 @@ def test_threads_blocks_and_the_order_of_impressions_change_nothing(model, monke
         lists, **columns, **{name: getattr(lists, name)[rows] for name in ("pairs", "positions", "clicked")}
     )
     other = fit(replace(log, sessions=turned), model, iterations=20)
+    groups, offsets, pairs, *_ = _by_query(log, turned)  # threads add up pairs of different queries
+    query = np.repeat(np.arange(log.n_queries), np.diff(offsets[groups]))
+    np.testing.assert_array_equal(np.searchsorted(log.offsets, pairs, side="right") - 1, query)
     np.testing.assert_allclose(other.attractiveness, fitted.attractiveness, rtol=1e-12)
     monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
     monkeypatch.setattr("rankwise.clicks.model_fitting._BLOCK", 16)
@@ -284,6 +288,10 @@ def test_one_deterministic_ranker_identifies_nothing_unless_means_are_known():
     for model in ("pbm", "ubm"):
         with pytest.raises(ValueError, match=r"no clicked document connects position 2, 3 with the first: exam"):
             fit(lists, model, prior=0.3)
+    # A document that is never clicked tells nothing of the positions where it stands.
+    swapped = log_of(["ab", "zb", "az"], [(1, 1), (0, 1), (1, 0)], [1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="no clicked document connects position 2 with the first"):
+        fit(swapped, "pbm")
     fitted = fit(lists, "pbm", prior=[0.5, 0.5, 0.5], strength=1000.0)
     # With known attractiveness .5, examination is the click-through rate over it.
     np.testing.assert_allclose(fitted.examination, [1.0, 2 * 3 / 9, 2 * 1 / 9], rtol=0.02)
