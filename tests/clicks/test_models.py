@@ -304,7 +304,7 @@ def test_models_with_memory_need_sessions(model):
         fit(log, model)
     assert str(caught.value) == (
         f"a {NAMES[model]} needs the impressions one by one: got a log without sessions. "
-        'Hint: read or simulate the log with sessions=True, or use model="pbm".'
+        "Hint: keep the sessions of the log, or estimate a PBM."
     )
 
 

@@ -233,7 +233,7 @@ def _by_chain(
         parameters = {"attractiveness": attractive, "satisfaction": satisfaction, "continuation": np.ones(1)}
         return _fitted(log, model, **parameters, mean=means)
     if sizes.max() == 1:
-        raise check.error("a DBN needs lists", got="one document in every impression", hint='use model="pbm"')
+        raise check.error("a DBN needs lists", got="one document in every impression", hint="estimate a PBM")
     start = (clicks + added[0] + 0.5) / (shown + strength + 1.0), (satisfied + 0.5) / (clicks + strength + 1.0)
     return _dbn(log, (clicks + added[0], strength, means[1]), *start, continuation, iterations, tolerance)
 

@@ -166,7 +166,7 @@ class ClickModel:
     def _reaches(depth: int, last: int) -> None:
         if depth > last:
             what = f"the click model knows positions 1 to {last}"
-            raise check.error(what, got=f"position {depth}", hint="keep its positions only, with log.only(positions=…)")
+            raise check.error(what, got=f"position {depth}", hint="leave the positions below out")
 
 
 def sessions_of(log: Log, model: str) -> Sessions:
@@ -175,6 +175,6 @@ def sessions_of(log: Log, model: str) -> Sessions:
         raise check.error(
             f"a {NAMES[model]} needs the impressions one by one",
             got="a log without sessions",
-            hint='read or simulate the log with sessions=True, or use model="pbm"',
+            hint="keep the sessions of the log, or estimate a PBM",
         )
     return log.sessions
