@@ -215,6 +215,10 @@ def test_counts_by_hand():
     # a: shown 1 + 2 + 1, clicked 1 + 1; b: examined 1 + 2 + 1; c: 1 + 2, not below the last click of the third list.
     np.testing.assert_allclose(sdbn.attractiveness, [2 / 4, 0.0, 1 / 3])
     np.testing.assert_allclose(sdbn.satisfaction, [1 / 2, np.nan, 1.0])
+    assert sdbn.notes == ()
+    below = fit(log_of(["ab"], [(1, 0)], [1.0]), "sdbn")
+    np.testing.assert_array_equal(below.attractiveness, [1.0, np.nan])
+    assert below.notes == ("1 of 2 pairs without an estimate (NaN): set a prior.",)
     np.testing.assert_array_equal(dcm.attractiveness, sdbn.attractiveness)
     np.testing.assert_allclose(dcm.continuation, [1.0, 0.0, 0.0])
     # A prior of mean .5 and strength 2 adds a click and a skip; satisfaction is drawn to 2 of 3 clicks.
@@ -261,6 +265,17 @@ def test_threads_blocks_and_the_order_of_impressions_change_nothing(model, monke
     np.testing.assert_allclose(small.attractiveness, fitted.attractiveness, rtol=1e-9)
     with rw.use_threads(3):
         np.testing.assert_array_equal(fit(log, model, iterations=20).attractiveness, small.attractiveness)
+
+
+def test_a_dbn_whose_clicks_are_all_at_the_end():
+    log = log_of(["ab", "ba"], [(0, 1), (0, 1)], [1.0, 1.0])
+    fitted = fit(log, "dbn", iterations=50)
+    np.testing.assert_allclose(fitted.attractiveness, [0.5, 0.5])
+    assert np.isnan(fitted.satisfaction).all()
+    assert fitted.continuation == [1.0]
+    assert fitted.log_likelihood(log) == pytest.approx(np.log(0.25) * 2)
+    with pytest.raises(ValueError, match="a DBN needs lists: got one document in every impression"):
+        fit(log_of(["a", "b"], [(1,), (0,)], [1.0, 1.0]), "dbn")
 
 
 def test_a_pbm_needs_no_sessions_and_its_likelihood_is_that_of_the_sessions():

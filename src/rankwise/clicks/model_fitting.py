@@ -1,6 +1,6 @@
 """Estimate click models: EM for PBM, UBM and DBN, counting for SDBN and DCM."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import polars as pl
@@ -94,10 +94,14 @@ def _prior(log: Log, prior: float | ArrayLike | None, strength: float) -> tuple[
     return strength * means, strength * (1.0 - means)
 
 
-def _fitted(log: Log, model: str, **parameters: object) -> ClickModel:
-    shown = np.bincount(log.pairs, log.impressions, log.n_pairs)
-    ids = {"query_ids": log.query_ids, "offsets": log.offsets, "document_ids": log.document_ids}
-    return ClickModel(model=model, **ids, impressions=shown, **parameters)  # type: ignore[arg-type]
+def _fitted(
+    log: Log, model: str, *, attractiveness: Array, notes: tuple[str, ...] = (), **parameters: Any
+) -> ClickModel:
+    if unknown := int(np.isnan(attractiveness).sum()):
+        notes = (*notes, f"{unknown:,} of {count(log.n_pairs, 'pair')} without an estimate (NaN): set a prior.")
+    parameters |= {"query_ids": log.query_ids, "offsets": log.offsets, "document_ids": log.document_ids}
+    parameters["impressions"] = np.bincount(log.pairs, log.impressions, log.n_pairs)
+    return ClickModel(model=model, attractiveness=attractiveness, notes=notes, **parameters)
 
 
 def _slow(change: float, tolerance: float, iterations: int) -> tuple[str, ...]:
@@ -230,8 +234,10 @@ def _by_chain(
         return _fitted(log, model, attractiveness=attractive, continuation=onward, mean=means)
     if model == "sdbn":
         satisfaction = _ratio(satisfied, clicks + strength)
-        parameters = {"attractiveness": attractive, "satisfaction": satisfaction, "continuation": np.ones(1)}
-        return _fitted(log, model, **parameters, mean=means)
+        always = np.ones(1)
+        return _fitted(
+            log, model, attractiveness=attractive, satisfaction=satisfaction, continuation=always, mean=means
+        )
     if sizes.max() == 1:
         raise check.error("a DBN needs lists", got="one document in every impression", hint="estimate a PBM")
     start = (clicks + added[0] + 0.5) / (shown + strength + 1.0), (satisfied + 0.5) / (clicks + strength + 1.0)
@@ -268,13 +274,17 @@ def _dbn(
         attractiveness = np.where(np.isnan(attractive), attractiveness, attractive)
         satisfaction = np.where(np.isnan(satisfying), satisfaction, satisfying)
         step += 1
+    informative = float(sums[1:].sum())  # clicks with documents below
     return _fitted(
         log,
         "dbn",
         attractiveness=attractive,
         satisfaction=satisfying,
         continuation=np.array([onward]),
-        mean=(float(clicks.sum() / (examined + strength).sum()), float(satisfied.sum() / sums[1:].sum())),
+        mean=(
+            float(clicks.sum() / (examined + strength).sum()),
+            float(satisfied.sum() / informative) if informative else mean,
+        ),
         iterations=step,
         notes=_slow(change, tolerance, step),
     )
