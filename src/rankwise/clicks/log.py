@@ -1,12 +1,13 @@
 """A click log: what was shown where, how often, and how often it was clicked."""
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets, read_only
@@ -76,10 +77,15 @@ class Log:
         return float(np.bincount(self.positions, self.impressions).max(initial=0.0))
 
     @functools.cached_property
+    def query_of_pair(self) -> NDArray[np.int64]:
+        """The number of each pair's query."""
+        numbers: NDArray[np.int64] = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
+        return numbers
+
+    @functools.cached_property
     def queries(self) -> NDArray[np.int64]:
         """The query of each cell."""
-        pairs: NDArray[np.int64] = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
-        return pairs[self.pairs]
+        return self.query_of_pair[self.pairs]
 
     def __repr__(self) -> str:
         """Describe the log in a line.
@@ -92,7 +98,7 @@ class Log:
         segments = f", {len(self.segment_names)} segments" if len(self.segment_names) > 1 else ""
         return (
             f"Log({self.n_impressions:,.0f} impressions, {self.n_queries:,} queries, {self.n_pairs:,} pairs, "
-            f"{len(self.ranker_names)} rankers{segments}, positions {self.positions.min(initial=1)} to "
+            f"{len(self.ranker_names)} rankers{segments}, positions {self.positions.min(initial=self.n_positions)} to "
             f"{self.n_positions}, {rate:.4f} clicks a document)"
         )
 
@@ -142,8 +148,110 @@ class Log:
         numbered = pairs.select("query", "document", pair=pl.int_range(pl.len(), dtype=pl.Int64)).lazy()
         return replace(log, sessions=Sessions.from_rows(rows.join(numbered, on=["query", "document"]), log))
 
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per cell: query, document, position, ranker, segment, impressions, clicks.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]})).to_frame().drop("ranker", "segment").row(1)
+        ('q', 'b', 2, 1.0, 1.0)
+        """
+        probabilities = {} if self.probabilities is None else {"probability": self.probabilities}
+        return pl.DataFrame(
+            {
+                "query": self.query_ids[self.queries],
+                "document": self.document_ids[self.pairs],
+                "position": self.positions,
+                "ranker": np.array(self.ranker_names, object)[self.rankers],
+                "segment": np.array(self.segment_names, object)[self.segments],
+                "impressions": self.impressions,
+                "clicks": self.clicks,
+                **probabilities,
+            },
+            schema_overrides={"ranker": pl.String, "segment": pl.String},
+        )
+
+    def only(
+        self,
+        *,
+        rankers: str | Iterable[str] | None = None,
+        segments: str | Iterable[str] | None = None,
+        positions: int | Iterable[int] | None = None,
+        queries: ArrayLike | None = None,
+    ) -> "Log":
+        """Return a part of the log: what reading only these rows returns.
+
+        ``queries`` has a truth value for each query. Rankers, segments and queries select whole impressions, positions
+        the rows of impressions. Queries, pairs, rankers and segments without rows are left out, so that numbers of
+        pairs change.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]}))
+        >>> log.only(positions=2)
+        Log(1 impressions, 1 queries, 1 pairs, 1 rankers, positions 2 to 2, 1.0000 clicks a document)
+        """
+        sessions = self.sessions
+        cells = np.ones(self.pairs.size, np.bool_)
+        lists = np.ones(0 if sessions is None else sessions.n_impressions, np.bool_)
+        for what, names, selected in (
+            ("ranker", self.ranker_names, rankers),
+            ("segment", self.segment_names, segments),
+        ):
+            if selected is not None:
+                codes = _codes(what, names, selected)
+                cells &= np.isin(getattr(self, f"{what}s"), codes)
+                lists &= True if sessions is None else np.isin(getattr(sessions, f"{what}s"), codes)
+        if queries is not None:
+            mask = np.asarray(queries)
+            if mask.dtype != np.bool_ or mask.shape != (self.n_queries,):
+                raise check.error(
+                    "queries must be a truth value for each query of the log",
+                    got=f"{mask.dtype} of shape {mask.shape} for {self.n_queries:,} queries",
+                    hint="compare log.query_ids with what you look for: queries=np.isin(log.query_ids, names)",
+                )
+            cells &= mask[self.queries]
+            lists &= True if sessions is None else mask[self.query_of_pair[sessions.pairs[sessions.offsets[:-1]]]]
+        rows = None if sessions is None else np.repeat(lists, np.diff(sessions.offsets))
+        if positions is not None:
+            numbers = [positions] if isinstance(positions, int | np.integer) else list(positions)
+            cells &= np.isin(self.positions, numbers)
+            rows = None if rows is None or sessions is None else rows & np.isin(sessions.positions, numbers)
+        return self._part(cells, rows)
+
+    def within(self, data: RankingDataset) -> "Log":
+        """Return the log without pairs that have no features in ``data``; a note has their number.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]}))
+        >>> log.within(RankingDataset([[0.5]], [0], [0, 1], query_ids=["q"], document_ids=["a"])).notes
+        ('1 of 2 pairs of query and document left out, with 1 of 2 impressions of documents: no features',)
+        """
+        has_features = self._rows_in(data)["row"].is_not_null().to_numpy()
+        if has_features.all():
+            return self
+        cells = has_features[self.pairs]
+        note = (
+            f"{np.count_nonzero(~has_features):,} of {self.n_pairs:,} pairs of query and document left out, with "
+            f"{self.impressions[~cells].sum():,.0f} of {self.impressions.sum():,.0f} impressions of documents: "
+            "no features"
+        )
+        part = self._part(cells, None if self.sessions is None else has_features[self.sessions.pairs])
+        return replace(part, notes=(*self.notes, note))
+
     def rows_in(self, data: RankingDataset) -> NDArray[np.int64]:
         """Return the row of each pair in a data set with the ids of queries and documents; raise where it has none."""
+        joined = self._rows_in(data)
+        if missing := joined["row"].null_count():
+            first = joined.filter(pl.col("row").is_null()).head(_SHOWN)
+            raise check.error(
+                "every document that was shown needs features",
+                got=f"{missing:,} of {self.n_pairs:,} pairs of query and document without",
+                where="; ".join(f"query {query!r}, document {doc!r}" for query, doc, _ in first.iter_rows()),
+                hint="add their features, or leave these documents out of the log with log.within(data)",
+            )
+        return joined["row"].to_numpy()
+
+    def _rows_in(self, data: RankingDataset) -> pl.DataFrame:
+        """Return query, document and row in ``data`` of each pair, null where it has none."""
         if data.query_ids is None or data.document_ids is None:
             raise check.error(
                 "features of a click log need the ids of queries and documents",
@@ -155,16 +263,54 @@ class Log:
         rows = rows.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64)).unique(["query", "document"], keep="first")
         names = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
         shown = pl.DataFrame({"query": names, "document": self.document_ids.astype(str)})
-        joined = shown.join(rows, on=["query", "document"], how="left", maintain_order="left")
-        if missing := joined["row"].null_count():
-            first = joined.filter(pl.col("row").is_null()).head(_SHOWN)
+        return shown.join(rows, on=["query", "document"], how="left", maintain_order="left")
+
+    def _part(self, cells: NDArray[np.bool_], rows: NDArray[np.bool_] | None) -> "Log":
+        """Return these cells and rows of impressions, numbered anew."""
+        if not cells.any():
             raise check.error(
-                "every document that was shown needs features",
-                got=f"{missing:,} of {self.n_pairs:,} pairs of query and document without",
-                where="; ".join(f"query {query!r}, document {doc!r}" for query, doc, _ in first.iter_rows()),
-                hint="add their features, or leave these documents out of the log with log.within(data)",
+                "a part of a log must have rows",
+                got=f"none of {cells.size:,} cells",
+                hint="select rankers, segments, positions or queries that appear together",
             )
-        return joined["row"].to_numpy()
+        shown = np.bincount(self.pairs[cells], minlength=self.n_pairs) > 0
+        sizes = np.bincount(self.query_of_pair[shown], minlength=self.n_queries)
+        pairs = np.cumsum(shown) - 1
+        ranker_names, rankers = _renumbered(self.ranker_names, self.rankers[cells])
+        segment_names, segments = _renumbered(self.segment_names, self.segments[cells])
+        return Log(
+            query_ids=read_only(self.query_ids[sizes > 0]),
+            offsets=read_only(np.concatenate(([0], np.cumsum(sizes[sizes > 0])))),
+            document_ids=read_only(self.document_ids[shown]),
+            pairs=read_only(pairs[self.pairs[cells]]),
+            positions=read_only(self.positions[cells]),
+            rankers=read_only(rankers[self.rankers[cells]]),
+            segments=read_only(segments[self.segments[cells]]),
+            impressions=read_only(self.impressions[cells]),
+            clicks=read_only(self.clicks[cells]),
+            probabilities=None if self.probabilities is None else read_only(self.probabilities[cells]),
+            ranker_names=ranker_names,
+            segment_names=segment_names,
+            sessions=None
+            if self.sessions is None or rows is None
+            else self.sessions.part(rows, pairs=pairs, rankers=rankers, segments=segments),
+            notes=self.notes,
+        )
+
+
+def _codes(what: str, names: tuple[str, ...], selected: str | Iterable[str]) -> list[int]:
+    """Return the numbers of the selected names."""
+    labels = [selected] if isinstance(selected, str) else list(selected)
+    for label in labels:
+        if label not in names:
+            raise check.error(f"the {what} must be in the log", got=repr(label), hint=f"the log has {list(names)}")
+    return [names.index(label) for label in labels]
+
+
+def _renumbered(names: tuple[str, ...], codes: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the names in use, and the new number of each old one."""
+    used = np.bincount(codes, minlength=len(names)) > 0
+    return tuple(name for name, is_used in zip(names, used, strict=True) if is_used), np.cumsum(used) - 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,6 +339,29 @@ class Sessions:
     def n_impressions(self) -> int:
         """Number of impressions."""
         return self.offsets.size - 1
+
+    def part(
+        self,
+        rows: NDArray[np.bool_],
+        *,
+        pairs: NDArray[np.int64],
+        rankers: NDArray[np.int64],
+        segments: NDArray[np.int64],
+    ) -> "Sessions":
+        """Return these rows and the impressions that have any, with the new numbers of pairs, rankers and segments."""
+        counts = np.add.reduceat(rows, self.offsets[:-1], dtype=np.int64)
+        lists = counts > 0
+        return Sessions(
+            offsets=read_only(np.concatenate(([0], np.cumsum(counts[lists])))),
+            pairs=read_only(pairs[self.pairs[rows]].astype(np.int32)),
+            positions=read_only(self.positions[rows]),
+            clicked=read_only(self.clicked[rows]),
+            rankers=read_only(rankers[self.rankers[lists]].astype(np.int16)),
+            segments=read_only(segments[self.segments[lists]].astype(np.int16)),
+            weights=read_only(self.weights[lists]),
+            users=None if self.users is None else read_only(np.unique(self.users[lists], return_inverse=True)[1]),
+            probabilities=None if self.probabilities is None else read_only(self.probabilities[rows]),
+        )
 
     @classmethod
     def from_rows(cls, rows: pl.LazyFrame, log: Log) -> Self:
