@@ -1,2 +1,3 @@
 from .log import Log as Log
 from .log import Sessions as Sessions
+from .reading import read as read

@@ -1,7 +1,7 @@
 """A click log: what was shown where, how often, and how often it was clicked."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -103,50 +103,62 @@ class Log:
         )
 
     @classmethod
-    def from_rows(cls, rows: pl.LazyFrame, *, sessions: bool = True, notes: tuple[str, ...] = ()) -> Self:
-        """Add up checked rows.
+    def from_rows(
+        cls, rows: pl.LazyFrame | Sequence[pl.LazyFrame], *, sessions: bool = True, notes: tuple[str, ...] = ()
+    ) -> Self:
+        """Add up checked rows; parts of a large log are added up one after another.
 
         Columns are ``query``, ``document``, ``impression``, ``position`` (from 1) and ``clicked`` (0 or 1), and
         optionally ``ranker``, ``segment``, ``user``, ``weight`` and ``probability``. ``sessions`` keeps the impressions
         too, which takes about 16 bytes a row.
         """
         threads.check_tables()
-        names = rows.collect_schema().names()
+        parts = [rows] if isinstance(rows, pl.LazyFrame) else list(rows)
+        schema = parts[0].collect_schema()
         fixed = {"ranker": pl.lit(""), "segment": pl.lit(""), "weight": pl.lit(1.0)}
-        rows = rows.with_columns(**{name: value for name, value in fixed.items() if name not in names})
+        # Text is replaced by its number in sorted order: a cell then takes 50 bytes, however long the ids are.
+        texts = [key for key in KEYS if key != "position" and not (key in schema and schema[key].is_integer())]
+        filled = {name: value for name, value in fixed.items() if name not in schema}
+        parts = [part.with_columns(**filled).with_columns(pl.col(texts).cast(pl.String)) for part in parts]
+        names = {key: _distinct(parts, key) for key in texts}
+        numbers = [pl.col(key).cast(pl.Enum(values)).to_physical() for key, values in names.items()]
+        parts = [part.with_columns(numbers) for part in parts]
         weight = pl.col("weight").cast(pl.Float64)
-        sums = {"impressions": weight.sum(), "clicks": (weight * pl.col("clicked").cast(pl.Float64)).sum()}
-        if "probability" in names:
-            sums["probability"] = (weight * pl.col("probability").cast(pl.Float64)).sum() / weight.sum()
-        cells = rows.group_by(KEYS).agg(**sums).sort(KEYS).collect(engine="streaming")
+        sums = {"impressions": weight, "clicks": weight * pl.col("clicked").cast(pl.Float64)}
+        if "probability" in schema:
+            sums["probability"] = weight * pl.col("probability").cast(pl.Float64)
+        cells = pl.DataFrame()
+        for part in parts:
+            sum_up = part.group_by(KEYS).agg(**{name: value.sum() for name, value in sums.items()})
+            added = sum_up.collect(engine="streaming")
+            cells = pl.concat([cells, added]).group_by(KEYS).sum() if cells.height else added
+        cells = cells.sort(KEYS)
         starts_query = (cells["query"] != cells["query"].shift()).fill_null(value=True)
         starts_pair = starts_query | (cells["document"] != cells["document"].shift()).fill_null(value=True)
-        pairs = cells.filter(starts_pair)
+        pairs = cells.filter(starts_pair).select("query", "document")
         query_of_pair = starts_query.filter(starts_pair).cum_sum().to_numpy() - 1
-        names_of = {key: cells[key].cast(pl.String).unique().sort() for key in ("ranker", "segment")}
-        codes = {
-            key: cells[key].cast(pl.String).replace_strict(values, range(len(values)), return_dtype=pl.Int64)
-            for key, values in names_of.items()
-        }
+        named = {key: _named(pairs[key], names.get(key)) for key in ("query", "document")}
         log = cls(
-            query_ids=read_only(cells["query"].filter(starts_query).to_numpy()),
+            query_ids=read_only(named["query"][starts_query.filter(starts_pair).to_numpy()]),
             offsets=read_only(np.concatenate(([0], np.cumsum(np.bincount(query_of_pair))))),
-            document_ids=read_only(pairs["document"].to_numpy()),
+            document_ids=read_only(named["document"]),
             pairs=read_only(starts_pair.cum_sum().cast(pl.Int64).to_numpy() - 1),
             positions=read_only(cells["position"].cast(pl.Int64).to_numpy()),
-            rankers=read_only(codes["ranker"].to_numpy()),
-            segments=read_only(codes["segment"].to_numpy()),
+            rankers=read_only(cells["ranker"].cast(pl.Int64).to_numpy()),
+            segments=read_only(cells["segment"].cast(pl.Int64).to_numpy()),
             impressions=read_only(cells["impressions"].to_numpy()),
             clicks=read_only(cells["clicks"].to_numpy()),
-            probabilities=read_only(cells["probability"].to_numpy()) if "probability" in names else None,
-            ranker_names=tuple(names_of["ranker"]),
-            segment_names=tuple(names_of["segment"]),
+            probabilities=read_only((cells["probability"] / cells["impressions"]).to_numpy())
+            if "probability" in schema
+            else None,
+            ranker_names=tuple(names["ranker"]),
+            segment_names=tuple(names["segment"]),
             notes=notes,
         )
         if not sessions:
             return log
-        numbered = pairs.select("query", "document", pair=pl.int_range(pl.len(), dtype=pl.Int64)).lazy()
-        return replace(log, sessions=Sessions.from_rows(rows.join(numbered, on=["query", "document"]), log))
+        numbered = pairs.with_columns(pair=pl.int_range(pl.len(), dtype=pl.Int32)).lazy()
+        return replace(log, sessions=Sessions.from_rows(pl.concat(parts).join(numbered, on=["query", "document"])))
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per cell: query, document, position, ranker, segment, impressions, clicks.
@@ -298,6 +310,23 @@ class Log:
         )
 
 
+def _distinct(parts: Sequence[pl.LazyFrame], key: str) -> pl.Series:
+    """Return the different values of a column, sorted."""
+    values = pl.Series(key, [], pl.String)
+    for part in parts:
+        added = part.select(pl.col(key).unique()).collect(engine="streaming").to_series()
+        values = pl.concat([values, added]).unique()
+    return values.sort()
+
+
+def _named(numbers: pl.Series, names: pl.Series | None) -> Column:
+    """Return the ids of these numbers, which are the ids themselves without names; equal ids share their text."""
+    if names is None:
+        return numbers.to_numpy()
+    ids: Column = names.to_numpy()[numbers.to_numpy()]
+    return ids
+
+
 def _codes(what: str, names: tuple[str, ...], selected: str | Iterable[str]) -> list[int]:
     """Return the numbers of the selected names."""
     labels = [selected] if isinstance(selected, str) else list(selected)
@@ -364,28 +393,35 @@ class Sessions:
         )
 
     @classmethod
-    def from_rows(cls, rows: pl.LazyFrame, log: Log) -> Self:
-        """Read the impressions of checked rows that have the number of their ``pair``."""
-        names = rows.collect_schema().names()
-        code = {
-            key: pl.col(key).cast(pl.String).replace_strict(values, range(len(values)), return_dtype=pl.Int16)
-            for key, values in (("ranker", log.ranker_names), ("segment", log.segment_names))
-        }
-        frame = rows.select(
-            "impression",
-            "query",
-            pl.col("pair").cast(pl.Int32),
-            pl.col("position").cast(pl.Int16),
-            pl.col("clicked").cast(pl.Boolean),
-            **code,
-            weight=pl.col("weight").cast(pl.Float64),
-            **({"probability": pl.col("probability").cast(pl.Float32)} if "probability" in names else {}),
-            **({"user": pl.col("user")} if "user" in names else {}),
-        ).sort("query", "impression", "position", "pair")
-        table = frame.collect(engine="streaming")
+    def from_rows(cls, rows: pl.LazyFrame) -> Self:
+        """Read the impressions of checked rows with the numbers of their ``pair``, ``ranker`` and ``segment``."""
+        schema = rows.collect_schema()
+        number = pl.col("impression") if schema["impression"].is_integer() else pl.col("impression").hash()
+        table = (
+            rows.select(
+                "query",
+                "pair",
+                pl.col("position", "ranker", "segment").cast(pl.Int16),
+                pl.col("clicked").cast(pl.Boolean),
+                pl.col("weight").cast(pl.Float64),
+                impression=number,
+                **({"probability": pl.col("probability").cast(pl.Float32)} if "probability" in schema else {}),
+                **({"user": pl.col("user")} if "user" in schema else {}),
+            )
+            .sort("query", "impression", "position", "pair")
+            .collect(engine="streaming")
+        )
         first = (table["impression"] != table["impression"].shift()).fill_null(value=True)
         first |= (table["query"] != table["query"].shift()).fill_null(value=True)
         heads = table.filter(first)
+        number_of_row = first.cum_sum() - 1
+        for key in ("ranker", "segment"):
+            if (table[key] != heads[key].gather(number_of_row)).any():
+                raise check.error(
+                    f"an impression must have one {key}",
+                    got="several",
+                    hint=f"leave the {key} out, or `set sessions=False` where the parts of a page differ",
+                )
         return cls(
             offsets=read_only(np.append(np.flatnonzero(first.to_numpy()), len(table))),
             pairs=read_only(table["pair"].to_numpy()),
@@ -394,6 +430,6 @@ class Sessions:
             rankers=read_only(heads["ranker"].to_numpy()),
             segments=read_only(heads["segment"].to_numpy()),
             weights=read_only(heads["weight"].to_numpy()),
-            users=read_only(heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1) if "user" in names else None,
-            probabilities=read_only(table["probability"].to_numpy()) if "probability" in names else None,
+            users=read_only(heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1) if "user" in schema else None,
+            probabilities=read_only(table["probability"].to_numpy()) if "probability" in schema else None,
         )
