@@ -1,3 +1,4 @@
 from .log import Log as Log
 from .log import Sessions as Sessions
 from .reading import read as read
+from .ubi import read_ubi as read_ubi

@@ -123,14 +123,14 @@ def add_up(
         located = numbered.filter(bad.is_not_null()).with_columns(bad=bad).head(_SHOWN).collect(engine="streaming")
         role = [name for name, _ in problems.values()]
         where = [f"{rows.place(row['row'])} ({row[role[row['bad']]]!r})" for row in located.iter_rows(named=True)]
-        notes += _left_out(dict(zip(problems, counts, strict=True)), n_rows, where, errors)
+        notes += left_out(dict(zip(problems, counts, strict=True)), n_rows, where, errors)
     if weightless:
         notes += (f"{weightless:,} rows of weight 0 left out",)
     good = bad.is_null() & (weight > 0)
     repeats = _repeats(numbered.filter(good).select("row", **columns), n_rows)
     if repeats.height:
         kinds = dict(repeats.group_by("what", maintain_order=True).len().iter_rows())
-        notes += _left_out(kinds, n_rows, [rows.place(row) for row in repeats["row"].head(_SHOWN)], errors)
+        notes += left_out(kinds, n_rows, [rows.place(row) for row in repeats["row"].head(_SHOWN)], errors)
         good &= ~pl.col("row").is_in(repeats["row"].implode())
     source = (pl.col(by) if by else pl.lit("")).cast(pl.String).fill_null("")
     at = columns["position"]
@@ -189,7 +189,7 @@ def _number(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
     return column.cast(pl.Float64, strict=False)
 
 
-def _left_out(counts: dict[str, int], n_rows: int, where: list[str], errors: str) -> tuple[str, ...]:
+def left_out(counts: dict[str, int], n_rows: int, where: list[str], errors: str) -> tuple[str, ...]:
     """Return notes about bad rows that are left out, or raise."""
     kinds = [f"{count:,} {'row' if count == 1 else 'rows'} with {what}" for what, count in counts.items() if count]
     if errors == "drop":
