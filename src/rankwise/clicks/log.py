@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets, read_only
+from rankwise.clicks.examination import Examination, examine
 from rankwise.data.dataset import RankingDataset
 
 KEYS = ("query", "document", "position", "ranker", "segment")
@@ -228,6 +229,17 @@ class Log:
             cells &= np.isin(self.positions, numbers)
             rows = None if rows is None or sessions is None else rows & np.isin(sessions.positions, numbers)
         return self._part(cells, rows)
+
+    def examine(self) -> Examination:
+        """Examine what this log can identify, how precisely at best, and what looks wrong in it.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 1]}))
+        >>> log.examine().findings[0].sentence
+        'Every document was always at the same position (one deterministic ranker): what position and what relevance \
+contribute to clicks cannot be told apart. Show some lists in another order.'
+        """
+        return examine(self)
 
     def within(self, data: RankingDataset) -> "Log":
         """Return the log without pairs that have no features in ``data``; a note has their number.
