@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks.log import Log, Sessions
+from rankwise.clicks import Log, Sessions
 
 
 def rows(n_impressions: int = 60) -> pl.DataFrame:
