@@ -55,12 +55,13 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
             names = f"{'; '.join(map(_spans, groups[:-1]))} and {_spans(groups[-1])}"
             sentence = f"Positions {names} never exchange a document{clicked}: their propensities cannot be compared."
             yield LogFinding("error", "identification", sentence)
-        share = log.impressions[at_one[log.pairs]].sum() / log.impressions.sum()
-        sentence = (
-            f"{at_one.mean():.0%} of the documents of a query ({share:.0%} of what was shown) were at one position "
-            "only: they say nothing about propensities."
-        )
-        yield LogFinding("note", "exchange", sentence)
+        if at_one.any():
+            share = log.impressions[at_one[log.pairs]].sum() / log.impressions.sum()
+            sentence = (
+                f"{at_one.mean():.0%} of the documents of a query ({share:.0%} of what was shown) were at one position "
+                "only: they say nothing about propensities."
+            )
+            yield LogFinding("note", "exchange", sentence)
 
 
 def precision(exchanges: Exchanges, ends: Array) -> Iterator[LogFinding]:

@@ -122,7 +122,7 @@ class Log:
         texts = [key for key in KEYS if key != "position" and not (key in schema and schema[key].is_integer())]
         filled = {name: value for name, value in fixed.items() if name not in schema}
         parts = [part.with_columns(**filled).with_columns(pl.col(texts).cast(pl.String)) for part in parts]
-        names = {key: _distinct(parts, key) for key in texts}
+        names = {key: pl.Series([""]) if key in filled else _distinct(parts, key) for key in texts}
         numbers = [pl.col(key).cast(pl.Enum(values)).to_physical() for key, values in names.items()]
         parts = [part.with_columns(numbers) for part in parts]
         weight = pl.col("weight").cast(pl.Float64)
