@@ -192,6 +192,13 @@ def test_positions_from_zero_and_one_are_named() -> None:
         rw.clicks.read(GOOD, **FEW, first=2)
 
 
+def test_rankers_and_segments_may_be_numbers_or_truth_values() -> None:
+    table = GOOD.with_columns(arm=pl.Series([2, 2, 10, 10]), mobile=pl.Series([True, True, False, False]))
+    log = rw.clicks.read(table, **FEW, ranker="arm", segment="mobile")
+    assert (log.ranker_names, log.segment_names) == (("10", "2"), ("false", "true"))
+    assert log.only(rankers="2", segments="true").to_frame()["clicks"].to_list() == [1.0, 0.0]
+
+
 def test_an_impression_has_one_ranker() -> None:
     table = GOOD.with_columns(arm=pl.Series(["old", "new", "new", "new"]))
     with pytest.raises(ValueError, match="an impression must have one ranker"):

@@ -119,7 +119,7 @@ class Log:
         schema = parts[0].collect_schema()
         fixed = {"ranker": pl.lit(""), "segment": pl.lit(""), "weight": pl.lit(1.0)}
         # Text is replaced by its number in sorted order: a cell then takes 50 bytes, however long the ids are.
-        texts = [key for key in KEYS if key != "position" and not (key in schema and schema[key].is_integer())]
+        texts = ["ranker", "segment", *(key for key in ("query", "document") if not schema[key].is_integer())]
         filled = {name: value for name, value in fixed.items() if name not in schema}
         parts = [part.with_columns(**filled).with_columns(pl.col(texts).cast(pl.String)) for part in parts]
         names = {key: pl.Series([""]) if key in filled else _distinct(parts, key) for key in texts}

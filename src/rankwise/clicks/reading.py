@@ -153,7 +153,7 @@ def _columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tuple[str
     for name, kind in schema.items():
         column = pl.col(name)
         if name in _IDS:
-            if isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+            if isinstance(kind, pl.String | pl.Categorical | pl.Enum) or name in {"ranker", "segment"}:
                 column = column.cast(pl.String)
                 column = pl.when(column != "").then(column)
             elif not kind.is_integer() and kind != pl.Null:

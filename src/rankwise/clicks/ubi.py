@@ -53,8 +53,8 @@ def read_ubi(
     >>> events = [search | {"action_name": action, "event_attributes": {"object": {"object_id": name},
     ...           "position": {"ordinal": place}}}
     ...           for action, name, place in [("impression", "a", 0), ("impression", "b", 1), ("click", "b", 1)]]
-    >>> with tempfile.TemporaryDirectory() as here:
-    ...     path = Path(here, "ubi.ndjson")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "ubi.ndjson")
     ...     _ = path.write_text("\n".join(json.dumps(record) for record in [search, *events]))
     ...     log = read_ubi(path)
     >>> log
