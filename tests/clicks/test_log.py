@@ -122,3 +122,22 @@ def test_the_frame_has_a_row_for_each_cell() -> None:
     assert frame.sort(keys).select(keys).equals(sums.sort(keys).select(keys))
     for name in ("impressions", "clicks", "probability"):
         np.testing.assert_allclose(frame.sort(keys)[name], sums.sort(keys)[name])
+
+
+def test_the_order_of_rows_and_parts_does_not_matter() -> None:
+    table, expected = rows(), Log.from_rows(rows().lazy())
+    parts = [part.lazy() for part in table.sample(fraction=1.0, shuffle=True, seed=5).iter_slices(17)]
+    log = Log.from_rows(parts)
+    np.testing.assert_allclose(log.probabilities, expected.probabilities, rtol=1e-14)  # type: ignore[arg-type]
+    assert_same(dataclasses.replace(log, probabilities=expected.probabilities), expected)
+
+
+def test_ids_that_are_numbers_stay_numbers_in_their_order() -> None:
+    table = {"query": [10, 10, -2], "document": [7, 123, 7], "impression": [1, 1, 2], "position": [1, 9, 1]}
+    log = Log.from_rows(pl.LazyFrame(table | {"clicked": [0, 1, 1]}))
+    assert log.query_ids.tolist() == [-2, 10]
+    assert log.document_ids.tolist() == [7, 7, 123]
+    assert log.positions.tolist() == [1, 1, 9]
+    assert log.offsets.tolist() == [0, 1, 3]
+    assert log.sessions is not None
+    assert log.sessions.pairs.tolist() == [0, 1, 2]

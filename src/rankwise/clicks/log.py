@@ -1,9 +1,10 @@
 """A click log: what was shown where, how often, and how often it was clicked."""
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import polars as pl
@@ -118,48 +119,52 @@ class Log:
         parts = [rows] if isinstance(rows, pl.LazyFrame) else list(rows)
         schema = parts[0].collect_schema()
         fixed = {"ranker": pl.lit(""), "segment": pl.lit(""), "weight": pl.lit(1.0)}
-        # Text is replaced by its number in sorted order: a cell then takes 50 bytes, however long the ids are.
-        texts = ["ranker", "segment", *(key for key in ("query", "document") if not schema[key].is_integer())]
         filled = {name: value for name, value in fixed.items() if name not in schema}
-        parts = [part.with_columns(**filled).with_columns(pl.col(texts).cast(pl.String)) for part in parts]
-        names = {key: pl.Series([""]) if key in filled else _distinct(parts, key) for key in texts}
-        numbers = [pl.col(key).cast(pl.Enum(values)).to_physical() for key, values in names.items()]
-        parts = [part.with_columns(numbers) for part in parts]
+        parts = [part.with_columns(**filled) for part in parts]
+        names = {key: pl.Series([""]) if key in filled else _distinct(parts, key) for key in KEYS}
+        # Ids are replaced by their numbers in sorted order, and all of a cell's by one number: it takes 24 bytes then.
+        numbers = {
+            key: pl.col(key).cast(pl.String).cast(pl.Enum(values.cast(pl.String))).to_physical().cast(pl.UInt32)
+            for key, values in names.items()
+            if key != "position"
+        }
+        sizes = {key: len(values) for key, values in names.items()}
+        sizes["position"] = 1 + cast("int", names["position"].max() or 0)
+        if math.prod(sizes.values()) > np.iinfo(np.int64).max:
+            raise check.error("a click log has too many ids to add it up", got=sizes, hint="read a part of the queries")
+        parts = [part.with_columns(**numbers) for part in parts]
+        cell = functools.reduce(
+            lambda number, key: number * sizes[key] + pl.col(key).cast(pl.Int64), KEYS, pl.lit(0, pl.Int64)
+        )
         weight = pl.col("weight").cast(pl.Float64)
-        sums = {"impressions": weight, "clicks": weight * pl.col("clicked").cast(pl.Float64)}
+        values = {"impressions": weight, "clicks": weight * pl.col("clicked").cast(pl.Float64)}
         if "probability" in schema:
-            sums["probability"] = weight * pl.col("probability").cast(pl.Float64)
-        cells = pl.DataFrame()
-        for part in parts:
-            sum_up = part.group_by(KEYS).agg(**{name: value.sum() for name, value in sums.items()})
-            added = sum_up.collect(engine="streaming")
-            cells = pl.concat([cells, added]).group_by(KEYS).sum() if cells.height else added
-        cells = cells.sort(KEYS)
-        starts_query = (cells["query"] != cells["query"].shift()).fill_null(value=True)
-        starts_pair = starts_query | (cells["document"] != cells["document"].shift()).fill_null(value=True)
-        pairs = cells.filter(starts_pair).select("query", "document")
-        query_of_pair = starts_query.filter(starts_pair).cum_sum().to_numpy() - 1
-        named = {key: _named(pairs[key], names.get(key)) for key in ("query", "document")}
+            values["probability"] = weight * pl.col("probability").cast(pl.Float64)
+        cells, sums = _sums(parts, cell, values)
+        rest, segments = np.divmod(cells, sizes["segment"])
+        rest, rankers = np.divmod(rest, sizes["ranker"])
+        rest, positions = np.divmod(rest, sizes["position"])
+        starts = np.diff(rest, prepend=-1) > 0
+        queries, documents = np.divmod(rest[starts], sizes["document"])
         log = cls(
-            query_ids=read_only(named["query"][starts_query.filter(starts_pair).to_numpy()]),
-            offsets=read_only(np.concatenate(([0], np.cumsum(np.bincount(query_of_pair))))),
-            document_ids=read_only(named["document"]),
-            pairs=read_only(starts_pair.cum_sum().cast(pl.Int64).to_numpy() - 1),
-            positions=read_only(cells["position"].cast(pl.Int64).to_numpy()),
-            rankers=read_only(cells["ranker"].cast(pl.Int64).to_numpy()),
-            segments=read_only(cells["segment"].cast(pl.Int64).to_numpy()),
-            impressions=read_only(cells["impressions"].to_numpy()),
-            clicks=read_only(cells["clicks"].to_numpy()),
-            probabilities=read_only((cells["probability"] / cells["impressions"]).to_numpy())
-            if "probability" in schema
-            else None,
-            ranker_names=tuple(names["ranker"]),
-            segment_names=tuple(names["segment"]),
+            query_ids=read_only(names["query"].to_numpy()),
+            offsets=read_only(np.concatenate(([0], np.cumsum(np.bincount(queries))))),
+            document_ids=read_only(names["document"].to_numpy()[documents]),
+            pairs=read_only(np.cumsum(starts) - 1),
+            positions=read_only(positions),
+            rankers=read_only(rankers),
+            segments=read_only(segments),
+            impressions=read_only(sums["impressions"]),
+            clicks=read_only(sums["clicks"]),
+            probabilities=read_only(sums["probability"] / sums["impressions"]) if "probability" in schema else None,
+            ranker_names=tuple(names["ranker"].cast(pl.String)),
+            segment_names=tuple(names["segment"].cast(pl.String)),
             notes=notes,
         )
         if not sessions:
             return log
-        numbered = pairs.with_columns(pair=pl.int_range(pl.len(), dtype=pl.Int32)).lazy()
+        pairs = {"query": queries, "document": documents, "pair": np.arange(queries.size, dtype=np.int32)}
+        numbered = pl.LazyFrame(pairs).cast({"query": pl.UInt32, "document": pl.UInt32})
         return replace(log, sessions=Sessions.from_rows(pl.concat(parts).join(numbered, on=["query", "document"])))
 
     def to_frame(self) -> pl.DataFrame:
@@ -325,19 +330,28 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
 
 def _distinct(parts: Sequence[pl.LazyFrame], key: str) -> pl.Series:
     """Return the different values of a column, sorted."""
-    values = pl.Series(key, [], pl.String)
+    values: pl.Series | None = None
     for part in parts:
         added = part.select(pl.col(key).unique()).collect(engine="streaming").to_series()
-        values = pl.concat([values, added]).unique()
-    return values.sort()
+        values = added if values is None else pl.concat([values, added]).unique()
+    return pl.Series(key, values).sort()
 
 
-def _named(numbers: pl.Series, names: pl.Series | None) -> Column:
-    """Return the ids of these numbers, which are the ids themselves without names; equal ids share their text."""
-    if names is None:
-        return numbers.to_numpy()
-    ids: Column = names.to_numpy()[numbers.to_numpy()]
-    return ids
+def _sums(
+    parts: Sequence[pl.LazyFrame], cell: pl.Expr, values: dict[str, pl.Expr]
+) -> tuple[NDArray[np.int64], dict[str, Array]]:
+    """Return the sorted numbers of cells, and the sums of values over the rows of each."""
+    cells, sums = np.zeros(0, np.int64), {name: np.zeros(0) for name in values}
+    for part in parts:
+        table = part.group_by(cell=cell).agg(**{name: value.sum() for name, value in values.items()})
+        added = table.collect(engine="streaming")
+        numbers = np.concatenate([cells, added["cell"].to_numpy()])
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        cells = numbers[order][starts]
+        for name, total in sums.items():
+            sums[name] = np.add.reduceat(np.concatenate([total, added[name].to_numpy()])[order], starts)
+    return cells, sums
 
 
 def _codes(what: str, names: tuple[str, ...], selected: str | Iterable[str]) -> list[int]:
