@@ -1,6 +1,10 @@
+from .examination import Examination as Examination
+from .findings import LogFinding as LogFinding
 from .log import Log as Log
-from .log import Sessions as Sessions
 from .model_fitting import click_model as click_model
 from .models import ClickModel as ClickModel
+from .reading import read as read
+from .sessions import Sessions as Sessions
 from .simulation import Users as Users
 from .simulation import simulate as simulate
+from .ubi import read_ubi as read_ubi

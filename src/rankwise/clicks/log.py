@@ -1,15 +1,19 @@
 """A click log: what was shown where, how often, and how often it was clicked."""
 
 import functools
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets, read_only
+from rankwise.clicks.examination import Examination, examine
+from rankwise.clicks.sessions import Sessions as Sessions
 from rankwise.data.dataset import RankingDataset
 
 KEYS = ("query", "document", "position", "ranker", "segment")
@@ -48,7 +52,7 @@ class Log:
     """The probability with which the ranker shows the document at this position, where the log has it."""
     ranker_names: tuple[str, ...] = ("",)
     segment_names: tuple[str, ...] = ("",)
-    sessions: "Sessions | None" = None
+    sessions: Sessions | None = None
     """The impressions one by one, where they were kept."""
     notes: tuple[str, ...] = ()
     """What reading found: rows that were left out with their number, positions that were counted from 0."""
@@ -76,10 +80,15 @@ class Log:
         return float(np.bincount(self.positions, self.impressions).max(initial=0.0))
 
     @functools.cached_property
+    def query_of_pair(self) -> NDArray[np.int64]:
+        """The number of each pair's query."""
+        numbers: NDArray[np.int64] = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
+        return numbers
+
+    @functools.cached_property
     def queries(self) -> NDArray[np.int64]:
         """The query of each cell."""
-        pairs: NDArray[np.int64] = np.repeat(np.arange(self.n_queries), np.diff(self.offsets))
-        return pairs[self.pairs]
+        return self.query_of_pair[self.pairs]
 
     def __repr__(self) -> str:
         """Describe the log in a line.
@@ -92,58 +101,187 @@ class Log:
         segments = f", {len(self.segment_names)} segments" if len(self.segment_names) > 1 else ""
         return (
             f"Log({self.n_impressions:,.0f} impressions, {self.n_queries:,} queries, {self.n_pairs:,} pairs, "
-            f"{len(self.ranker_names)} rankers{segments}, positions {self.positions.min(initial=1)} to "
+            f"{len(self.ranker_names)} rankers{segments}, positions {self.positions.min(initial=self.n_positions)} to "
             f"{self.n_positions}, {rate:.4f} clicks a document)"
         )
 
     @classmethod
-    def from_rows(cls, rows: pl.LazyFrame, *, sessions: bool = True, notes: tuple[str, ...] = ()) -> Self:
-        """Add up checked rows.
+    def from_rows(
+        cls, rows: pl.LazyFrame | Sequence[pl.LazyFrame], *, sessions: bool = True, notes: tuple[str, ...] = ()
+    ) -> Self:
+        """Add up checked rows; parts of a large log are added up one after another.
 
         Columns are ``query``, ``document``, ``impression``, ``position`` (from 1) and ``clicked`` (0 or 1), and
         optionally ``ranker``, ``segment``, ``user``, ``weight`` and ``probability``. ``sessions`` keeps the impressions
         too, which takes about 16 bytes a row.
         """
         threads.check_tables()
-        names = rows.collect_schema().names()
+        parts = [rows] if isinstance(rows, pl.LazyFrame) else list(rows)
+        schema = parts[0].collect_schema()
         fixed = {"ranker": pl.lit(""), "segment": pl.lit(""), "weight": pl.lit(1.0)}
-        rows = rows.with_columns(**{name: value for name, value in fixed.items() if name not in names})
-        weight = pl.col("weight").cast(pl.Float64)
-        sums = {"impressions": weight.sum(), "clicks": (weight * pl.col("clicked").cast(pl.Float64)).sum()}
-        if "probability" in names:
-            sums["probability"] = (weight * pl.col("probability").cast(pl.Float64)).sum() / weight.sum()
-        cells = rows.group_by(KEYS).agg(**sums).sort(KEYS).collect(engine="streaming")
-        starts_query = (cells["query"] != cells["query"].shift()).fill_null(value=True)
-        starts_pair = starts_query | (cells["document"] != cells["document"].shift()).fill_null(value=True)
-        pairs = cells.filter(starts_pair)
-        query_of_pair = starts_query.filter(starts_pair).cum_sum().to_numpy() - 1
-        names_of = {key: cells[key].cast(pl.String).unique().sort() for key in ("ranker", "segment")}
-        codes = {
-            key: cells[key].cast(pl.String).replace_strict(values, range(len(values)), return_dtype=pl.Int64)
-            for key, values in names_of.items()
+        filled = {name: value for name, value in fixed.items() if name not in schema}
+        parts = [part.with_columns(**filled) for part in parts]
+        names = {key: pl.Series([""]) if key in filled else _distinct(parts, key) for key in KEYS}
+        # Ids are replaced by their numbers in sorted order, and all of a cell's by one number: it takes 24 bytes then.
+        numbers = {
+            key: pl.col(key).cast(pl.String).cast(pl.Enum(values.cast(pl.String))).to_physical().cast(pl.UInt32)
+            for key, values in names.items()
+            if key != "position"
         }
+        sizes = {key: len(values) for key, values in names.items()}
+        sizes["position"] = 1 + cast("int", names["position"].max() or 0)
+        if math.prod(sizes.values()) > np.iinfo(np.int64).max:
+            raise check.error("a click log has too many ids to add it up", got=sizes, hint="read a part of the queries")
+        parts = [part.with_columns(**numbers) for part in parts]
+        cell = functools.reduce(
+            lambda number, key: number * sizes[key] + pl.col(key).cast(pl.Int64), KEYS, pl.lit(0, pl.Int64)
+        )
+        weight = pl.col("weight").cast(pl.Float64)
+        values = {"impressions": weight, "clicks": weight * pl.col("clicked").cast(pl.Float64)}
+        if "probability" in schema:
+            values["probability"] = weight * pl.col("probability").cast(pl.Float64)
+        cells, sums = _sums(parts, cell, values)
+        rest, segments = np.divmod(cells, sizes["segment"])
+        rest, rankers = np.divmod(rest, sizes["ranker"])
+        rest, positions = np.divmod(rest, sizes["position"])
+        starts = np.diff(rest, prepend=-1) > 0
+        queries, documents = np.divmod(rest[starts], sizes["document"])
         log = cls(
-            query_ids=read_only(cells["query"].filter(starts_query).to_numpy()),
-            offsets=read_only(np.concatenate(([0], np.cumsum(np.bincount(query_of_pair))))),
-            document_ids=read_only(pairs["document"].to_numpy()),
-            pairs=read_only(starts_pair.cum_sum().cast(pl.Int64).to_numpy() - 1),
-            positions=read_only(cells["position"].cast(pl.Int64).to_numpy()),
-            rankers=read_only(codes["ranker"].to_numpy()),
-            segments=read_only(codes["segment"].to_numpy()),
-            impressions=read_only(cells["impressions"].to_numpy()),
-            clicks=read_only(cells["clicks"].to_numpy()),
-            probabilities=read_only(cells["probability"].to_numpy()) if "probability" in names else None,
-            ranker_names=tuple(names_of["ranker"]),
-            segment_names=tuple(names_of["segment"]),
+            query_ids=read_only(names["query"].to_numpy()),
+            offsets=read_only(np.concatenate(([0], np.cumsum(np.bincount(queries))))),
+            document_ids=read_only(names["document"].to_numpy()[documents]),
+            pairs=read_only(np.cumsum(starts) - 1),
+            positions=read_only(positions),
+            rankers=read_only(rankers),
+            segments=read_only(segments),
+            impressions=read_only(sums["impressions"]),
+            clicks=read_only(sums["clicks"]),
+            probabilities=read_only(sums["probability"] / sums["impressions"]) if "probability" in schema else None,
+            ranker_names=tuple(names["ranker"].cast(pl.String)),
+            segment_names=tuple(names["segment"].cast(pl.String)),
             notes=notes,
         )
         if not sessions:
             return log
-        numbered = pairs.select("query", "document", pair=pl.int_range(pl.len(), dtype=pl.Int64)).lazy()
-        return replace(log, sessions=Sessions.from_rows(rows.join(numbered, on=["query", "document"]), log))
+        pairs = {"query": queries, "document": documents, "pair": np.arange(queries.size, dtype=np.int32)}
+        numbered = pl.LazyFrame(pairs).cast({"query": pl.UInt32, "document": pl.UInt32})
+        return replace(log, sessions=Sessions.from_rows(pl.concat(parts).join(numbered, on=["query", "document"])))
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per cell: query, document, position, ranker, segment, impressions, clicks.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]})).to_frame().drop("ranker", "segment").row(1)
+        ('q', 'b', 2, 1.0, 1.0)
+        """
+        probabilities = {} if self.probabilities is None else {"probability": self.probabilities}
+        return pl.DataFrame(
+            {
+                "query": self.query_ids[self.queries],
+                "document": self.document_ids[self.pairs],
+                "position": self.positions,
+                "ranker": np.array(self.ranker_names, object)[self.rankers],
+                "segment": np.array(self.segment_names, object)[self.segments],
+                "impressions": self.impressions,
+                "clicks": self.clicks,
+                **probabilities,
+            },
+            schema_overrides={"ranker": pl.String, "segment": pl.String},
+        )
+
+    def only(
+        self,
+        *,
+        rankers: str | Iterable[str] | None = None,
+        segments: str | Iterable[str] | None = None,
+        positions: int | Iterable[int] | None = None,
+        queries: ArrayLike | None = None,
+    ) -> "Log":
+        """Return a part of the log: what reading only these rows returns.
+
+        ``queries`` has a truth value for each query. Rankers, segments and queries select whole impressions, positions
+        the rows of impressions. Queries, pairs, rankers and segments without rows are left out, so that numbers of
+        pairs change.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]}))
+        >>> log.only(positions=2)
+        Log(1 impressions, 1 queries, 1 pairs, 1 rankers, positions 2 to 2, 1.0000 clicks a document)
+        """
+        sessions = self.sessions
+        cells = np.ones(self.pairs.size, np.bool_)
+        lists = np.ones(0 if sessions is None else sessions.n_impressions, np.bool_)
+        for what, names, selected in (
+            ("ranker", self.ranker_names, rankers),
+            ("segment", self.segment_names, segments),
+        ):
+            if selected is not None:
+                codes = _codes(what, names, selected)
+                cells &= np.isin(getattr(self, f"{what}s"), codes)
+                lists &= True if sessions is None else np.isin(getattr(sessions, f"{what}s"), codes)
+        if queries is not None:
+            mask = np.asarray(queries)
+            if mask.dtype != np.bool_ or mask.shape != (self.n_queries,):
+                raise check.error(
+                    "queries must be a truth value for each query of the log",
+                    got=f"{mask.dtype} of shape {mask.shape} for {self.n_queries:,} queries",
+                    hint="compare log.query_ids with what you look for: queries=np.isin(log.query_ids, names)",
+                )
+            cells &= mask[self.queries]
+            lists &= True if sessions is None else mask[self.query_of_pair[sessions.pairs[sessions.offsets[:-1]]]]
+        rows = None if sessions is None else np.repeat(lists, np.diff(sessions.offsets))
+        if positions is not None:
+            numbers = [positions] if isinstance(positions, int | np.integer) else list(positions)
+            cells &= np.isin(self.positions, numbers)
+            rows = None if rows is None or sessions is None else rows & np.isin(sessions.positions, numbers)
+        return self._part(cells, rows)
+
+    def examine(self) -> Examination:
+        """Examine what this log can identify, how precisely at best, and what looks wrong in it.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 1]}))
+        >>> log.examine().findings[0].sentence
+        'Every document was always at the same position (one deterministic ranker): what position and what relevance \
+contribute to clicks cannot be told apart. Show some lists in another order.'
+        """
+        return examine(self)
+
+    def within(self, data: RankingDataset) -> "Log":
+        """Return the log without pairs that have no features in ``data``; a note has their number.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]}))
+        >>> log.within(RankingDataset([[0.5]], [0], [0, 1], query_ids=["q"], document_ids=["a"])).notes
+        ('1 of 2 pairs of query and document left out, with 1 of 2 impressions of documents: no features',)
+        """
+        has_features = self._rows_in(data)["row"].is_not_null().to_numpy()
+        if has_features.all():
+            return self
+        cells = has_features[self.pairs]
+        note = (
+            f"{np.count_nonzero(~has_features):,} of {self.n_pairs:,} pairs of query and document left out, with "
+            f"{self.impressions[~cells].sum():,.0f} of {self.impressions.sum():,.0f} impressions of documents: "
+            "no features"
+        )
+        part = self._part(cells, None if self.sessions is None else has_features[self.sessions.pairs])
+        return replace(part, notes=(*self.notes, note))
 
     def rows_in(self, data: RankingDataset) -> NDArray[np.int64]:
         """Return the row of each pair in a data set with the ids of queries and documents; raise where it has none."""
+        joined = self._rows_in(data)
+        if missing := joined["row"].null_count():
+            first = joined.filter(pl.col("row").is_null()).head(_SHOWN)
+            raise check.error(
+                "every document that was shown needs features",
+                got=f"{missing:,} of {self.n_pairs:,} pairs of query and document without",
+                where="; ".join(f"query {query!r}, document {doc!r}" for query, doc, _ in first.iter_rows()),
+                hint="add their features, or leave these documents out of the log with log.within(data)",
+            )
+        return joined["row"].to_numpy()
+
+    def _rows_in(self, data: RankingDataset) -> pl.DataFrame:
+        """Return query, document and row in ``data`` of each pair, null where it has none."""
         if data.query_ids is None or data.document_ids is None:
             raise check.error(
                 "features of a click log need the ids of queries and documents",
@@ -155,76 +293,77 @@ class Log:
         rows = rows.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64)).unique(["query", "document"], keep="first")
         names = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
         shown = pl.DataFrame({"query": names, "document": self.document_ids.astype(str)})
-        joined = shown.join(rows, on=["query", "document"], how="left", maintain_order="left")
-        if missing := joined["row"].null_count():
-            first = joined.filter(pl.col("row").is_null()).head(_SHOWN)
+        return shown.join(rows, on=["query", "document"], how="left", maintain_order="left")
+
+    def _part(self, cells: NDArray[np.bool_], rows: NDArray[np.bool_] | None) -> "Log":
+        """Return these cells and rows of impressions, numbered anew."""
+        if not cells.any():
             raise check.error(
-                "every document that was shown needs features",
-                got=f"{missing:,} of {self.n_pairs:,} pairs of query and document without",
-                where="; ".join(f"query {query!r}, document {doc!r}" for query, doc, _ in first.iter_rows()),
-                hint="add their features, or leave these documents out of the log with log.within(data)",
+                "a part of a log must have rows",
+                got=f"none of {cells.size:,} cells",
+                hint="select rankers, segments, positions or queries that appear together",
             )
-        return joined["row"].to_numpy()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sessions:
-    """Impressions one by one: what memory between positions, users and cascades need."""
-
-    offsets: Offsets
-    """Where the rows of each impression begin; rows are in the order of positions."""
-    pairs: NDArray[np.int32]
-    """The pair of each row, as in the log."""
-    positions: NDArray[np.int16]
-    """The position of each row, from 1."""
-    clicked: NDArray[np.bool_]
-    rankers: NDArray[np.int16]
-    """The ranker of each impression."""
-    segments: NDArray[np.int16]
-    """The segment of each impression."""
-    weights: Array
-    """The weight of each impression."""
-    users: NDArray[np.int64] | None = None
-    """The number of each impression's user."""
-    probabilities: NDArray[np.float32] | None = None
-    """The logging probability of each row."""
-
-    @property
-    def n_impressions(self) -> int:
-        """Number of impressions."""
-        return self.offsets.size - 1
-
-    @classmethod
-    def from_rows(cls, rows: pl.LazyFrame, log: Log) -> Self:
-        """Read the impressions of checked rows that have the number of their ``pair``."""
-        names = rows.collect_schema().names()
-        code = {
-            key: pl.col(key).cast(pl.String).replace_strict(values, range(len(values)), return_dtype=pl.Int16)
-            for key, values in (("ranker", log.ranker_names), ("segment", log.segment_names))
-        }
-        frame = rows.select(
-            "impression",
-            "query",
-            pl.col("pair").cast(pl.Int32),
-            pl.col("position").cast(pl.Int16),
-            pl.col("clicked").cast(pl.Boolean),
-            **code,
-            weight=pl.col("weight").cast(pl.Float64),
-            **({"probability": pl.col("probability").cast(pl.Float32)} if "probability" in names else {}),
-            **({"user": pl.col("user")} if "user" in names else {}),
-        ).sort("query", "impression", "position", "pair")
-        table = frame.collect(engine="streaming")
-        first = (table["impression"] != table["impression"].shift()).fill_null(value=True)
-        first |= (table["query"] != table["query"].shift()).fill_null(value=True)
-        heads = table.filter(first)
-        return cls(
-            offsets=read_only(np.append(np.flatnonzero(first.to_numpy()), len(table))),
-            pairs=read_only(table["pair"].to_numpy()),
-            positions=read_only(table["position"].to_numpy()),
-            clicked=read_only(table["clicked"].to_numpy()),
-            rankers=read_only(heads["ranker"].to_numpy()),
-            segments=read_only(heads["segment"].to_numpy()),
-            weights=read_only(heads["weight"].to_numpy()),
-            users=read_only(heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1) if "user" in names else None,
-            probabilities=read_only(table["probability"].to_numpy()) if "probability" in names else None,
+        shown = np.bincount(self.pairs[cells], minlength=self.n_pairs) > 0
+        sizes = np.bincount(self.query_of_pair[shown], minlength=self.n_queries)
+        pairs = np.cumsum(shown) - 1
+        ranker_names, rankers = _renumbered(self.ranker_names, self.rankers[cells])
+        segment_names, segments = _renumbered(self.segment_names, self.segments[cells])
+        return Log(
+            query_ids=read_only(self.query_ids[sizes > 0]),
+            offsets=read_only(np.concatenate(([0], np.cumsum(sizes[sizes > 0])))),
+            document_ids=read_only(self.document_ids[shown]),
+            pairs=read_only(pairs[self.pairs[cells]]),
+            positions=read_only(self.positions[cells]),
+            rankers=read_only(rankers[self.rankers[cells]]),
+            segments=read_only(segments[self.segments[cells]]),
+            impressions=read_only(self.impressions[cells]),
+            clicks=read_only(self.clicks[cells]),
+            probabilities=None if self.probabilities is None else read_only(self.probabilities[cells]),
+            ranker_names=ranker_names,
+            segment_names=segment_names,
+            sessions=None
+            if self.sessions is None or rows is None
+            else self.sessions.part(rows, pairs=pairs, rankers=rankers, segments=segments),
+            notes=self.notes,
         )
+
+
+def _distinct(parts: Sequence[pl.LazyFrame], key: str) -> pl.Series:
+    """Return the different values of a column, sorted."""
+    values: pl.Series | None = None
+    for part in parts:
+        added = part.select(pl.col(key).unique()).collect(engine="streaming").to_series()
+        values = added if values is None else pl.concat([values, added]).unique()
+    return pl.Series(key, values).sort()
+
+
+def _sums(
+    parts: Sequence[pl.LazyFrame], cell: pl.Expr, values: dict[str, pl.Expr]
+) -> tuple[NDArray[np.int64], dict[str, Array]]:
+    """Return the sorted numbers of cells, and the sums of values over the rows of each."""
+    cells, sums = np.zeros(0, np.int64), {name: np.zeros(0) for name in values}
+    for part in parts:
+        table = part.group_by(cell=cell).agg(**{name: value.sum() for name, value in values.items()})
+        added = table.collect(engine="streaming")
+        numbers = np.concatenate([cells, added["cell"].to_numpy()])
+        order = np.argsort(numbers, kind="stable")
+        starts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+        cells = numbers[order][starts]
+        for name, total in sums.items():
+            sums[name] = np.add.reduceat(np.concatenate([total, added[name].to_numpy()])[order], starts)
+    return cells, sums
+
+
+def _codes(what: str, names: tuple[str, ...], selected: str | Iterable[str]) -> list[int]:
+    """Return the numbers of the selected names."""
+    labels = [selected] if isinstance(selected, str) else list(selected)
+    for label in labels:
+        if label not in names:
+            raise check.error(f"the {what} must be in the log", got=repr(label), hint=f"the log has {list(names)}")
+    return [names.index(label) for label in labels]
+
+
+def _renumbered(names: tuple[str, ...], codes: NDArray[np.int64]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the names in use, and the new number of each old one."""
+    used = np.bincount(codes, minlength=len(names)) > 0
+    return tuple(name for name, is_used in zip(names, used, strict=True) if is_used), np.cumsum(used) - 1

@@ -1,0 +1,304 @@
+"""Reading a click log: files or frames with one row for each document that was shown."""
+
+import contextlib
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+import numpy as np
+import polars as pl
+
+from rankwise import check
+from rankwise.clicks.log import Log
+from rankwise.data import compressed
+from rankwise.data.tables import Table, parquet
+from rankwise.data.tables.csv import read_table
+from rankwise.data.tables.polars import as_polars
+
+Source = str | Path | Sequence[str | Path] | Table
+_IDS = ("query", "document", "impression", "ranker", "segment", "user")
+_PART = 5_000_000  # rows that are added up at once
+_MOST_IN_SESSIONS = 20_000_000
+_HASHED_AT_ONCE = 25_000_000
+_LAST_POSITION = 32_767
+_SHOWN = 3  # bad rows in an error
+_REPEATED = {
+    "document": "a document that is in its impression already",
+    "position": "a position where its impression shows another document",
+}
+_MIXED = 1.1  # more rows at 1 than that for each at 0: some lists begin at 1
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows whose columns have the names of their roles, and the place of each in its file."""
+
+    frame: pl.LazyFrame
+    place: Callable[[int], str]
+
+
+def read(
+    source: Source,
+    *,
+    query: str,
+    document: str,
+    impression: str,
+    position: str,
+    clicked: str,
+    ranker: str | None = None,
+    probability: str | None = None,
+    weight: str | None = None,
+    user: str | None = None,
+    segment: str | None = None,
+    first: int | None = None,
+    sessions: bool | None = None,
+    errors: Literal["raise", "drop"] = "raise",
+) -> Log:
+    """Read a click log with one row for each document that was shown, clicked or not.
+
+    ``source`` is a CSV file, a Parquet file, a folder of Parquet files, a pattern such as ``"log-*.parquet"``, a list
+    of files, or a polars, pandas or Arrow table. The other arguments name columns: ``impression`` is the id of one
+    display of a list, ``ranker`` the system that ordered it, ``probability`` that with which the ranker shows the
+    document at its position given those above, ``weight`` how many impressions a row stands for, ``segment`` a part of
+    the traffic whose users look at the page in another way, such as the device.
+
+    A bad row (an id is missing, a click is not 0, 1, true or false, a document appears twice in an impression …) is an
+    error with its file and line; ``errors="drop"`` leaves bad rows out, with their number in ``log.notes``. Positions
+    are counted from ``first``, 0 or 1; by default from 0 if rows have position 0, for each ranker apart, which a note
+    mentions. ``sessions`` keeps the impressions one by one, by default up to 20 million rows; a larger log is added up
+    part by part.
+
+    >>> rows = {"search": [1, 1, 2, 2], "text": ["tv"] * 4, "sku": ["a", "b", "b", "a"], "rank": [0, 1, 0, 1]}
+    >>> frame = pl.DataFrame(rows | {"click": [1, 0, 0, 1], "arm": ["old", "old", "new", "new"]})
+    >>> log = read(frame, query="text", document="sku", impression="search", position="rank", clicked="click",
+    ...            ranker="arm")
+    >>> log
+    Log(2 impressions, 1 queries, 2 pairs, 2 rankers, positions 1 to 2, 0.5000 clicks a document)
+    >>> log.notes
+    ('positions were counted from 0: 1 was added',)
+    """
+    names = {
+        "query": query,
+        "document": document,
+        "impression": impression,
+        "position": position,
+        "clicked": clicked,
+        "ranker": ranker,
+        "probability": probability,
+        "weight": weight,
+        "user": user,
+        "segment": segment,
+    }
+    named = {role: name for role, name in names.items() if name is not None}
+    with contextlib.ExitStack() as stack:
+        rows = _opened(source, named, stack)
+        return add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
+
+
+def add_up(
+    rows: Rows,
+    *,
+    by: str | None,
+    first: int | None,
+    sessions: bool | None,
+    errors: str,
+    notes: tuple[str, ...] = (),
+) -> Log:
+    """Check rows and add them up; positions are counted from 0 or 1 for each value of the column ``by``."""
+    check.choice("way to treat bad rows", errors, ("raise", "drop"))
+    numbered = rows.frame.with_row_index("row")
+    columns, problems = _columns(rows.frame.collect_schema())
+    bad = pl.coalesce(
+        pl.when(is_bad).then(pl.lit(number, pl.Int8)) for number, (_, is_bad) in enumerate(problems.values())
+    )
+    weight = columns.get("weight", pl.lit(1.0))
+    count = {what: (bad == number).sum() for number, what in enumerate(problems)}
+    tally = numbered.select(**count, weightless=(bad.is_null() & (weight == 0)).sum(), rows=pl.len())
+    *counts, weightless, n_rows = tally.collect(engine="streaming").row(0)
+    if any(counts):
+        located = numbered.filter(bad.is_not_null()).with_columns(bad=bad).head(_SHOWN).collect(engine="streaming")
+        role = [name for name, _ in problems.values()]
+        where = [f"{rows.place(row['row'])} ({row[role[row['bad']]]!r})" for row in located.iter_rows(named=True)]
+        notes += left_out(dict(zip(problems, counts, strict=True)), n_rows, where, errors)
+    if weightless:
+        notes += (f"{weightless:,} rows of weight 0 left out",)
+    good = bad.is_null() & (weight > 0)
+    repeats = _repeats(numbered.filter(good).select("row", **columns), n_rows)
+    if repeats.height:
+        kinds = dict(repeats.group_by("what", maintain_order=True).len().iter_rows())
+        notes += left_out(kinds, n_rows, [rows.place(row) for row in repeats["row"].head(_SHOWN)], errors)
+        good &= ~pl.col("row").is_in(repeats["row"].implode())
+    source = (pl.col(by) if by else pl.lit("")).cast(pl.String).fill_null("")
+    at = columns["position"]
+    starts = numbered.filter(good).group_by(source=source).agg(zeros=(at == 0).sum(), ones=(at == 1).sum())
+    from_zero, position_notes = _from_zero(starts.collect(engine="streaming").sort("source"), by, first)
+    if n_rows == sum(counts) + weightless:
+        raise check.error("a click log must have rows", got="none that can be used" if n_rows else "none")
+    columns["position"] = at + source.is_in(from_zero)
+    keep_sessions = n_rows <= _MOST_IN_SESSIONS if sessions is None else sessions
+    if not keep_sessions and sessions is None:
+        notes += (f"impressions are not kept one by one: more than {_MOST_IN_SESSIONS:,} rows",)
+    parts = [numbered.slice(start, _PART).filter(good).select(**columns) for start in range(0, n_rows, _PART)]
+    return Log.from_rows(parts, sessions=keep_sessions, notes=(*notes, *position_notes))
+
+
+def _columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tuple[str, pl.Expr]]]:
+    """Return the typed columns, and for each kind of bad row the column and whether a row is of that kind."""
+    columns: dict[str, pl.Expr] = {}
+    problems: dict[str, tuple[str, pl.Expr]] = {}
+    for name, kind in schema.items():
+        column = pl.col(name)
+        if name in _IDS:
+            if isinstance(kind, pl.String | pl.Categorical | pl.Enum) or name in {"ranker", "segment"}:
+                column = column.cast(pl.String)
+                column = pl.when(column != "").then(column)
+            elif not kind.is_integer() and kind != pl.Null:
+                what = f"the column of the {name} must hold integers or strings"
+                raise check.error(what, got=str(kind), hint="cast it before")
+            columns[name] = column
+            problems[f"no {name}"] = name, column.is_null()
+            continue
+        number = _number(column, kind)
+        if name == "clicked":
+            problems["a click that is not 0, 1, true or false"] = name, ~number.is_in([0.0, 1.0]).fill_null(value=False)
+            columns[name] = number.cast(pl.Int8, strict=False)
+        elif name == "position":
+            is_position = (number == number.floor()) & number.is_between(0, _LAST_POSITION)
+            problems["a position that is not an integer from 0"] = name, ~is_position.fill_null(value=False)
+            columns[name] = number.cast(pl.Int32, strict=False)
+        elif name == "probability":
+            is_probability = number.is_between(0, 1, closed="right").fill_null(value=False)
+            problems["a probability that is not above 0 and at most 1"] = name, ~is_probability
+            columns[name] = number
+        elif name == "weight":
+            is_weight = (number >= 0) & number.is_finite()
+            problems["a weight that is not a number from 0"] = name, ~is_weight.fill_null(value=False)
+            columns[name] = number
+    return columns, problems
+
+
+def _number(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """Return a column as numbers, true as 1; null where it holds none."""
+    if isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+        return text.replace({"true": "1", "false": "0"}).cast(pl.Float64, strict=False)
+    return column.cast(pl.Float64, strict=False)
+
+
+def left_out(counts: dict[str, int], n_rows: int, where: list[str], errors: str) -> tuple[str, ...]:
+    """Return notes about bad rows that are left out, or raise."""
+    kinds = [f"{count:,} {'row' if count == 1 else 'rows'} with {what}" for what, count in counts.items() if count]
+    if errors == "drop":
+        return tuple(f"{kind} left out" for kind in kinds)
+    raise check.error(
+        "every row of a click log must be usable",
+        got=f"{', '.join(kinds)} (of {n_rows:,})",
+        where="; ".join(where),
+        hint="mend them, or `set errors='drop'`, which leaves them out with a note",
+    )
+
+
+def _repeats(rows: pl.LazyFrame, n_rows: int) -> pl.DataFrame:
+    """Return the rows whose document or position was in their impression already, and which of both."""
+    tables = [pl.DataFrame(schema={"row": pl.Int64, "what": pl.String})]
+    parts = -(-n_rows // _HASHED_AT_ONCE)
+    for name, what in _REPEATED.items():
+        key = ["query", "impression", name]
+        value = functools.reduce(operator.xor, (pl.col(part).hash(seed) for seed, part in enumerate(key, 1)))
+        repeated = []
+        for part in range(parts):
+            # Eight bytes a row: the ids of a large log do not fit into memory.
+            hashes = rows.select(hash=value).filter(pl.col("hash") % parts == part).collect(engine="streaming")
+            ordered = np.sort(hashes["hash"].to_numpy())
+            repeated.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+        suspects = np.concatenate(repeated) if repeated else np.zeros(0, np.uint64)
+        if suspects.size:
+            table = rows.filter(value.is_in(pl.Series(suspects).implode())).collect(engine="streaming").sort("row")
+            again = table.filter(~pl.struct(key).is_first_distinct())
+            tables.append(again.select(pl.col("row").cast(pl.Int64), what=pl.lit(what)))
+    return pl.concat(tables).unique("row", keep="first", maintain_order=True).sort("row")
+
+
+def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple[list[str], tuple[str, ...]]:
+    """Return the sources that count positions from 0, and notes about them.
+
+    A source with rows at position 0 does, unless more lists have a position 1 than a position 0.
+    """
+    if first is not None:
+        if first not in (0, 1):
+            raise check.error("the first position must be 0 or 1", got=repr(first))
+        return (starts["source"].to_list() if first == 0 else []), ()
+    zero = starts.filter(pl.col("zeros") > 0)
+    if not zero.height:
+        return [], ()
+    of = {name: f" of the {by} {name!r}" if by else "" for name in starts["source"]}
+    for name, zeros, ones in zero.iter_rows():
+        if ones > _MIXED * zeros:
+            raise check.error(
+                f"positions{of[name]} must all be counted from 0, or all from 1",
+                got=f"{zeros:,} rows at position 0 and {ones:,} at position 1, so that some lists begin at 1",
+                hint="`set first=0` where positions may be missing, or mend the log",
+            )
+    if zero.height == starts.height:
+        return zero["source"].to_list(), ("positions were counted from 0: 1 was added",)
+    listed = [", ".join(map(repr, names)) for names in (zero["source"], set(starts["source"]) - set(zero["source"]))]
+    note = f"positions are counted from 0 by the {by} {listed[0]} (1 was added) and from 1 by {listed[1]}"
+    warnings.warn(check.Sentence(f"{note}.", "`set first=0` or first=1 if that is wrong"), stacklevel=4)
+    return zero["source"].to_list(), (note,)
+
+
+def _opened(source: Source, names: dict[str, str], stack: contextlib.ExitStack) -> Rows:
+    """Return the named columns of a file, of several, or of a frame; the stack names the file in later errors."""
+    if not isinstance(source, str | Path | list | tuple):
+        frame, _ = as_polars(cast("Table", source))
+        return Rows(_selected(frame, names), lambda row: f"row {row}")
+    paths = _paths(source)
+    kinds = {compressed.by_name(path) for path in paths}
+    if kinds == {"parquet"}:
+        stack.enter_context(parquet.reading(paths))
+        return Rows(_selected(parquet.scan(paths), names), lambda row: _row_of_file(paths, row))
+    if kinds != {"csv"}:
+        got = ", ".join(path.name for path in paths[:_SHOWN])
+        raise check.error("a click log is read from .csv, .tsv or .parquet files, of one kind", got=got)
+    tables = [read_table(path, words=None) for path in paths]
+    frames = [_selected(table.frame.lazy(), names) for table in tables]
+    ends = np.cumsum([table.frame.height for table in tables])
+
+    def place(row: int) -> str:
+        number = int(np.searchsorted(ends, row, side="right"))
+        return f"{paths[number]}, {tables[number].place(row - int(ends[number]) + tables[number].frame.height)}"
+
+    return Rows(pl.concat(frames), place)
+
+
+def _selected(frame: pl.LazyFrame, names: dict[str, str]) -> pl.LazyFrame:
+    """Return the columns under the names of their roles."""
+    present = frame.collect_schema().names()
+    return frame.select(
+        **{role: pl.col(check.choice(f"column ({role}=)", name, present)) for role, name in names.items()}
+    )
+
+
+def _paths(source: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return all files of a path, a folder, a pattern, or a list of them."""
+    if not isinstance(source, str | Path):
+        return [path for one in source for path in _paths(one)]
+    path = Path(source)
+    if path.is_dir():
+        return parquet.parquet_files(path)
+    matches = [] if path.exists() else sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    return matches or [check.readable(path)]
+
+
+def _row_of_file(paths: Sequence[Path], row: int) -> str:
+    """Return the file and the row in it of a row of all files."""
+    for path in paths:
+        height = int(pl.scan_parquet(path).select(pl.len()).collect().item())
+        if row < height:
+            return f"{path}, row {row}"
+        row -= height
+    return f"row {row}"

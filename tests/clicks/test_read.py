@@ -1,0 +1,222 @@
+"""Reading click logs: every kind of file and frame, bad rows with their place, positions from 0 and from 1."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise.clicks import reading
+from tests.clicks.test_log import assert_same, rows
+
+ROLES = {
+    "query": "text",
+    "document": "sku",
+    "impression": "search",
+    "position": "rank",
+    "clicked": "click",
+    "ranker": "arm",
+    "segment": "device",
+    "user": "who",
+    "weight": "times",
+    "probability": "chance",
+}
+FEW = {role: ROLES[role] for role in ("query", "document", "impression", "position", "clicked")}
+GOOD = pl.DataFrame(
+    {
+        "text": ["tv"] * 4,
+        "sku": ["a", "b", "b", "a"],
+        "search": [1, 1, 2, 2],
+        "rank": [1, 2, 1, 2],
+        "click": [1, 0, 0, 1],
+    }
+)
+
+
+def frame() -> pl.DataFrame:
+    return rows().rename(ROLES)
+
+
+def read(source: Any, **arguments: Any) -> rw.clicks.Log:
+    return rw.clicks.read(source, **ROLES, **arguments)
+
+
+def changed(row: int, **values: Any) -> pl.DataFrame:
+    """Good rows as text, one of them with other values."""
+    table = GOOD.cast(pl.String).to_dicts()
+    table[row] |= values
+    return pl.DataFrame(table, schema=dict.fromkeys(GOOD.columns, pl.String))
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "arrow", "csv", "tsv.gz", "parquet", "categories"])
+def test_every_source_is_the_same_log(kind: str, tmp_path: Path) -> None:
+    table = frame()
+    source: Any = {"polars": table, "lazy": table.lazy()}.get(kind)
+    if kind == "pandas":
+        pytest.importorskip("pandas")
+        source = table.to_pandas()
+    elif kind == "arrow":
+        pytest.importorskip("pyarrow")
+        source = table.to_arrow()
+    elif kind == "csv":
+        table.write_csv(source := tmp_path / "log.csv")
+    elif kind == "tsv.gz":
+        import gzip
+
+        source = tmp_path / "log.tsv.gz"
+        source.write_bytes(gzip.compress(table.write_csv(separator="\t").encode()))
+    elif kind == "parquet":
+        table.write_parquet(source := tmp_path / "log.parquet")
+    elif kind == "categories":
+        source = table.with_columns(pl.col("text", "sku", "arm").cast(pl.Categorical))
+    log = read(source, sessions="v" not in kind)
+    if log.sessions is None:  # ids of impressions are text in CSV files, so that their order differs
+        assert log.to_frame().equals(rw.clicks.Log.from_rows(rows().lazy()).to_frame())
+    else:
+        assert_same(log, rw.clicks.Log.from_rows(rows().lazy()))
+    assert log.notes == ()
+
+
+def test_text_ids_of_impressions_keep_impressions_together() -> None:
+    table = frame().with_columns(pl.col("search").cast(pl.String))
+    log, numbers = read(table), read(frame())
+    assert log.sessions is not None
+    assert numbers.sessions is not None
+
+    def lists(sessions: rw.clicks.Sessions) -> list[tuple[int, ...]]:
+        return sorted(tuple(part.tolist()) for part in np.split(sessions.pairs, sessions.offsets[1:-1]))
+
+    assert lists(log.sessions) == lists(numbers.sessions)
+
+
+def test_several_files_a_pattern_and_a_folder(tmp_path: Path) -> None:
+    table = frame()
+    table[:70].write_parquet(tmp_path / "log-1.parquet")
+    table[70:].write_parquet(tmp_path / "log-2.parquet")
+    expected = read(table)
+    for source in (tmp_path, str(tmp_path / "log-*.parquet"), [tmp_path / "log-1.parquet", tmp_path / "log-2.parquet"]):
+        assert_same(read(source), expected)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        read(tmp_path / "other-*.parquet")
+
+
+def test_parts_of_a_large_log_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_PART", 7)
+    monkeypatch.setattr(reading, "_HASHED_AT_ONCE", 11)
+    expected = rw.clicks.Log.from_rows(rows().lazy()).to_frame()
+    log = read(frame()).to_frame()
+    assert log.drop("probability").equals(expected.drop("probability"))
+    np.testing.assert_allclose(log["probability"], expected["probability"], rtol=1e-14)
+    monkeypatch.setattr(reading, "_MOST_IN_SESSIONS", 20)
+    log = read(frame())
+    assert log.sessions is None
+    assert "not kept one by one" in log.notes[0]
+    assert read(frame(), sessions=True).sessions is not None
+
+
+BAD = {
+    "click": ({"click": "maybe"}, "a click that is not 0, 1, true or false", "'maybe'"),
+    "two clicks": ({"click": "2"}, "a click that is not 0, 1, true or false", "'2'"),
+    "no click": ({"click": None}, "a click that is not 0, 1, true or false", "None"),
+    "position": ({"rank": "-1"}, "a position that is not an integer from 0", "'-1'"),
+    "half a position": ({"rank": "1.5"}, "a position that is not an integer from 0", "'1.5'"),
+    "far away": ({"rank": "40000"}, "a position that is not an integer from 0", "'40000'"),
+    "no query": ({"text": None}, "no query", "None"),
+    "empty document": ({"sku": ""}, "no document", "''"),
+    "no impression": ({"search": None}, "no impression", "None"),
+    "document twice": ({"sku": "b", "rank": "3"}, "a document that is in its impression already", ""),
+    "position twice": ({"rank": "1"}, "a position where its impression shows another document", ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_row_is_an_error_with_its_file_and_line(name: str, tmp_path: Path) -> None:
+    values, what, value = BAD[name]
+    changed(3, **values).write_csv(path := tmp_path / "log.csv", null_value="")
+    with pytest.raises(ValueError, match="every row of a click log must be usable") as raised:
+        rw.clicks.read(path, **FEW)
+    message = str(raised.value)
+    assert f"1 row with {what} (of 4)" in message
+    assert f"{path}, line 5" in message
+    if value not in {"None", "''"}:  # an empty cell of a CSV file is missing
+        assert value in message
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_can_be_left_out_with_their_number(name: str, tmp_path: Path) -> None:
+    values, what, _ = BAD[name]
+    changed(3, **values).write_parquet(path := tmp_path / "log.parquet")
+    with pytest.raises(ValueError, match=r"log\.parquet, row 3"):
+        rw.clicks.read(path, **FEW)
+    log = rw.clicks.read(path, **FEW, errors="drop")
+    assert log.notes == (f"1 row with {what} left out",)
+    assert log.to_frame().equals(rw.clicks.read(GOOD[:3], **FEW).to_frame())
+
+
+def test_weights_and_probabilities_are_checked() -> None:
+    table = GOOD.with_columns(w=pl.Series([1.0, -1.0, 0.0, 2.0]), p=pl.Series([1.0, 0.5, 0.5, 0.0]))
+    with pytest.raises(ValueError, match=r"1 row with a probability .* at row 3 \(0\.0\)"):
+        rw.clicks.read(table, **FEW, probability="p")
+    with pytest.raises(ValueError, match=r"1 row with a weight .* at row 1 \(-1\.0\)"):
+        rw.clicks.read(table, **FEW, weight="w")
+    log = rw.clicks.read(table, **FEW, weight="w", errors="drop")
+    assert log.impressions.tolist() == [1.0, 2.0]
+    assert log.notes == ("1 row with a weight that is not a number from 0 left out", "1 rows of weight 0 left out")
+
+
+def test_true_and_false_are_clicks() -> None:
+    expected = rw.clicks.read(GOOD, **FEW).to_frame()
+    for column in (pl.Series([True, False, False, True]), pl.Series(["TRUE", "false", "False", "true"])):
+        assert rw.clicks.read(GOOD.with_columns(click=column), **FEW).to_frame().equals(expected)
+
+
+def test_positions_from_zero_are_shifted_with_a_note() -> None:
+    expected = rw.clicks.read(GOOD, **FEW).to_frame()
+    log = rw.clicks.read(GOOD.with_columns(pl.col("rank") - 1), **FEW)
+    assert log.to_frame().equals(expected)
+    assert log.notes == ("positions were counted from 0: 1 was added",)
+    assert rw.clicks.read(GOOD, **FEW, first=0).n_positions == 3
+
+
+def test_positions_from_zero_and_one_are_named() -> None:
+    mixed = GOOD.with_columns(rank=pl.Series([0, 1, 1, 2]), arm=pl.Series(["old", "old", "new", "new"]))
+    with pytest.raises(ValueError, match="must all be counted from 0, or all from 1.*1 rows at position 0 and 2"):
+        rw.clicks.read(mixed, **FEW)
+    with pytest.warns(UserWarning, match="from 0 by the ranker 'old'.*from 1 by 'new'"):
+        log = rw.clicks.read(mixed, **FEW, ranker="arm")
+    assert log.to_frame().drop("ranker").equals(rw.clicks.read(GOOD, **FEW).to_frame().drop("ranker"))
+    assert len(log.notes) == 1
+    with pytest.raises(ValueError, match="the first position must be 0 or 1"):
+        rw.clicks.read(GOOD, **FEW, first=2)
+
+
+def test_rankers_and_segments_may_be_numbers_or_truth_values() -> None:
+    table = GOOD.with_columns(arm=pl.Series([2, 2, 10, 10]), mobile=pl.Series([True, True, False, False]))
+    log = rw.clicks.read(table, **FEW, ranker="arm", segment="mobile")
+    assert (log.ranker_names, log.segment_names) == (("10", "2"), ("false", "true"))
+    assert log.only(rankers="2", segments="true").to_frame()["clicks"].to_list() == [1.0, 0.0]
+
+
+def test_an_impression_has_one_ranker() -> None:
+    table = GOOD.with_columns(arm=pl.Series(["old", "new", "new", "new"]))
+    with pytest.raises(ValueError, match="an impression must have one ranker"):
+        rw.clicks.read(table, **FEW, ranker="arm")
+    assert rw.clicks.read(table, **FEW, ranker="arm", sessions=False).ranker_names == ("new", "old")
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"unknown column \(query=\): got 'txt'.*did you mean 'text'"):
+        rw.clicks.read(GOOD, **FEW | {"query": "txt"})
+    with pytest.raises(ValueError, match="integers or strings"):
+        rw.clicks.read(GOOD.with_columns(sku=pl.lit(0.5)), **FEW)
+    with pytest.raises(ValueError, match="must have rows: got none"):
+        rw.clicks.read(GOOD[:0], **FEW)
+    with pytest.raises(ValueError, match="must have rows: got none that can be used"):
+        rw.clicks.read(GOOD.with_columns(click=pl.lit(7)), **FEW, errors="drop")
+    (tmp_path / "log.txt").write_text("1 qid:1 1:2\n")
+    with pytest.raises(ValueError, match=r"\.csv, \.tsv or \.parquet"):
+        rw.clicks.read(tmp_path / "log.txt", **FEW)
+    with pytest.raises(ValueError, match="way to treat bad rows"):
+        rw.clicks.read(GOOD, **FEW, errors="ignore")  # type: ignore[arg-type]
