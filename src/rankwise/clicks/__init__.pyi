@@ -1,5 +1,7 @@
 from .bias import Bias as Bias
 from .bias import read_bias as read_bias
+from .compare import compare as compare
+from .decision import OffPolicyComparison as OffPolicyComparison
 from .log import Log as Log
 from .log import Sessions as Sessions
 from .simulation import Users as Users
