@@ -143,7 +143,7 @@ def test_unsure_propensities_leave_the_verdict_open(data, systems, log) -> None:
     systems = systems | {"good": np.where(ranks < len(CURVE), 10.0 + data.labels, 0.0) - 0.01 * ranks}
     turned = BIAS.alpha[::-1]
     at_end = run("good", systems, log, rw.clicks.Bias.known(turned), data, blends=[1.0])
-    assert at_end.high < 0.0
+    assert at_end.low < 0.0
     result = run("good", systems, log, replace(BIAS, alpha_high=turned), data, blends=[1.0])
     assert result.low > 0.0
     assert result.verdict == "cannot tell"
