@@ -10,10 +10,11 @@ import pytest
 
 import rankwise as rw
 from rankwise.clicks import decision
-from rankwise.clicks.compare import _blended, compare
+from rankwise.clicks.compare import _blended, _scale, compare
 from rankwise.clicks.decision import Blend, OffPolicyComparison
 from rankwise.clicks.estimators import Estimated
 from rankwise.clicks.log import Log
+from rankwise.rankers.ensembles.weights import spread
 from rankwise.statistics.significance import t_test
 
 CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)
@@ -194,13 +195,17 @@ def test_never_shown_documents_are_counted(data, systems, log) -> None:  # type:
 def test_blends_do_not_depend_on_the_scale_of_scores() -> None:
     rng = np.random.default_rng(0)
     offsets, old, new = np.array([0, 4, 9]), rng.normal(size=9), rng.normal(size=9)
-    shifted = 1000.0 * new + np.repeat([5.0, -70.0], [4, 5])
-    assert _blended(old, shifted, 0.25, offsets) == pytest.approx(_blended(old, new, 0.25, offsets))
-    assert np.argsort(_blended(old, new, 1.0, offsets)[:4]).tolist() == np.argsort(new[:4]).tolist()
+    assert _scale(old, 1000.0 * new + np.repeat([5.0, -70.0], [4, 5]), offsets) == pytest.approx(
+        _scale(old, new, offsets) / 1000.0
+    )
+    assert spread(_scale(old, new, offsets) * new, offsets) == pytest.approx(spread(old, offsets))
+    assert _blended(old, new, 0.25, 2.0, offsets) == pytest.approx(0.75 * old + 0.5 * new)
     # A document that only one of them retrieves has the lowest score in the other; one that neither does is hidden.
     old[[0, 1]], new[[0, 2]] = -np.inf, -np.inf
-    assert np.isinf(_blended(old, new, 0.5, offsets)).tolist() == [True] + [False] * 8
-    assert np.isinf(_blended(old, new, 1.0, offsets)).tolist() == [True, False, True] + [False] * 6
+    half = _blended(old, new, 0.5, 1.0, offsets)
+    assert np.isinf(half).tolist() == [True] + [False] * 8
+    assert half[1:3].tolist() == pytest.approx([min(old[2:4]) / 2 + new[1] / 2, old[2] / 2 + min(new[1], new[3]) / 2])
+    assert np.isinf(_blended(old, new, 1.0, 1.0, offsets)).tolist() == [True, False, True] + [False] * 6
 
 
 def blend(share: float, low: float, high: float, **facts: float) -> Blend:

@@ -21,7 +21,7 @@ from rankwise.clicks.targets import Estimates, estimates
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.rankers.ensembles.weights import centred, spread
+from rankwise.rankers.ensembles.weights import spread
 from rankwise.statistics.significance import t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")
@@ -65,10 +65,10 @@ def compare(
     Rankers that always show the same list leave only the first. IPS with clipped weights is not offered: it favours
     production, since what production hides is clipped.
 
-    Intervals are Student's over queries, or over users ``by="user"``. Blends (1 − λ)·old + λ·new of scores, on one
-    scale within queries, are tested in the order of ``blends``, all at the same level, up to the first that fails. The
-    verdict is "ship" with the largest share that passed, "do not ship" where the candidate is worse, and else "cannot
-    tell". A blend passes where
+    Intervals are Student's over queries, or over users with ``by="user"``. Blends (1 − λ)·old + λ·scale·new of scores,
+    which then have the same spread within queries, are tested in the order of ``blends``, all at the same level, up to
+    the first that fails. The verdict is "ship" with the largest share that passed, "do not ship" where the candidate
+    is worse, and else "cannot tell". A blend passes where
 
     - the lower end of its interval is above 0, also with the bias at either end of its own intervals (α low with β
       high, and the reverse, R̂ as it is)
@@ -99,11 +99,11 @@ def compare(
     if estimator == "position" and bias is not None:
         bias_check = bias.check(log)
         refusal = "" if unchecked else decision.refusal(bias_check)
-    traffic = shown.unit_traffic
+    traffic, scale = shown.unit_traffic, _scale(old, new, data.offsets)
     baseline, *at_ends = (one(old) for one in (estimate, *ends))
 
     def tested(share: float) -> Blend:
-        scores = _blended(old, new, share, data.offsets)
+        scores = _blended(old, new, share, scale, data.offsets)
         estimated = estimate(scores)
         interval = difference, low, high = _difference(estimated, baseline, traffic, level)
         lowest = [_difference(end(scores), one, traffic, level)[1] for end, one in zip(ends, at_ends, strict=True)]
@@ -130,6 +130,7 @@ def compare(
         verdict=verdict,
         reason=reason,
         recommended=recommended,
+        scale=scale,
         bias_check=bias_check,
         unchecked=unchecked,
         estimator=estimator,
@@ -209,19 +210,21 @@ def _difference(new: Estimated, old: Estimated, traffic: Array, level: float) ->
     return test.mean, *test.interval(level)
 
 
-def _blended(old: Array, new: Array, share: float, offsets: Offsets) -> Array:
-    """Return (1 − λ)·old + λ·new, centred within queries and in the spread of the old scores.
+def _scale(old: Array, new: Array, offsets: Offsets) -> float:
+    """Return the spread of the old scores within queries over that of the new."""
+    unit, other = (spread(_retrieved(scores, offsets), offsets) for scores in (old, new))
+    return (unit or 1.0) / (other or 1.0)
 
-    A document that one of them does not retrieve has the lowest score of the query there.
 
-    >>> _blended(np.array([1.0, 3.0]), np.array([60.0, 20.0]), 0.5, np.array([0, 2]))
-    array([0., 0.])
+def _blended(old: Array, new: Array, share: float, scale: float, offsets: Offsets) -> Array:
+    """Return (1 − λ)·old + λ·scale·new; what one of them does not retrieve has the lowest score of the query there.
+
+    >>> _blended(np.array([1.0, 3.0]), np.array([60.0, 20.0]), 0.5, 0.05, np.array([0, 2]))
+    array([2., 2.])
     """
     hidden = (new == -np.inf) if share == 1.0 else (new == -np.inf) & (old == -np.inf)
-    old, new = (_retrieved(scores, offsets) for scores in (old, new))
-    unit, other = spread(old, offsets), spread(new, offsets)
-    scaled = centred(new, offsets) * ((unit or 1.0) / other if other else 0.0)
-    return np.where(hidden, -np.inf, (1.0 - share) * centred(old, offsets) + share * scaled)
+    blended = (1.0 - share) * _retrieved(old, offsets) + share * scale * _retrieved(new, offsets)
+    return np.where(hidden, -np.inf, blended)
 
 
 def _retrieved(scores: Array, offsets: Offsets) -> Array:

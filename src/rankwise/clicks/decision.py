@@ -61,6 +61,8 @@ class OffPolicyComparison:
     """The sentence of the verdict."""
     recommended: float
     """The largest share λ of the candidate that passed before the first failure; 0 stands for production."""
+    scale: float
+    """What the candidate's scores are multiplied by in a blend, (1 − λ)·production + λ·scale·candidate."""
     bias_check: "BiasCheck | None"
     """The check of the click model, where the estimator rests on it."""
     estimator: str
