@@ -4,6 +4,7 @@ from .compare import compare as compare
 from .decision import OffPolicyComparison as OffPolicyComparison
 from .log import Log as Log
 from .log import Sessions as Sessions
+from .propensities import propensities as propensities
 from .simulation import Users as Users
 from .simulation import simulate as simulate
 from .targets import Estimates as Estimates
