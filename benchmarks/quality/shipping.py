@@ -91,7 +91,8 @@ def measure(cell: Cell) -> dict[str, Any]:
     share = result.recommended
     blended = (1.0 - share) * production + share * result.scale * new
     old = true_clicks(users, data, production, traffic)
-    ndcg = [rw.evaluate(scores, data, ["ndcg@10"]).mean["ndcg@10"] for scores in (blended, production)]
+    weighted = data.with_(weights=traffic)
+    ndcg = [rw.evaluate(scores, weighted, ["ndcg@10"]).mean["ndcg@10"] for scores in (blended, production)]
     return {
         "verdict": result.verdict,
         "share": share,

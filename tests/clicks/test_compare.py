@@ -19,6 +19,7 @@ from rankwise.statistics.significance import t_test
 
 CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)
 BIAS = rw.clicks.Bias.known(CURVE)
+CHECK = rw.clicks.Bias.check
 FINE = SimpleNamespace(alarm=False, possible=True, reason="", sentence="No alarm.")
 
 
@@ -48,7 +49,7 @@ def log(data: rw.RankingDataset, systems: dict[str, np.ndarray]) -> Log:
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rw.clicks.Bias, "check", lambda _bias, _log: FINE, raising=False)
+    monkeypatch.setattr(rw.clicks.Bias, "check", lambda _bias, _log: FINE)
 
 
 def run(name: str, systems: dict[str, np.ndarray], *args: object, **how: object) -> OffPolicyComparison:
@@ -100,8 +101,17 @@ def test_rows_of_features_and_queries_may_come_in_any_order(data, systems, log) 
     rows = turned.document_ids
     other = run("good", {name: scores[rows] for name, scores in systems.items()}, log, BIAS, turned)
     assert other.difference == pytest.approx(result.difference, abs=0.02)  # the folds of R̂ differ
-    few = log.only(queries=np.arange(log.n_queries) % 2 == 0) if hasattr(log, "only") else log
-    assert run("good", systems, few, BIAS, data).n_units == few.n_queries
+
+
+def test_features_may_have_queries_that_were_not_logged(data, systems) -> None:  # type: ignore[no-untyped-def]
+    rankers, counts = {"a": systems["production"], "b": systems["poor"]}, np.arange(data.n_queries) % 2 * 100
+    few = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=counts, seed=1)
+    logged = data.take(counts > 0)
+    rows = logged.document_ids
+    result = run("good", systems, few, BIAS, data)
+    assert result.n_units == 40
+    part = run("good", {name: scores[rows] for name, scores in systems.items()}, few, BIAS, logged)
+    assert result.difference == pytest.approx(part.difference, abs=1e-12)
 
 
 def test_intervals_by_user(data, systems) -> None:  # type: ignore[no-untyped-def]
@@ -136,6 +146,20 @@ def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, mon
         anyway = run("good", systems, log, BIAS, data, unchecked=True)
         assert anyway.verdict == "ship"
         assert "It does not decide" in repr(anyway)
+
+
+def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(rw.clicks.Bias, "check", CHECK)
+    right, wrong = BIAS, rw.clicks.Bias.known([1.0, 0.9, 0.8, 0.7, 0.6])
+    assert run("good", systems, log, right, data).verdict == "ship"
+    refused = run("good", systems, log, wrong, data)
+    assert refused.bias_check is not None
+    assert refused.bias_check.alarm
+    assert refused.verdict == "cannot tell"
+    alone = rw.clicks.simulate(data, ranker=systems["production"], curve=CURVE, impressions=100, seed=1)
+    result = run("good", systems, alone, right, data)
+    assert result.verdict == "cannot tell"
+    assert "cannot be checked: the log has one ranker" in result.reason
 
 
 def test_unsure_propensities_leave_the_verdict_open(data, systems, log) -> None:  # type: ignore[no-untyped-def]
@@ -271,16 +295,10 @@ def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:  #
 def test_item_position_needs_probabilities_before_rankings_are_drawn(data, systems, drawn) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match="given those above it"):
         run("good", systems, drawn, None, data, estimator="item-position")
-    first = drawn.only(positions=1) if hasattr(drawn, "only") else None
-    if first is not None:  # the same at the first position
-        result = run("good", systems, first, None, data, estimator="item-position", blends=[1.0])
-        assert result.blends[0].clicks == pytest.approx(
-            rw.clicks.Users().rewards(data)[top(systems["good"], data)].mean(), abs=0.05
-        )
-
-
-def top(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
-    return ranks_of(scores, data) == 0
+    first = rw.clicks.simulate(data, ranker=systems["production"], drawn=2.0, cutoff=1, impressions=1000, seed=5)
+    result = run("good", systems, first, None, data, estimator="item-position", blends=[1.0])  # nothing is above
+    rewards = rw.clicks.Users().rewards(data)[ranks_of(systems["good"], data) == 0]
+    assert result.blends[0].clicks == pytest.approx(rewards.mean(), abs=0.05)
 
 
 def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

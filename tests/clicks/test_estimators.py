@@ -284,6 +284,32 @@ def test_the_logging_policy_itself_has_weights_of_one() -> None:
     assert estimated.effective == pytest.approx(shown.traffic.sum(), rel=1e-6)
 
 
+def test_weights_of_a_sample() -> None:
+    rows = log_rows(expected_log(reading_on)).filter(pl.col("impression") % 7 == 0)
+    log = Log.from_rows(rows.lazy())
+    shown = LoggedRows.of_sessions(log)
+    estimated = estimators.cascade(NEW.ravel(), shown, documents_of(log), DEPTH, bias=None, temperature=0.4)
+    chances = [dict(orders) for orders in drawn(0.4)]
+    totals, clicks, weights = np.zeros(DEPTH), np.zeros(DEPTH), []
+    for _, rows_of_list in rows.sort("position").group_by("impression", maintain_order=True):
+        query = int(rows_of_list["query"][0][1])
+        order = tuple(int(name[1]) for name in rows_of_list["document"])
+        for k in range(DEPTH):
+            drawn_alike = sum(chance for one, chance in chances[query].items() if one[: k + 1] == order[: k + 1])
+            ratio = drawn_alike / float(np.prod(rows_of_list["probability"].to_numpy()[: k + 1].astype(float)))
+            impressions = rows_of_list["weight"][0]
+            totals[k] += impressions * ratio
+            clicks[k] += impressions * ratio * rows_of_list["clicked"][k]
+            weights.append((impressions, ratio))
+    counts, ratios = np.array(weights).T
+    traffic = counts.sum() / DEPTH
+    assert value(estimated, shown) == pytest.approx(clicks.sum() / traffic)
+    assert estimated.normalised == pytest.approx((clicks / (totals / traffic)).sum() / traffic)
+    assert abs(estimated.normalised - value(estimated, shown)) > 1e-3
+    assert estimated.largest == pytest.approx(ratios.max())
+    assert estimated.effective == pytest.approx((counts @ ratios) ** 2 / (counts @ ratios**2) / DEPTH)
+
+
 def test_equal_scores_share_their_places() -> None:
     documents = Documents(offsets=np.array([0, 3, 5]), rows=np.arange(5), relevance=np.zeros(5))
     places = Places.of(np.array([1.0, 2.0, 1.0, -np.inf, 0.0]), documents)

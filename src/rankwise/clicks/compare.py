@@ -79,15 +79,14 @@ def compare(
     Where the check of the bias alarms, or cannot run, nothing passes unless ``unchecked=True``.
 
     >>> import rankwise as rw
-    >>> data = rw.synthetic(n_queries=200, n_docs=12, seed=3)
-    >>> old, new = data.features[:, 0], data.labels + data.features[:, 1]
-    >>> curve = [1.0, 0.6, 0.4, 0.3, 0.2]
-    >>> rankers = {"old": old, "other": data.features[:, 1], "third": data.features[:, 2]}
+    >>> data = rw.synthetic(n_queries=100, n_docs=8, seed=3)
+    >>> data = data.with_(query_ids=range(100), document_ids=range(data.n_docs))
+    >>> old, new, curve = data.features[:, 0], data.labels, [1.0, 0.6, 0.4, 0.3, 0.2]
+    >>> rankers = {"old": old, "second": data.features[:, 1]}
     >>> log = rw.clicks.simulate(data, rankers=rankers, curve=curve, impressions=100, seed=1)
-    >>> data = data.with_(query_ids=range(200), document_ids=range(data.n_docs))
     >>> result = compare({"new": new, "production": old}, log, rw.clicks.Bias.known(curve), data)
-    >>> result.verdict, result.recommended
-    ('ship', 1.0)
+    >>> result.verdict, result.recommended, round(result.unsupported, 2)
+    ('ship', 1.0, 0.03)
     """
     check.choice("estimator", estimator, ESTIMATORS)
     check.number("level", level, least=0.5, most=1.0, open_ends=True)
