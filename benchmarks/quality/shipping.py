@@ -140,7 +140,8 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=SETTINGS, choices=SETTINGS)
     args = parser.parse_args()
     cells = [Cell(setting, seed) for seed in range(args.logs) for setting in args.settings]
-    outcomes = harness.Cells(args.out, [QUERIES, DOCUMENTS, IMPRESSIONS]).measure(cells, measure, args.processes)
+    kept: harness.Cells[Cell] = harness.Cells(args.out, [QUERIES, DOCUMENTS, IMPRESSIONS])
+    outcomes = kept.measure(cells, measure, args.processes)
     header = ["", "alarms", "intervals hold", "shipped", "of these worse", "of better by 2 SE shipped"]
     header += ["of worse not shipped, surely", "shipped with alarm", "least gain: clicks", "NDCG@10"]
     by_setting = {name: [outcomes[cell] for cell in cells if cell.setting == name] for name in args.settings}

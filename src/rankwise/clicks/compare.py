@@ -86,7 +86,7 @@ def compare(
     >>> log = rw.clicks.simulate(data, rankers=rankers, curve=curve, impressions=100, seed=1)
     >>> result = compare({"new": new, "production": old}, log, rw.clicks.Bias.known(curve), data)
     >>> result.verdict, result.recommended, round(result.unsupported, 2)
-    ('ship', 1.0, 0.03)
+    ('ship', 1.0, 0.12)
     """
     check.choice("estimator", estimator, ESTIMATORS)
     check.number("level", level, least=0.5, most=1.0, open_ends=True)
@@ -258,8 +258,9 @@ def _scored(
     if features is None:
         for system in systems:
             if hasattr(system, "predict") or callable(system):
-                what, hint = "a model needs the features of documents", "pass features=…, with the ids of documents"
-                raise check.error(what, got=f"{type(system).__name__} without features", hint=hint)
+                hint = "pass data with features and the ids of queries and documents as the fourth argument"
+                got = f"{type(system).__name__} without features"
+                raise check.error("a model needs the features of documents", got=got, hint=hint)
         data = _listed(systems, log)
         queries = np.arange(log.n_queries)
     else:
