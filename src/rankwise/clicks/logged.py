@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.clicks.bias import Bias
 from rankwise.clicks.exposure import query_impressions, query_of_pair
-from rankwise.clicks.log import Log, Sessions
+from rankwise.clicks.log import Log
 
 _ROUNDING = 1e-6  # of probabilities that add up to 1
 _Numbers = NDArray[np.int64]
@@ -70,7 +70,8 @@ class LoggedRows:
     @classmethod
     def of_sessions(cls, log: Log, bias: Bias | None = None, users: _Numbers | None = None) -> Self:
         """Read impressions one by one; units are users, or queries without them."""
-        sessions = required_sessions(log)
+        if (sessions := log.sessions) is None:
+            raise _no_sessions()
         lists = np.repeat(np.arange(sessions.n_impressions), np.diff(sessions.offsets))
         queries, chances = query_of_pair(log)[sessions.pairs[sessions.offsets[:-1]]], sessions.probabilities
         return cls(
@@ -103,17 +104,6 @@ class LoggedRows:
         return np.asarray(np.bincount(self.units, self.traffic, self.n_units), np.float64)
 
 
-def required_sessions(log: Log) -> Sessions:
-    """Return the impressions of a log one by one; raise where it has none."""
-    if log.sessions is None:
-        raise check.error(
-            "this needs impressions one by one",
-            got="a log without sessions",
-            hint="read the log with `sessions=True`",
-        )
-    return log.sessions
-
-
 def require_item_probabilities(log: Log) -> None:
     """Raise unless the log has the probability of each document at its position, before the list is drawn."""
     probabilities = _probabilities(log, log.probabilities, log.rankers, "of each document at its position")
@@ -131,7 +121,8 @@ def require_item_probabilities(log: Log) -> None:
 
 def require_whole_lists(log: Log) -> None:
     """Raise unless impressions are one by one, from the first position, with conditional probabilities."""
-    sessions = required_sessions(log)
+    if (sessions := log.sessions) is None:
+        raise _no_sessions()
     sizes = np.diff(sessions.offsets)
     lists = np.repeat(np.arange(sizes.size), sizes)
     _probabilities(
@@ -161,6 +152,11 @@ def _probabilities(log: Log, values: Array | NDArray[np.float32] | None, rankers
                 hint='use estimator="position", or leave its impressions out with log.only(rankers=…)',
             )
     return values.astype(np.float64)
+
+
+def _no_sessions() -> ValueError:
+    hint = "read the log with `sessions=True`"
+    return check.error("this needs impressions one by one", got="a log without sessions", hint=hint)
 
 
 def _no_probabilities(which: str) -> ValueError:
