@@ -6,7 +6,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks import em
+from rankwise.clicks import em, em_trees
 from rankwise.clicks.bias import Bias
 from rankwise.clicks.harvest import Numbers, Swaps, likelihood, log_interval, spans, sums_by
 from rankwise.clicks.log import Log
@@ -74,12 +74,13 @@ def propensities(
             raise check.error(f"{name}= belongs to method={meant!r}", got=f"method={method!r}")
     if segments and (trust or method == "em"):
         raise check.error("segments=True works with method='harvest' or 'randomized' and without trust")
+    if features is not None:
+        return em_trees.by_features(log, features, trust=trust, samples=samples, level=level, stream=stream)
     if method == "em":
-        return em.estimate(log, features, trust=trust, samples=samples, level=level, stream=stream)
-    bias = _by_swaps(log, method, swapped=swapped, segments=segments, samples=samples, level=level, stream=stream)
-    if not trust:
-        return bias
-    return em.with_trust(log, bias)
+        bias = em.by_document(log, level)
+    else:
+        bias = _by_swaps(log, method, swapped=swapped, segments=segments, samples=samples, level=level, stream=stream)
+    return em.with_trust(log, bias) if trust else bias
 
 
 def _by_swaps(
@@ -94,7 +95,7 @@ def _by_swaps(
     drawn = swaps.resampled(best, samples, stream)
     low, high = log_interval(best, drawn, level)
     assumptions = [
-        "clicks are examination times relevance: no trust, and no memory of the documents above",
+        em.PBM,
         {
             "harvest": "whether a document of a query was shown at one position or another has nothing to do with who "
             "looked at it and when",
