@@ -22,7 +22,7 @@ from rankwise.clicks import Bias, Log, propensities
 BAIDU = np.array([1.0, 0.68406, 0.44489, 0.32147, 0.22286, 0.17742, 0.13612, 0.11723, 0.08297, 0.04946])
 RANKS = np.arange(1, BAIDU.size + 1)
 TRUST = (BAIDU * (0.98 - RANKS / 100 - 0.65 / RANKS), BAIDU * 0.65 / RANKS)
-GRADES, SHARES = (0.02, 0.15, 0.35, 0.6, 0.9), (0.45, 0.25, 0.15, 0.1, 0.05)
+GRADES, SHARES = (0.05, 0.3, 0.5, 0.7, 0.9), (0.45, 0.25, 0.15, 0.1, 0.05)
 QUERIES, DOCUMENTS, RANKERS, NOISE = 2000, 20, 3, 0.25
 
 
@@ -67,7 +67,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     rates = [np.bincount(plain.positions, column)[1:] for column in (plain.clicks, plain.impressions)]
     ctr = rates[0] / rates[1]
     log = simulated(cell.seed, cell.impressions, *TRUST)
-    trusting = propensities(log, trust=True, seed=cell.seed)
+    trusting, untrusting = propensities(log, trust=True, seed=cell.seed), propensities(log, seed=cell.seed)
     alpha, beta = TRUST[0] / TRUST[0][0], TRUST[1] - TRUST[0] * TRUST[1][0] / TRUST[0][0]
     curves = {
         "estimated by harvest": bias.check(plain),
@@ -77,7 +77,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         "with trust: estimated by harvest, trust=True": trusting.check(log),
         "with trust: true curves": Bias.known(alpha, beta).check(log),
         "with trust: alpha right, beta left out": Bias.known(alpha).check(log),
-        "with trust: estimated by harvest, without trust": trusting.pbm.check(log),
+        "with trust: estimated by harvest, without trust": untrusting.check(log),
     }
     return {
         "error": (bias.alpha / BAIDU - 1).tolist(),

@@ -8,6 +8,7 @@ from rankwise.clicks import propensities
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 RELEVANCE = np.random.default_rng(5).uniform(0.05, 0.9, (30, 6))
+N = 100  # queries with features
 BETA = np.array([0.0, 0.08, 0.06, 0.05, 0.03, 0.02])
 
 
@@ -40,6 +41,18 @@ def test_trust_at_the_first_position_is_a_part_of_relevance():
     np.testing.assert_allclose(bias.beta, BETA, atol=1e-6)
 
 
+def test_few_impressions_do_not_bias_trust():
+    # Relevance is known with a standard error of a tenth; a plain regression on it would double beta.
+    relevance = np.random.default_rng(5).uniform(0.02, 0.9, (200, 6)) ** 2
+    fits = []
+    for seed in range(8):
+        rows, rankers = rankings(200, 6, 3, seed=seed, noise=0.3, best_first=relevance)
+        options = {"relevance": relevance, "rankers": rankers, "beta": BETA, "impressions": [30] * len(rows)}
+        fits.append(propensities(exact_log(rows, **options, draw=np.random.default_rng(seed)), trust=True, samples=2))
+    np.testing.assert_allclose(np.mean([fit.beta for fit in fits], 0), BETA, atol=0.02)
+    np.testing.assert_allclose(np.mean([fit.alpha for fit in fits], 0), CURVE, rtol=0.1)
+
+
 def test_intervals_hold():
     inside = []
     for seed in range(30):
@@ -62,18 +75,18 @@ def test_documents_of_one_relevance_do_not_tell_trust_from_examination():
 
 @pytest.fixture(scope="module")
 def features():
-    matrix = np.random.default_rng(0).normal(size=(150, 8, 3)).astype(np.float32)
+    matrix = np.random.default_rng(0).normal(size=(N, 8, 3)).astype(np.float32)
     relevance = 0.8 / (1 + np.exp(-(1.5 * matrix[..., 0] - matrix[..., 1] - 1.0)))
-    ids = [f"q{one:05d}" for one in range(150)]
-    documents = [f"d{one:05d}" for _ in range(150) for one in range(8)]
+    ids = [f"q{one:05d}" for one in range(N)]
+    documents = [f"d{one:05d}" for _ in range(N) for one in range(8)]
     data = rw.RankingDataset(
-        matrix.reshape(-1, 3), np.zeros(1200), np.arange(0, 1201, 8), query_ids=ids, document_ids=documents
+        matrix.reshape(-1, 3), np.zeros(8 * N), np.arange(0, 8 * N + 1, 8), query_ids=ids, document_ids=documents
     )
     return data, relevance
 
 
 def shown_to(relevance, n_rankers, seed=2):
-    rows, rankers = rankings(150, 8, n_rankers, seed=seed, noise=0.1, best_first=relevance)
+    rows, rankers = rankings(N, 8, n_rankers, seed=seed, noise=0.1, best_first=relevance)
     keep = [row[2] <= 6 for row in rows]
     rows = [row for row, top in zip(rows, keep, strict=True) if top]
     return rows, [ranker for ranker, top in zip(rankers, keep, strict=True) if top]
@@ -90,7 +103,7 @@ def test_features_stand_in_for_documents_that_never_move(features):
     log = exact_log(rows, relevance=relevance, rankers=rankers, impressions=[1000] * len(rows))
     with pytest.raises(ValueError, match="got one position each"):
         propensities(log)
-    bias = propensities(log, "em", features=data, samples=3)
+    bias = propensities(log, "em", features=data, samples=2)
     np.testing.assert_allclose(bias.alpha, CURVE, rtol=0.05)
     clicks, shown = (np.bincount(log.positions, column)[1:] for column in (log.clicks, log.impressions))
     assert clicks[-1] / shown[-1] < 0.7 * CURVE[-1] * clicks[0] / shown[0]

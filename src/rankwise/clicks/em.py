@@ -22,6 +22,7 @@ from rankwise.arrays import Array, read_only
 from rankwise.clicks.bias import Bias
 from rankwise.clicks.harvest import Numbers, Swaps, spans, sums_by
 from rankwise.clicks.log import Log
+from rankwise.statistics.significance import RESAMPLED
 
 PBM = "clicks are examination times relevance: no trust, and no memory of the documents above"
 TRUST = (
@@ -153,7 +154,7 @@ def trusting_starts(counts: Counts, logs: Array) -> list[tuple[Array, Array]]:
 def with_trust(log: Log, pbm: Bias) -> Bias:
     """Return the bias with trust beside one without it, with one relevance per document."""
     counts = Counts.of(log)
-    measured = (counts.shown > 1.0) * 1.0  # noise needs two impressions to be known
+    measured = (counts.shown > 1.0).astype(np.float64)  # noise needs two impressions to be known
     counts = counts.part((measured > 0) & (counts.by_unit(measured) > 1.0))
     missing = np.setdiff1d(np.arange(counts.n_positions), counts.positions)
     if missing.size:
@@ -164,8 +165,8 @@ def with_trust(log: Log, pbm: Bias) -> Bias:
     if not fits:
         raise unidentified("no curves that agree with all clicks", trust=True)
     best = min(fits, key=lambda fit: float(np.abs(fit.logs - np.log(pbm.alpha)).max()))
-    if not (best.logs_error < _WIDEST).all():
-        where = spans(np.flatnonzero(~(best.logs_error < _WIDEST)) + 1)
+    if (best.logs_error > _WIDEST).any():
+        where = spans(np.flatnonzero(best.logs_error > _WIDEST) + 1)
         raise unidentified(f"alpha that may be several times larger or smaller at positions {where}", trust=True)
     best.check_agreement(fits)
     return best.bias(pbm.method, pbm.level, (TRUST, _DOCUMENTS), pbm)
@@ -220,13 +221,17 @@ class _Trust:
 
 
 def _sandwich(slopes: Array, scores: Array) -> Array:
-    """Return standard errors of the solution of equations, from their slopes and their terms by query."""
+    """Return standard errors of the solution of equations, from their slopes and their terms by query.
+
+    They are NaN with too few queries.
+    """
+    if len(scores) < RESAMPLED:
+        return np.full(len(slopes), np.nan)
     try:
         inverse = np.linalg.inv(slopes)
     except np.linalg.LinAlgError:
         return np.full(len(slopes), np.inf)
-    n_queries = max(len(scores), 2)
-    covariance = inverse @ (scores.T @ scores) @ inverse.T * n_queries / (n_queries - 1)
+    covariance = inverse @ (scores.T @ scores) @ inverse.T * len(scores) / (len(scores) - 1)
     return np.sqrt(np.diag(covariance))
 
 

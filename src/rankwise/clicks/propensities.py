@@ -32,7 +32,7 @@ def propensities(
     level: float = 0.95,
     seed: int = 0,
 ) -> Bias:
-    """Estimate how clicks depend on position, with intervals from ``samples`` samples of queries.
+    """Estimate how clicks depend on position, with intervals from the spread between queries.
 
     - ``"harvest"`` compares documents that were shown at several positions for the same query, because several rankers
       were logged or the index changed (AllPairs, Agarwal et al. 2019).
@@ -43,7 +43,8 @@ def propensities(
 
     ``trust=True`` estimates clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True``
     adds a curve for each segment, pulled to the common one as far as predicting other queries asks for it. Where the
-    log does not identify the bias, an error names what is missing.
+    log does not identify the bias, an error names what is missing. ``samples`` samples of queries with replacement give
+    the intervals of swaps (at most 20 those of trees); others have the sandwich formula.
 
     >>> import polars as pl
     >>> rows = [(q, q % 2 == k, i, k + 1, i < (60 if q % 2 == k else 20) / (k + 1)) for q in range(12) for k in (0, 1)
@@ -176,7 +177,7 @@ def _check_shuffled(log: Log) -> None:
     """Raise unless the position of a document varies as much as positions of its query do."""
     within = _variance(log, log.pairs), _variance(log, log.queries)
     if not within[0] >= _SHUFFLED * within[1]:
-        names = ", ".join(map(repr, np.array(log.ranker_names)[np.unique(log.rankers)]))
+        names = ", ".join(repr(log.ranker_names[code]) for code in np.unique(log.rankers))
         raise check.error(
             "method 'randomized' needs documents that were shuffled by chance",
             got=f"positions of a document vary {within[0] / max(within[1], 1e-12):.0%} of what shuffling gives"
