@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rankwise.clicks import Bias
+from rankwise.clicks import Bias, Log
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 RELEVANCE = np.random.default_rng(5).uniform(0.02, 0.9, (40, 6))
@@ -53,6 +53,30 @@ def test_a_prediction_by_hand():
     first = (log.rankers == 0) & (log.positions == 1) & (log.queries > 0)
     weight = 25 / (25 + 100)  # what the other's 100 impressions at position 2 are worth beside 100 at position 1
     np.testing.assert_allclose(outcome.observed[0, 0], weight * clicks[first].sum())
+
+
+def test_predictions_below_zero_and_clicks_that_are_missing_raise_the_alarm():
+    log = logged()
+    too_trusting = Bias.known(CURVE, np.full(6, 0.9)).check(log)
+    assert np.isinf(too_trusting.ratio).any()
+    assert too_trusting.alarm
+    unclicked = Log(
+        **{name: value for name, value in vars(log).items() if name != "queries"}
+        | {"clicks": np.where(log.positions == 6, 0.0, log.clicks)}
+    )
+    outcome = Bias.known(CURVE).check(unclicked)
+    assert (outcome.ratio[:, 5] == 0).all()
+    assert outcome.off[:, 5].all()
+
+
+def test_few_clicks_cannot_be_checked():
+    rows, rankers = rankings(12, 6, 2, seed=1, noise=0.3, best_first=RELEVANCE[:12])
+    log = exact_log(
+        rows, relevance=RELEVANCE, rankers=rankers, impressions=[3] * len(rows), draw=np.random.default_rng(0)
+    )
+    outcome = Bias.known(CURVE).check(log)
+    assert not outcome.possible
+    assert "too few clicks" in str(outcome)
 
 
 def test_noise_alone_does_not_raise_the_alarm():

@@ -65,6 +65,15 @@ def test_the_relevance_of_a_pair_is_the_best_one():
     assert listed.max() <= best < listed.max() + 1e-3
 
 
+def test_samples_are_fitted_as_the_log_is():
+    log = confounded(draw=np.random.default_rng(7))
+    swaps = Swaps.of(log, log.pairs)
+    sums = np.array([swaps.sums[0][part].sum(0) for part in (slice(0, 30, 2), slice(1, 30, 2), slice(0, 30))])
+    fitted = [swaps.fit_sums(one) for one in sums]
+    np.testing.assert_allclose(swaps._newton(swaps.fit(), sums), fitted, atol=1e-6)
+    np.testing.assert_allclose(swaps._newton(np.zeros(6), sums), fitted, atol=1e-6)
+
+
 def test_positions_that_exchange_nothing_are_named():
     shown = [(0, 0, 1), (0, 0, 2), (1, 0, 2), (1, 0, 3), (2, 0, 4), (2, 0, 5), (3, 0, 5), (3, 0, 6)]
     with pytest.raises(ValueError, match="positions 1 to 3 and 4 to 6 never exchange a document"):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from rankwise.clicks import propensities
+from rankwise.clicks.harvest import Swaps
+from rankwise.clicks.propensities import _around
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 
@@ -23,6 +25,14 @@ def test_shuffled_traffic_is_a_ratio_of_click_rates():
     clicks = np.bincount(log.positions, log.clicks)[1:]
     np.testing.assert_allclose(bias.alpha, clicks / clicks[0], rtol=1e-6)
     np.testing.assert_allclose(bias.alpha, CURVE, rtol=1e-6)
+
+
+def test_few_shuffles_are_compared_by_query():
+    random = np.random.default_rng(1)
+    rows = [(q, int(d), k + 1) for q in range(60) for _ in range(4) for k, d in enumerate(random.permutation(6))]
+    log = exact_log(rows, impressions=[1] * len(rows), draw=random)
+    clicks = np.bincount(log.positions, log.clicks)[1:]
+    np.testing.assert_allclose(propensities(log, "randomized").alpha, clicks / clicks[0], rtol=1e-6)
 
 
 def test_lists_of_different_lengths_do_not_confound_shuffled_traffic():
@@ -80,6 +90,18 @@ def test_segments_that_are_alike_share_the_curve():
     bias = propensities(segmented(curves, draw=np.random.default_rng(0)), segments=True, samples=2)
     apart = np.abs(bias.by_segment / bias.alpha - 1).max()
     assert apart < 0.02
+
+
+def test_the_ridge_pulls_to_the_common_curve():
+    log = segmented([[1.0, 0.7, 0.5, 0.4], [1.0, 0.4, 0.2, 0.1]])
+    swaps = Swaps.of(log, log.pairs, by_segment=True)
+    center, sums = np.log([1.0, 0.5, 0.3, 0.2]), swaps.sums[1].sum(0)
+    curves = [swaps.fit_sums(sums, center=center, ridge=ridge) for ridge in (0.0, 1e3, 1e5, 1e12)]
+    np.testing.assert_allclose(np.exp(curves[0]), [1.0, 0.4, 0.2, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(curves[-1], center, atol=1e-5)
+    gaps = [np.abs(curve - center).max() for curve in curves]
+    assert gaps == sorted(gaps, reverse=True)
+    np.testing.assert_allclose(_around(swaps, sums, center, 1e3**-0.5), curves[1], rtol=1e-6)
 
 
 def test_a_segment_without_swaps_has_the_common_curve_and_it_is_said():

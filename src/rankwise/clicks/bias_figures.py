@@ -64,8 +64,8 @@ def plot_check(outcome: "BiasCheck", path: str | Path, *, force: bool = False) -
             style: Keywords = {"color": COLOURS[i % len(COLOURS)], "fmt": "osD^v"[i % 5], "markersize": 4}
             panel.errorbar(places, outcome.ratio[i], ends, linewidth=1.0, label=tables.shortened(name), **style)
         panel.set_yscale("log")
-        low, high = np.nanmin(outcome.ratio, initial=0.8), np.nanmax(outcome.ratio, initial=1.25)
-        panel.set_ylim(0.85 * low, 1.18 * high)
+        low, high = np.nanmin(outcome.low, initial=0.8), np.nanmax(outcome.high, initial=1.25)
+        panel.set_ylim(max(0.95 * low, 0.1), min(1.05 * high, 10.0))
         panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
         panel.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
         panel.yaxis.set_minor_locator(ticker.NullLocator())

@@ -1,6 +1,6 @@
 """Whether a position bias predicts the clicks of a ranker that it has not seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,13 @@ from rankwise.arrays import Array
 from rankwise.clicks.harvest import Numbers, spans, sums_by
 from rankwise.clicks.log import Log
 from rankwise.statistics import tables
+from rankwise.statistics.significance import RESAMPLED
 
 if TYPE_CHECKING:
     from rankwise.clicks.bias import Bias
 
 TOLERANCE = 0.1
 """How far observed clicks may be from predicted ones, as a share, before there is an alarm."""
-_FEWEST = 10  # queries behind a ratio
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -32,12 +32,14 @@ class BiasCheck:
     """
 
     names: tuple[str, ...]
-    """What was held out: rankers, or the second log."""
+    """What was held out: rankers, or one of two logs."""
     observed: Array
     """Weighted clicks by held-out ranker and position."""
     predicted: Array
+    ratio: Array
+    """Observed over predicted clicks; NaN where there are neither."""
     low: Array
-    """Ends of the intervals of observed over predicted; together they hold with probability ``level``."""
+    """Ends of the intervals of the ratios; together they hold with probability ``level``."""
     high: Array
     shared: Array
     """The part of impressions, by held-out ranker, whose document others showed at another position."""
@@ -51,22 +53,15 @@ class BiasCheck:
         return not self.reason
 
     @property
-    def ratio(self) -> Array:
-        """Observed over predicted clicks; NaN where nothing is predicted."""
-        return _over(self.observed, self.predicted)
-
-    @property
     def off(self) -> NDArray[np.bool_]:
-        """Whether a ratio is off by more than a tenth, and not by chance."""
-        by_chance = (self.low <= 1.0) & (self.high >= 1.0)
-        return (np.abs(self.ratio - 1.0) > TOLERANCE) & ~by_chance & ~np.isnan(self.low)
+        """Where clicks are off by more than a tenth, and not by chance."""
+        return (np.abs(self.ratio - 1.0) > TOLERANCE) & ((self.low > 1.0) | (self.high < 1.0))
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
-        """Whether a position has too few clicks to see an error of a fifth."""
-        width: Array = np.log(self.high) - np.log(self.low)
-        wide: NDArray[np.bool_] = ~(width < 2.0 * np.log1p(2.0 * TOLERANCE))
-        return wide
+        """Where there are too few clicks to see an error of a fifth."""
+        seen: NDArray[np.bool_] = self.high < self.low * (1.0 + 2.0 * TOLERANCE) ** 2
+        return ~(seen | self.off)
 
     @property
     def alarm(self) -> bool:
@@ -76,193 +71,162 @@ class BiasCheck:
     @property
     def sentence(self) -> str:
         """The verdict."""
+        if self.alarm:
+            gaps = np.where(self.off, np.abs(np.log(np.maximum(self.ratio, 1e-9))), 0.0)
+            ranker, place = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
+            where = spans(np.flatnonzero(self.off.any(0)) + 1)
+            return (
+                f"ALARM: clicks are off by more than a tenth at positions {where}; "
+                f"{self.names[ranker]!r} has {self.ratio[ranker, place]:.2f} times the predicted clicks at position "
+                f"{place + 1}."
+            )
         if not self.possible:
             return f"This bias cannot be checked: {self.reason}."
-        if self.alarm:
-            wrong = spans(np.flatnonzero(self.off.any(0)) + 1)
-            worst = np.unravel_index(
-                np.nanargmax(np.where(self.off, np.abs(np.log(self.ratio)), np.nan)), self.off.shape
-            )
-            return (
-                f"ALARM: clicks are off by more than a tenth at positions {wrong}; {self.names[worst[0]]!r} has "
-                f"{self.ratio[worst]:.2f} times the predicted clicks at position {worst[1] + 1}."
-            )
         unseen = np.flatnonzero(self.unseen.all(0)) + 1
-        blind = f"; too few clicks to see an error at positions {spans(unseen)}" if unseen.size else ""
-        return f"No alarm: clicks of rankers that were held out are predicted within a tenth, or within chance{blind}."
+        blind = f"; too few clicks to see an error of a fifth at positions {spans(unseen)}" if unseen.size else ""
+        return f"No alarm: clicks of what was held out are predicted within a tenth, or within chance{blind}."
 
     def to_frame(self) -> pl.DataFrame:
         """One row per held-out ranker and position."""
-        shape = self.observed.shape
-        columns = {
-            name: getattr(self, name).ravel() for name in ("observed", "predicted", "ratio", "low", "high", "off")
-        }
-        positions = np.tile(np.arange(1, shape[1] + 1), shape[0])
-        return pl.DataFrame({"ranker": np.repeat(self.names, shape[1]), "position": positions, **columns})
+        names = ("observed", "predicted", "ratio", "low", "high", "off")
+        columns = {name: getattr(self, name).ravel() for name in names}
+        n_rankers, n_positions = self.ratio.shape
+        positions = np.tile(np.arange(1, n_positions + 1), n_rankers)
+        return pl.DataFrame({"ranker": np.repeat(self.names, n_positions), "position": positions, **columns})
 
     def table(self) -> tables.Table:
         """Return a table with a row per position and observed over predicted clicks of each held-out ranker."""
-        ratio, off = self.ratio, self.off
-        rows = tuple(
-            (
-                str(k + 1),
-                *(
-                    f"{tables.number(ratio[i, k], 3)}{' !' if off[i, k] else ''} "
-                    f"{tables.interval(self.low[i, k], self.high[i, k], 2)}"
-                    for i in range(len(self.names))
-                ),
-            )
-            for k in range(self.observed.shape[1])
-        )
+
+        def cell(i: int, k: int) -> str:
+            mark = " !" if self.off[i, k] else ""
+            return f"{tables.number(self.ratio[i, k], 3)}{mark} {tables.interval(self.low[i, k], self.high[i, k], 2)}"
+
+        n_rankers, n_positions = self.ratio.shape
+        rows = tuple((str(k + 1), *(cell(i, k) for i in range(n_rankers))) for k in range(n_positions))
         shares = (f"{tables.shortened(name)} {share:.0%}" for name, share in zip(self.names, self.shared, strict=True))
-        return tables.Table(
-            header=("position", *map(tables.shortened, self.names)),
-            rows=rows,
-            align="r" * (len(self.names) + 1),
-            notes=(
-                self.sentence,
-                f"Impressions of documents that others showed at another position: {', '.join(shares)}. Intervals hold "
-                f"together at {self.level:.0%}.",
-            ),
-        )
+        note = f"Impressions of documents that others showed at another position: {', '.join(shares)}. "
+        note += f"Intervals hold together at {self.level:.0%}."
+        header = ("position", *map(tables.shortened, self.names))
+        return tables.Table(header=header, rows=rows, align="r" * len(header), notes=(self.sentence, note))
 
     def __repr__(self) -> str:
         return f"BiasCheck({self.sentence})"
 
     def __str__(self) -> str:
-        if not self.possible:
-            return self.sentence
-        return f"observed over predicted clicks of each ranker, held out in turn\n{self.table().text()}"
+        title = "observed over predicted clicks of each ranker, held out in turn"
+        return f"{title}\n{self.table().text()}" if self.shared.any() else self.sentence
 
     def _repr_html_(self) -> str:
-        return self.table().html() if self.possible else f"<p>{self.sentence}</p>"
+        return self.table().html() if self.shared.any() else f"<p>{self.sentence}</p>"
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw observed over predicted clicks by position: .png, .svg or .pdf."""
         from rankwise.clicks.bias_figures import plot_check
 
-        if not self.possible:
+        if not self.shared.any():
             raise check.error("there is nothing to draw", got=self.sentence)
         return plot_check(self, path, force=force)
 
 
 def check_bias(bias: "Bias", log: Log, other: Log | None = None, *, level: float = 0.95) -> BiasCheck:
-    """Predict the clicks of each ranker of a log from those of the others, or of another log from this one.
+    """Predict the clicks of each ranker of a log from those of the others, or of each of two logs from the other.
 
     With r̂ = Σ (clicks − β·impressions) / Σ α·impressions over the other rankers' impressions of a document at other
     positions, which has the document's relevance as its mean whatever the number of impressions, the clicks of the
     held-out ranker have the mean of impressions · (α r̂ + β) if the bias is right.
     """
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
+    logs = [log] if other is None else [log, other]
+    parts = [(one.positions, one.impressions, one.clicks, *bias.of_cells(one)) for one in logs]
+    positions, shown, clicks, alpha, beta = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     if other is None:
-        names, held = log.ranker_names, log.rankers
+        names, held, queries = log.ranker_names, log.rankers, log.queries
         units = log.pairs * len(log.segment_names) + log.segments
-        queries, positions, shown, clicks = log.queries, log.positions, log.impressions, log.clicks
-        alpha, beta = bias.of_cells(log)
-        if np.unique(held[shown > 0]).size < 2:
-            reason = "the log has one ranker; pass a second log, such as that of the time after a change of the index"
-            return _impossible(names, bias.n_positions, level, reason)
     else:
         names = ("the first log", "the second log")
-        units, queries = _joined(log, other)
-        columns = zip(*((one.positions, one.impressions, one.clicks, *bias.of_cells(one)) for one in (log, other)))  # noqa: B905
-        positions, shown, clicks, alpha, beta = (np.concatenate(column) for column in columns)
         held = np.repeat([0, 1], [log.pairs.size, other.pairs.size])
-    exposure, excess = shown * alpha, clicks - shown * beta
-    elsewhere = [_of_others(column, units, positions, held) for column in (exposure, excess)]
-    usable = (elsewhere[0] > 1e-9) & (exposure > 0)
-    shared = sums_by(held, shown * usable, len(names)) / np.maximum(sums_by(held, shown, len(names)), 1e-300)
-    if not usable.any():
-        reason = "no document was shown at different positions by different rankers"
-        return _impossible(names, bias.n_positions, level, reason)
+        units, queries = _joined(logs)
+    exposure = shown * alpha
+    elsewhere, excess = _of_others([exposure, clicks - shown * beta], units, positions, held)
+    usable = (elsewhere > 0) & (exposure > 0)
     cells = np.flatnonzero(usable)
     # The inverse variance of what is compared, up to relevance; any weights keep both sides equal on average.
-    weight = elsewhere[0][cells] / (elsewhere[0][cells] + exposure[cells])
-    prediction = exposure[cells] * elsewhere[1][cells] / elsewhere[0][cells] + shown[cells] * beta[cells]
-    return _compared(
-        names,
-        held[cells] * bias.n_positions + positions[cells] - 1,
-        queries[cells],
-        weight * clicks[cells],
-        weight * prediction,
-        (len(names), bias.n_positions),
-        shared,
-        level,
-    )
+    weight = elsewhere[cells] / (elsewhere[cells] + exposure[cells])
+    prediction = exposure[cells] * excess[cells] / elsewhere[cells] + shown[cells] * beta[cells]
+    places = held[cells] * bias.n_positions + positions[cells] - 1
+    size = len(names) * bias.n_positions
+    columns = _ratios(places, queries[cells], weight * clicks[cells], weight * prediction, size, level)
+    observed, predicted, ratio, low, high = (column.reshape(len(names), -1) for column in columns)
+    outcome = BiasCheck(
+        names=names, observed=observed, predicted=predicted, ratio=ratio, low=low, high=high, level=level,
+        shared=sums_by(held, shown * usable, len(names)) / np.maximum(sums_by(held, shown, len(names)), 1e-300),
+    )  # fmt: skip
+    if np.unique(held[shown > 0]).size < 2:
+        reason = "the log has one ranker; pass a second log, such as that of the time after a change of the index"
+    elif not cells.size:
+        reason = "no document was shown at different positions by different rankers"
+    else:
+        reason = "too few clicks to see an error of a fifth at any position" if outcome.unseen.all() else ""
+    return replace(outcome, reason=reason)
 
 
-def _compared(
-    names: tuple[str, ...],
-    places: Numbers,
-    queries: Numbers,
-    observed: Array,
-    predicted: Array,
-    shape: tuple[int, int],
-    shared: Array,
-    level: float,
-) -> BiasCheck:
-    """Add up clicks by place, and compute intervals of the ratios from the spread between queries."""
-    size = shape[0] * shape[1]
+def _ratios(
+    places: Numbers, queries: Numbers, observed: Array, predicted: Array, size: int, level: float
+) -> tuple[Array, ...]:
+    """Return observed and predicted clicks by place, their ratio, and its interval from the spread between queries."""
     sums = [sums_by(places, column, size) for column in (observed, predicted)]
-    ratio = _over(*sums)
-    of_query, number = np.unique(places * (int(queries.max()) + 1) + queries, return_inverse=True)
-    gaps = sums_by(number, observed - ratio[places] * predicted)
-    place = of_query // (int(queries.max()) + 1)
-    n_queries = np.bincount(place, minlength=size)
-    spread = sums_by(place, gaps**2, size) * n_queries / np.maximum(n_queries - 1, 1)
-    with np.errstate(all="ignore"):
-        error = np.sqrt(spread) / sums[0]  # of the logarithm
-    error[(n_queries < _FEWEST) | (sums[1] <= 0) | (sums[0] <= 0)] = np.nan
-    several = max(int(np.isfinite(error).sum()), 1)
-    half = norm.ppf(1.0 - (1.0 - level) / 2.0 / several) * error
-    low, high = ratio * np.exp(-half), ratio * np.exp(half)
-    reason = "" if np.isfinite(error).any() else f"fewer than {_FEWEST} queries with clicks that could be compared"
-    columns = (column.reshape(shape) for column in (*sums, low, high))
-    observed, predicted, low, high = columns
-    return BiasCheck(
-        names=names, observed=observed, predicted=predicted, low=low, high=high, shared=shared, level=level,
-        reason=reason,
-    )  # fmt: skip
+    keys = places * (int(queries.max(initial=0)) + 1) + queries
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    n_queries = np.bincount(places[first], minlength=size)
+
+    def spread(factor: Array) -> Array:
+        gaps = sums_by(number, observed - factor[places] * predicted, first.size)
+        return np.sqrt(sums_by(places[first], gaps**2, size) * n_queries / np.maximum(n_queries - 1, 1))
+
+    enough = n_queries >= RESAMPLED
+    width = norm.ppf(1.0 - (1.0 - level) / 2.0 / max(int(enough.sum()), 1))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.where(sums[1] > 0, sums[0] / sums[1], np.where(sums[0] > 0, np.inf, np.nan))
+        ordinary = (sums[0] > 0) & (sums[1] > 0)
+        half = width * spread(np.where(ordinary, ratio, 1.0)) / sums[0]
+        # Without observed clicks, or with predictions below 0, the ratio has no logarithm; the difference has an error.
+        apart = np.sign(sums[0] - sums[1]) * (np.abs(sums[0] - sums[1]) > width * spread(np.ones(size)))
+        low = np.where(ordinary, ratio * np.exp(-half), np.where(apart > 0, np.inf, 0.0))
+        high = np.where(ordinary, ratio * np.exp(half), np.where(apart < 0, 0.0, np.inf))
+    low[~enough] = high[~enough] = np.nan
+    return *sums, ratio, low, high
 
 
-def _impossible(names: tuple[str, ...], n_positions: int, level: float, reason: str) -> BiasCheck:
-    nothing = np.full((len(names), n_positions), np.nan)
-    shared = np.zeros(len(names))
-    return BiasCheck(
-        names=names, observed=nothing, predicted=nothing, low=nothing, high=nothing, shared=shared, level=level,
-        reason=reason,
-    )  # fmt: skip
+def _of_others(columns: list[Array], units: Numbers, positions: Numbers, held: Numbers) -> list[Array]:
+    """Return for each cell the sums of its document's cells with another ranker and another position."""
+    n_rankers, n_positions = int(held.max(initial=0)) + 1, int(positions.max(initial=0)) + 1
+    place = units * n_positions + positions
+    keys = ((1, units), (-1, units * n_rankers + held), (-1, place), (1, place * n_rankers + held))
+    sums = [np.zeros(units.size) for _ in columns]
+    for sign, key in keys:
+        _, number = np.unique(key, return_inverse=True)
+        for j, column in enumerate(columns):
+            sums[j] += sign * sums_by(number, column)[number]
+        if sign == 1 and key is units:
+            least = 1e-9 * sums[0]
+    sums[0][sums[0] < least] = 0.0  # rounding
+    return sums
 
 
-def _of_others(column: Array, units: Numbers, positions: Numbers, held: Numbers) -> Array:
-    """Return for each cell the sum of its document's cells with another ranker and another position."""
-    total = _sums(column, units)
-    same_ranker = _sums(column, units * (int(held.max()) + 1) + held)
-    place = units * (int(positions.max()) + 1) + positions
-    both = _sums(column, place * (int(held.max()) + 1) + held)
-    return total - same_ranker - _sums(column, place) + both
-
-
-def _over(observed: Array, predicted: Array) -> Array:
-    """Return a ratio; NaN where nothing is predicted."""
-    ratio: Array = np.divide(observed, predicted, where=predicted > 0, out=np.full(observed.shape, np.nan))
-    return ratio
-
-
-def _sums(column: Array, keys: Numbers) -> Array:
-    """Return the sum over the cells of the same key, for each cell."""
-    _, number = np.unique(keys, return_inverse=True)
-    return sums_by(number, column)[number]
-
-
-def _joined(log: Log, other: Log) -> tuple[Numbers, Numbers]:
-    """Return numbers of documents, by segment, and of queries that are the same in two logs, for the cells of both."""
-    frames = []
-    for one in (log, other):
-        names = np.array(one.segment_names)[one.segments]
-        ids = {"query": one.query_ids.astype(str)[one.queries], "document": one.document_ids.astype(str)[one.pairs]}
-        frames.append(pl.DataFrame({**ids, "segment": names}))
-    both = pl.concat(frames)
-    numbers = (pl.struct(keys).rank("dense").cast(pl.Int64) - 1 for keys in (["query", "document", "segment"], "query"))
-    units, queries = (both.select(number).to_series().to_numpy() for number in numbers)
+def _joined(logs: list[Log]) -> tuple[Numbers, Numbers]:
+    """Return numbers of documents by segment, and of queries, for the cells of several logs: equal where ids are."""
+    frames = [
+        pl.DataFrame(
+            {
+                "query": log.query_ids.astype(str)[log.queries],
+                "document": log.document_ids.astype(str)[log.pairs],
+                "segment": np.array(log.segment_names)[log.segments],
+            }
+        )
+        for log in logs
+    ]
+    numbers = (
+        pl.struct(keys).rank("dense").cast(pl.Int64) - 1 for keys in (["query", "document", "segment"], ["query"])
+    )
+    units, queries = (pl.concat(frames).select(number).to_series().to_numpy() for number in numbers)
     return units, queries

@@ -29,6 +29,7 @@ _MOST_GROUPS = 4096  # more queries than that are resampled in groups
 _MOST_SUMS = 2**21  # groups times pairs of positions
 _FARTHEST = 20.0  # of a logarithm from 0: e^20 is beyond any curve
 _SMALLEST = 1e-300
+_MOST_STEPS, _LAST_STEP = 50, 1e-9
 _LARGEST = 1.0 - 1e-15  # of a click rate
 
 Numbers = NDArray[np.int64]
@@ -150,27 +151,55 @@ class Swaps:
         names = Stream(stream.seed, query_ids=self.words, path=stream.path)
         times = poisson_counts(names.per_query(self.words.size, samples)).T
         flat = self.sums.sum(0).reshape(self.words.size, -1)
-        drawn = (times @ flat).reshape(samples, self.first.size, 3)
-        return np.array([self.fit_sums(sums, best) for sums in drawn])
+        return self._newton(best, (times @ flat).reshape(samples, self.first.size, 3))
+
+    def _newton(self, start: Array, sums: Array) -> Array:
+        """Return log θ of many sums at once, by Newton's method with the expected information.
+
+        That of a pair, with its relevance at the best value, is a spring between its positions.
+        """
+        places = np.eye(self.n_positions)
+        logs = np.tile(start, (len(sums), 1))
+        weight = sums[..., 0]
+        for _ in range(_MOST_STEPS):
+            gradient, springs = np.zeros_like(logs), []
+            for side, rate in enumerate(_rates(logs, sums, self.first, self.second)):
+                odds, clicked = rate / (1.0 - rate), sums[..., 1 + side]
+                gradient += (clicked - (weight - clicked) * odds) @ places[(self.first, self.second)[side]]
+                springs.append(weight * odds + _SMALLEST)
+            spring = springs[0] * springs[1] / (springs[0] + springs[1])
+            matrix = np.zeros((len(sums), self.n_positions, self.n_positions))
+            matrix[:, self.first, self.second] = matrix[:, self.second, self.first] = -spring
+            total = -matrix.sum(2)
+            matrix += (total + 1e-9 * total.sum(1, keepdims=True))[:, :, None] * places
+            steps = np.linalg.solve(matrix[:, 1:, 1:], gradient[:, 1:, None])[..., 0].clip(-1.0, 1.0)
+            logs[:, 1:] = (logs[:, 1:] + steps).clip(-_FARTHEST, _FARTHEST)
+            if np.abs(steps).max(initial=0.0) < _LAST_STEP:
+                break
+        return logs
 
 
 def likelihood(logs: Array, sums: Array, first: Numbers, second: Numbers) -> tuple[float, Array]:
     """Return the log-likelihood at the best relevance of each pair of positions, and its gradient by log θ."""
-    theta = np.exp(logs)
-    left, right = theta[first], theta[second]
-    weight, clicks, others = sums.T
+    value, gradient = 0.0, np.zeros(logs.size)
+    for side, rate in enumerate(_rates(logs, sums, first, second)):
+        clicked = sums[:, 1 + side]
+        missed = sums[:, 0] - clicked
+        value += float(np.sum(xlogy(clicked, rate) + xlog1py(missed, -rate)))
+        gradient += sums_by((first, second)[side], clicked - missed * rate / (1.0 - rate), logs.size)
+    return value, gradient
+
+
+def _rates(logs: Array, sums: Array, first: Numbers, second: Numbers) -> tuple[Array, Array]:
+    """Return click rates at both positions of each pair, with the relevance that makes its clicks most likely."""
+    left, right = np.exp(logs[..., first]), np.exp(logs[..., second])
+    weight, clicks, others = sums[..., 0], sums[..., 1], sums[..., 2]
     total = np.maximum(clicks + others, _SMALLEST)  # without a click relevance is 0, and any θ as good
-    # The best relevance is the smaller root of a quadratic, at which both click rates are below 1.
+    # The smaller root of a quadratic, at which both rates are below 1.
     linear = _SMALLEST + total * (left + right) + left * (weight - clicks) + right * (weight - others)
     root = np.sqrt(np.maximum(linear**2 - 8.0 * weight * left * right * total, 0.0))
     relevance = 2.0 * total / (linear + root)
-    value, gradient = 0.0, np.zeros(theta.size)
-    for place, side, clicked in ((first, left, clicks), (second, right, others)):
-        rate = np.minimum(side * relevance, _LARGEST)
-        missed = weight - clicked
-        value += float(np.sum(xlogy(clicked, rate) + xlog1py(missed, -rate)))
-        gradient += sums_by(place, clicked - missed * rate / (1.0 - rate), theta.size)
-    return value, gradient
+    return np.minimum(left * relevance, _LARGEST), np.minimum(right * relevance, _LARGEST)
 
 
 def sums_by(places: Numbers, values: Array, size: int = 0) -> Array:

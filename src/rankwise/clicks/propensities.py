@@ -6,7 +6,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks import em
+from rankwise.clicks import em, em_trees
 from rankwise.clicks.bias import Bias
 from rankwise.clicks.harvest import Numbers, Swaps, likelihood, log_interval, spans, sums_by
 from rankwise.clicks.log import Log
@@ -32,7 +32,7 @@ def propensities(
     level: float = 0.95,
     seed: int = 0,
 ) -> Bias:
-    """Estimate how clicks depend on position, with intervals from ``samples`` samples of queries.
+    """Estimate how clicks depend on position, with intervals from the spread between queries.
 
     - ``"harvest"`` compares documents that were shown at several positions for the same query, because several rankers
       were logged or the index changed (AllPairs, Agarwal et al. 2019).
@@ -43,7 +43,8 @@ def propensities(
 
     ``trust=True`` estimates clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True``
     adds a curve for each segment, pulled to the common one as far as predicting other queries asks for it. Where the
-    log does not identify the bias, an error names what is missing.
+    log does not identify the bias, an error names what is missing. ``samples`` samples of queries with replacement give
+    the intervals of swaps (at most 20 those of trees); others have the sandwich formula.
 
     >>> import polars as pl
     >>> rows = [(q, q % 2 == k, i, k + 1, i < (60 if q % 2 == k else 20) / (k + 1)) for q in range(12) for k in (0, 1)
@@ -74,12 +75,13 @@ def propensities(
             raise check.error(f"{name}= belongs to method={meant!r}", got=f"method={method!r}")
     if segments and (trust or method == "em"):
         raise check.error("segments=True works with method='harvest' or 'randomized' and without trust")
+    if features is not None:
+        return em_trees.by_features(log, features, trust=trust, samples=samples, level=level, stream=stream)
     if method == "em":
-        return em.estimate(log, features, trust=trust, samples=samples, level=level, stream=stream)
-    bias = _by_swaps(log, method, swapped=swapped, segments=segments, samples=samples, level=level, stream=stream)
-    if not trust:
-        return bias
-    return em.with_trust(log, bias)
+        bias = em.by_document(log, level)
+    else:
+        bias = _by_swaps(log, method, swapped=swapped, segments=segments, samples=samples, level=level, stream=stream)
+    return em.with_trust(log, bias) if trust else bias
 
 
 def _by_swaps(
@@ -94,7 +96,7 @@ def _by_swaps(
     drawn = swaps.resampled(best, samples, stream)
     low, high = log_interval(best, drawn, level)
     assumptions = [
-        "clicks are examination times relevance: no trust, and no memory of the documents above",
+        em.PBM,
         {
             "harvest": "whether a document of a query was shown at one position or another has nothing to do with who "
             "looked at it and when",
@@ -175,7 +177,7 @@ def _check_shuffled(log: Log) -> None:
     """Raise unless the position of a document varies as much as positions of its query do."""
     within = _variance(log, log.pairs), _variance(log, log.queries)
     if not within[0] >= _SHUFFLED * within[1]:
-        names = ", ".join(map(repr, np.array(log.ranker_names)[np.unique(log.rankers)]))
+        names = ", ".join(repr(log.ranker_names[code]) for code in np.unique(log.rankers))
         raise check.error(
             "method 'randomized' needs documents that were shuffled by chance",
             got=f"positions of a document vary {within[0] / max(within[1], 1e-12):.0%} of what shuffling gives"
