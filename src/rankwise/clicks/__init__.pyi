@@ -9,3 +9,4 @@ from .simulation import Users as Users
 from .simulation import simulate as simulate
 from .targets import Estimates as Estimates
 from .targets import estimates as estimates
+from .targets import targets as targets

@@ -1,6 +1,7 @@
 """Targets of documents from clicks, freed of position and trust: estimates of relevance, and the data to train on."""
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, read_only
+from rankwise.arrays import Array, Keywords, read_only
 from rankwise.clicks.exposure import Policy, added, logging_exposure, query_impressions
 from rankwise.clicks.log import Log
 from rankwise.clicks.regression import cross_fitted
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rankwise.clicks.bias import Bias
 
 METHODS = ("dr", "regression", "ips")
+LABELS = ("regression", "offset")
 Method = Literal["dr", "regression", "ips"]
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _DISPLAYED = "logging propensities are displayed frequencies: doubly robust targets equal IPS but for the clip"
@@ -177,6 +179,64 @@ def estimates(
         clip=float(clip),
         notes=(_DISPLAYED,) if probabilities is None else (),
     )
+
+
+def targets(
+    log: Log,
+    features: RankingDataset,
+    bias: "Bias",
+    method: Method = "dr",
+    *,
+    clip: float | None = None,
+    regression: Scored | None = None,
+    folds: int = 5,
+    probabilities: Policy | None = None,
+    drawn: float = 1.0,
+    labels: Literal["regression", "offset"] | None = None,
+    seed: int = 0,
+) -> RankingDataset:
+    """Return the data to train on: one list a query, all its documents, with targets from clicks as rewards.
+
+    Targets are the column ``document_rewards``, which ``plrank`` learns from and ``reward@10`` measures; see
+    :func:`estimates` for the ``method`` and the other arguments. They may be negative, which is what makes them
+    unbiased. Documents that were never shown have R̂, or 0 with ``method="ips"``. Queries count by their impressions;
+    those without are left out, with a warning that counts them.
+
+    Objectives that learn from labels need numbers of 0 or more, which ``labels`` makes instead of rewards:
+    ``"regression"`` is R̂ alone, in [0, 1]; ``"offset"`` subtracts the least target of the query. Labels of
+    ``features`` are left as they are otherwise.
+
+    >>> import polars as pl
+    >>> from rankwise.clicks.bias import Bias
+    >>> rows = {"query": ["q"] * 4, "document": list("abba"), "impression": [1, 1, 2, 2], "position": [1, 2, 1, 2]}
+    >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 0, 0, 1]}))
+    >>> ids = {"query_ids": ["q"], "document_ids": ["a", "b", "c"]}
+    >>> features = RankingDataset([[1.0], [2.0], [3.0]], [0, 0, 0], [0, 3], **ids)
+    >>> bias = Bias.known([1.0, 0.5], beta=[0.1, 0.1])
+    >>> targets(log, features, bias, "ips", clip=0.1).document_rewards.round(4)
+    array([ 1.2   , -0.1333,  0.    ])
+    """
+    check.choice("method", method, METHODS)
+    if labels is not None:
+        check.choice("labels", labels, LABELS)
+    if method == "ips" and labels != "regression" and regression is None:
+        regression = np.zeros(features.n_docs)
+    options: Keywords = {"probabilities": probabilities, "drawn": drawn, "seed": seed}
+    result = estimates(log, features, bias, clip=clip, regression=regression, folds=folds, **options)
+    values = result.regression if labels == "regression" else result.of(method)
+    if labels == "offset":
+        values = values - np.repeat(np.minimum.reduceat(values, features.offsets[:-1]), features.sizes)
+    traffic = result.impressions[features.offsets[:-1]]
+    weights = traffic if features.weights is None else traffic * features.weights
+    changes: Keywords = {"document_rewards": values} if labels is None else {"labels": values, "judged": None}
+    if (traffic != traffic.max()).any():
+        changes["weights"] = weights / weights[traffic > 0.0].mean()
+    data = features.with_(**changes)
+    if (left_out := int((traffic == 0.0).sum())) == 0:
+        return data
+    what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
+    warnings.warn(check.Sentence(what), stacklevel=2)
+    return data.take(traffic > 0.0)
 
 
 def _documents(log: Log) -> RankingDataset:
