@@ -4,6 +4,8 @@ from .compare import compare as compare
 from .decision import OffPolicyComparison as OffPolicyComparison
 from .log import Log as Log
 from .log import Sessions as Sessions
+from .model_fitting import click_model as click_model
+from .models import ClickModel as ClickModel
 from .propensities import propensities as propensities
 from .simulation import Users as Users
 from .simulation import simulate as simulate

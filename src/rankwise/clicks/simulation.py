@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Ids, offsets_of, read_only
+from rankwise.arrays import Array, Column, Ids, offsets_of, read_only
 from rankwise.clicks.log import Log, Sessions
-from rankwise.compiling import kernel
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.users import CLICK_PROBABILITIES, Impressions, Shown, Trust, named_rankers, show
 from rankwise.data.users import Users as Users
@@ -76,7 +76,7 @@ def simulate(
         probabilities=random,
     )
     offsets = offsets_of(data.sizes[query_order])
-    return _log(lists, counts[query_order], offsets, pair_of_row, query_ids, document_ids, tuple(by_name), sessions)
+    return _log(lists, offsets, pair_of_row, query_ids, document_ids, tuple(by_name), sessions=sessions)
 
 
 def _counts(impressions: int | ArrayLike, n_queries: int) -> NDArray[np.int64]:
@@ -114,88 +114,54 @@ def _sorted(data: RankingDataset) -> tuple[NDArray[np.int64], NDArray[np.int32],
 
 def _log(
     lists: Impressions,
-    counts: NDArray[np.int64],
     offsets: NDArray[np.int64],
     pair_of_row: NDArray[np.int32],
     query_ids: Ids,
     document_ids: Ids,
     names: tuple[str, ...],
+    *,
     sessions: bool,
 ) -> Log:
     """Return the log of impressions whose queries are sorted; pairs that were never shown are left out."""
+    threads.check_tables()
     shown = np.zeros(pair_of_row.size, np.bool_)
     shown[pair_of_row[lists.rows]] = True
-    numbers = (np.cumsum(shown) - 1).astype(np.int32)
-    sizes = np.add.reduceat(shown, offsets[:-1], dtype=np.int64) if shown.size else np.zeros(0, np.int64)
-    seen = sizes > 0  # queries without an impression
-    pairs = numbers[pair_of_row][lists.rows]
-    offsets, starts, groups = offsets_of(sizes[seen]), offsets_of(lists.lengths), offsets_of(counts[seen])
-
-    # Cells of a query are counted in a dense array: documents × positions × rankers.
-    depth = int(lists.lengths.max(initial=0))
-    shape = depth, len(names), groups, starts, pairs, lists.clicked, lists.rankers, lists.probabilities
-    n_cells = np.zeros(offsets.size - 1, np.int64)
-    work = 4.0 * np.diff(starts[groups]) + 4.0 * depth * len(names) * np.diff(offsets)
-    none, nothing = np.empty(0, np.int64), np.empty(0)
-    threads.over_queries(_add_up, offsets, *shape, n_cells, none, none, none, none, *[nothing] * 3, work=work)
-    places = offsets_of(n_cells)
-    cell_keys = [np.empty(int(places[-1]), np.int64) for _ in range(3)]
-    sums = [np.empty(int(places[-1])) for _ in range(3)]
-    threads.over_queries(_add_up, offsets, *shape, n_cells, places, *cell_keys, *sums, work=work)
-    positions = np.arange(1, pairs.size + 1) - np.repeat(starts[:-1], lists.lengths)
-    n_lists, probable = lists.lengths.size, lists.probabilities.size > 0
+    sizes = np.add.reduceat(shown, offsets[:-1], dtype=np.int64)
+    starts = offsets_of(lists.lengths)
+    rows: dict[str, Column] = {
+        "pair": (np.cumsum(shown, dtype=np.int32) - 1)[pair_of_row][lists.rows],
+        "position": (np.arange(1, starts[-1] + 1) - np.repeat(starts[:-1], lists.lengths)).astype(np.int16),
+        "ranker": np.repeat(lists.rankers, lists.lengths),
+    }
+    sums = {"impressions": pl.len().cast(pl.Float64), "clicks": pl.col("clicked").sum().cast(pl.Float64)}
+    values: dict[str, Column] = {"clicked": lists.clicked}
+    if drawn := lists.probabilities.size > 0:
+        values["probability"] = lists.probabilities
+        sums["probability"] = pl.col("probability").cast(pl.Float64).mean()
+    cells = pl.DataFrame(rows | values).lazy().group_by(*rows).agg(**sums).sort(*rows).collect()
+    codes = {name: cells[name].cast(pl.Int64).to_numpy() for name in rows}
     return Log(
-        query_ids=read_only(query_ids[seen]),
-        offsets=read_only(offsets),
+        query_ids=read_only(query_ids[sizes > 0]),
+        offsets=read_only(offsets_of(sizes[sizes > 0])),
         document_ids=read_only(document_ids[shown]),
-        pairs=read_only(cell_keys[0]),
-        positions=read_only(cell_keys[1]),
-        rankers=read_only(cell_keys[2]),
-        segments=read_only(np.zeros(cell_keys[0].size, np.int64)),
-        impressions=read_only(sums[0]),
-        clicks=read_only(sums[1]),
-        probabilities=read_only(sums[2]) if probable else None,
+        pairs=read_only(codes["pair"]),
+        positions=read_only(codes["position"]),
+        rankers=read_only(codes["ranker"]),
+        segments=read_only(np.zeros(len(cells), np.int64)),
+        impressions=read_only(cells["impressions"].to_numpy()),
+        clicks=read_only(cells["clicks"].to_numpy()),
+        probabilities=read_only(cells["probability"].to_numpy()) if drawn else None,
         ranker_names=names,
         sessions=Sessions(
             offsets=read_only(starts),
-            pairs=read_only(pairs),
-            positions=read_only(positions.astype(np.int16)),
+            pairs=read_only(rows["pair"]),
+            positions=read_only(rows["position"]),
             clicked=read_only(lists.clicked),
             rankers=read_only(lists.rankers),
-            segments=read_only(np.zeros(n_lists, np.int16)),
-            weights=read_only(np.ones(n_lists)),
-            probabilities=read_only(lists.probabilities) if probable else None,
+            segments=read_only(np.zeros(lists.lengths.size, np.int16)),
+            weights=read_only(np.ones(lists.lengths.size)),
+            probabilities=read_only(lists.probabilities) if drawn else None,
         )
         if sessions
         else None,
     )
-
-
-@kernel
-def _add_up(  # type: ignore[no-untyped-def]
-    first, last, offsets, depth, n_rankers, groups, starts, pairs, clicked, shown_by, probabilities, n_cells, places,
-    cell_pairs, cell_positions, cell_rankers, cell_impressions, cell_clicks, cell_probabilities,
-):  # fmt: skip
-    """Count the cells of each query; with ``places`` also fill what follows it."""
-    for q in range(first, last):
-        begin, size = offsets[q], offsets[q + 1] - offsets[q]
-        shown, hits = np.zeros((size, depth, n_rankers)), np.zeros((size, depth, n_rankers))
-        chances = np.zeros((size, depth, n_rankers))
-        for n in range(groups[q], groups[q + 1]):
-            for row in range(starts[n], starts[n + 1]):
-                cell = pairs[row] - begin, row - starts[n], shown_by[n]
-                shown[cell] += 1.0
-                hits[cell] += clicked[row]
-                if probabilities.size:
-                    chances[cell] += probabilities[row]
-        n_cells[q] = np.count_nonzero(shown)
-        if places.size:
-            place = places[q]
-            for i in range(size):
-                for k in range(depth):
-                    for m in range(n_rankers):
-                        if shown[i, k, m] > 0.0:
-                            cell_pairs[place], cell_positions[place], cell_rankers[place] = begin + i, k + 1, m
-                            cell_impressions[place], cell_clicks[place] = shown[i, k, m], hits[i, k, m]
-                            cell_probabilities[place] = chances[i, k, m] / shown[i, k, m]
-                            place += 1

@@ -1,0 +1,58 @@
+"""Click logs and click models: CPU seconds of a simulated log, nanoseconds of an EM iteration on one thread.
+
+python -m benchmarks.speed.click_models [IMPRESSIONS]
+
+EM of PBM and UBM works on cells: rows of the same document in the same context are added up once, so that an iteration
+costs less for a row of the log than for a cell. CPU time, because a busy machine slows a program that waits for a core.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import rankwise as rw
+from rankwise.clicks.model_fitting import cells_of
+
+QUERIES, DEPTH, STEPS = 10_000, 10, 60
+LOGS = {"ranked": {}, "drawn": {"drawn": 0.5}, "drawn, DBN users": {"drawn": 0.5, "model": "dbn"}}
+
+
+def cpu_seconds(call: Callable[[], object], rounds: int = 3) -> float:
+    """The least CPU seconds of a call, all threads together."""
+    seconds = []
+    for _ in range(rounds):
+        start = time.process_time()
+        call()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def speed(impressions: int = 1_000_000) -> None:
+    """Print a line for each kind of log, and one for each model of the last of them."""
+    data = rw.synthetic(n_queries=QUERIES, n_docs=30, n_features=5, seed=1)
+    rankers = {name: data.features[:, column] for column, name in enumerate("abc")}
+    often = max(1, impressions // QUERIES)
+    simulate = partial(rw.clicks.simulate, data, rankers=rankers, impressions=often, cutoff=DEPTH, seed=1)
+    print(f"{'log':>22} {'rows':>11} {'cells':>10} {'CPU s':>6} {'ns a row':>8}")
+    for name, options in LOGS.items():
+        log = simulate(**options)  # type: ignore[arg-type]
+        seconds = cpu_seconds(partial(simulate, **options), 2)  # type: ignore[arg-type]
+        rows = int(log.impressions.sum())
+        print(f"{name:>22} {rows:11,} {log.pairs.size:10,} {seconds:6.2f} {1e9 * seconds / rows:8.1f}", flush=True)
+
+    print(f"\nmodel      cells  ns a cell and iteration  ns a row and iteration  {'5 iterations, CPU s':>19}")
+    for model in ("pbm", "ubm", "dbn", "sdbn", "dcm"):
+        fit = partial(rw.clicks.click_model, log, model, tolerance=0.0)
+        few = cpu_seconds(partial(fit, iterations=5))
+        cells = cells_of(log, model).pairs.size if model in ("pbm", "ubm") else rows
+        times = [f"{'–':>24}", f"{'–':>23}"]
+        if model in ("pbm", "ubm", "dbn"):
+            step = 1e9 * (cpu_seconds(partial(fit, iterations=5 + STEPS)) - few) / STEPS
+            times = [f"{step / cells:24.2f}", f"{step / rows:23.2f}"]
+        print(f"{model:>5} {cells:10,} {times[0]} {times[1]} {few:20.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    with rw.use_threads(1):
+        speed(*map(int, sys.argv[1:]))
