@@ -69,7 +69,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     rng = np.random.default_rng(cell.seed)
     data = rw.synthetic(n_queries=QUERIES, n_docs=DOCUMENTS, seed=cell.seed)
     data = data.with_(query_ids=np.arange(QUERIES), document_ids=np.arange(data.n_docs))
-    production, *others = (linear(data, rng.choice(QUERIES, 8, replace=False)) for _ in range(3))
+    production, second, third = (linear(data, rng.choice(QUERIES, 8, replace=False)) for _ in range(3))
     new = candidate(data, production, rng)
     traffic = np.maximum(1, IMPRESSIONS * rng.lognormal(-0.5, 1.0, QUERIES)).astype(int)
     of_users: dict[str, Any] = {"curve": CURVE}
@@ -78,7 +78,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     elif cell.setting != "harvest":
         of_users["trust"] = TRUST
     users = rw.clicks.Users(**of_users)
-    rankers = {"production": production, "second": others[0], "third": others[1]}
+    rankers = {"production": production, "second": second, "third": third}
     log = rw.clicks.simulate(data, rankers=rankers, impressions=traffic, cutoff=10, seed=cell.seed, **of_users)
     if cell.setting == "right":
         bias = rw.clicks.Bias.known(*users.bias(10))
@@ -140,8 +140,8 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=SETTINGS, choices=SETTINGS)
     args = parser.parse_args()
     cells = [Cell(setting, seed) for seed in range(args.logs) for setting in args.settings]
-    kept: harness.Cells[Cell] = harness.Cells(args.out, [QUERIES, DOCUMENTS, IMPRESSIONS])
-    outcomes = kept.measure(cells, measure, args.processes)
+    study: harness.Cells[Cell] = harness.Cells(args.out, [QUERIES, DOCUMENTS, IMPRESSIONS])
+    outcomes = study.measure(cells, measure, args.processes)
     header = ["", "alarms", "intervals hold", "shipped", "of these worse", "of better by 2 SE shipped"]
     header += ["of worse not shipped, surely", "shipped with alarm", "least gain: clicks", "NDCG@10"]
     by_setting = {name: [outcomes[cell] for cell in cells if cell.setting == name] for name in args.settings}

@@ -282,6 +282,8 @@ def test_the_logging_policy_itself_has_weights_of_one() -> None:
     estimated = estimators.cascade(scores, shown, documents_of(log), DEPTH, bias=None, temperature=1.0)
     assert estimated.largest == pytest.approx(1.0, abs=1e-6)
     assert estimated.effective == pytest.approx(shown.traffic.sum(), rel=1e-6)
+    top = estimators.cascade(scores, shown, documents_of(log), 2, bias=None, temperature=1.0)
+    assert top.effective == pytest.approx(shown.traffic.sum(), rel=1e-6)
 
 
 def test_weights_of_a_sample() -> None:

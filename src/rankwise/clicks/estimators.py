@@ -48,7 +48,7 @@ class Documents:
 
 
 class Estimated(NamedTuple):
-    """What an estimator says about one ranking."""
+    """The estimate for one ranking, and what it rests on."""
 
     totals: Array
     """Clicks of each unit, times its impressions."""
@@ -115,7 +115,8 @@ def position_based(
     curves = query_curves(shown, bias, cutoff, documents.offsets.size - 1)
     seen, trusted = (places.mean(curve, queries) for curve in curves)
     relevance = documents.relevance[documents.rows]
-    weights = seen[documents.rows] / np.maximum(exposure, floor)
+    divisor = np.maximum(exposure, floor)
+    weights = seen[documents.rows] / np.where(divisor > 0.0, divisor, 1.0)  # 0 where nobody looks: nothing to weigh
     alpha, beta = bias.of(shown.positions, shown.segments)
     residuals = shown.clicks - shown.weights * (beta + alpha * relevance[shown.pairs])
     base = documents.sums(seen * documents.relevance + trusted)
@@ -124,14 +125,14 @@ def position_based(
         for values in (shown.weights * alpha, shown.clicks - shown.weights * beta)
     )
     ratios = np.divide(gains, displayed, out=relevance.copy(), where=displayed > 0.0)
-    own = documents.relevance.copy()
-    own[documents.rows] = ratios
+    realised = documents.relevance.copy()
+    realised[documents.rows] = ratios
     traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
-    normalised = traffic @ documents.sums(seen * own + trusted) / traffic.sum()
+    normalised = traffic @ documents.sums(seen * realised + trusted) / traffic.sum()
     return Estimated(
         shown.by_unit(weights[shown.pairs] * residuals, base),
         float(normalised),
-        *_sizes(shown, weights[shown.pairs]),
+        *_sizes(shown, weights[shown.pairs], cutoff),
         _unsupported(shown, documents, places, cutoff),
     )
 
@@ -148,7 +149,7 @@ def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff
     return Estimated(
         shown.by_unit(weights * shown.clicks),
         _normalised(shown, weights, norms),
-        *_sizes(shown, weights),
+        *_sizes(shown, weights, cutoff),
         _unsupported(shown, documents, places, cutoff),
         float(reached.sum() / max(expected.sum(), 1e-300)),
     )
@@ -169,14 +170,16 @@ def cascade(
     settings = *map(read_only, (*of_log, scores, documents.relevance)), temperature
     work = 4.0 * np.diff(documents.offsets)[shown.queries] * sizes
     over_queries(_weigh, offsets_of(sizes), *settings, weights, before, expected, work=work)
+    for column in (weights, before, expected):
+        column[shown.positions > cutoff] = 0.0
     corrected = weights * (shown.clicks - shown.weights * (beta + alpha * documents.relevance[rows]))
     baseline = shown.weights * (alpha * expected + before * beta)
     reached, entered = (_by_position(shown, column * shown.weights, cutoff) for column in (weights, before))
     steps = np.divide(reached, entered, out=np.zeros(cutoff), where=entered > 0.0)
     return Estimated(
-        shown.by_unit(np.where(shown.positions <= cutoff, corrected + baseline, 0.0)),
+        shown.by_unit(corrected + baseline),
         _normalised(shown, weights, np.asarray(np.cumprod(steps))),
-        *_sizes(shown, weights),
+        *_sizes(shown, weights, cutoff),
         _unsupported(shown, documents, Places.of(scores, documents), cutoff),
         float(reached.sum() / max(entered.sum(), 1e-300)),
     )
@@ -227,11 +230,12 @@ def query_curves(shown: LoggedRows, bias: Bias, cutoff: int, n_queries: int) -> 
     return counts / counts.sum(axis=1, keepdims=True) @ curves, bias.of(positions)[1]
 
 
-def _sizes(shown: LoggedRows, weights: Array) -> tuple[float, float]:
+def _sizes(shown: LoggedRows, weights: Array, cutoff: int) -> tuple[float, float]:
     """Return the effective number of impressions, and the largest weight."""
-    squares = shown.weights @ weights**2
-    rows = (shown.weights @ weights) ** 2 / squares if squares > 0.0 else 0.0
-    return float(rows * shown.traffic.sum() / shown.weights.sum()), float(weights.max(initial=0.0))
+    squares = float(shown.weights @ weights**2)
+    rows = float(shown.weights @ weights) ** 2 / squares if squares > 0.0 else 0.0
+    traffic, length = shown.traffic.sum(), shown.weights[shown.positions <= cutoff].sum() / shown.traffic.sum()
+    return float(min(rows / max(length, 1e-300), traffic)), float(weights.max(initial=0.0))
 
 
 def _by_position(shown: LoggedRows, values: Array, cutoff: int) -> Array:
