@@ -13,7 +13,9 @@ fewer or more queries. Settings:
 - cascade: users who leave after their first click, or who read on (DBN); a position model is estimated and assumed
 
 What is shipped is worse where its true clicks an impression are below production's, the blend counting that is
-recommended. Better by two standard errors are candidates whose true difference is twice that of the estimate.
+recommended. Better by two standard errors are candidates whose true difference is twice the error of the estimate; of
+these, "shipped" counts blends, which are tested before the candidate, and "passed alone" the candidate by its own
+interval, as with `blends=[1.0]`.
 """
 
 from dataclasses import dataclass
@@ -96,6 +98,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     return {
         "verdict": result.verdict,
         "share": share,
+        "alone": not result.blends[-1].failure,
         "reason": result.reason,
         "alarm": result.bias_check is not None and result.bias_check.alarm,
         "difference": result.difference,
@@ -126,6 +129,7 @@ def row(setting: str, outcomes: list[dict[str, Any]]) -> list[str]:
         share(shipped, outcomes),
         share([one for one in shipped if one["gain"] < 0.0], shipped),
         share([one for one in better if one["verdict"] == "ship"], better),
+        share([one for one in better if one["alone"]], better),
         share([one for one in worse if one["verdict"] == "do not ship"], worse),
         str(sum(one["alarm"] and one["verdict"] == "ship" for one in outcomes)),
         f"{min(one['gain'] for one in outcomes):+.4f}",
@@ -142,8 +146,8 @@ def main() -> None:
     cells = [Cell(setting, seed) for seed in range(args.logs) for setting in args.settings]
     study: harness.Cells[Cell] = harness.Cells(args.out, [QUERIES, DOCUMENTS, IMPRESSIONS])
     outcomes = study.measure(cells, measure, args.processes)
-    header = ["", "alarms", "intervals hold", "shipped", "of these worse", "of better by 2 SE shipped"]
-    header += ["of worse not shipped, surely", "shipped with alarm", "least gain: clicks", "NDCG@10"]
+    header = ["", "alarms", "intervals hold", "shipped", "of these worse", "better by 2 SE: shipped", "passed alone"]
+    header += ["worse: do not ship", "shipped with alarm", "least gain: clicks", "least gain: NDCG@10"]
     by_setting = {name: [outcomes[cell] for cell in cells if cell.setting == name] for name in args.settings}
     print(harness.markdown(header, [row(name, part) for name, part in by_setting.items()]))
 

@@ -254,7 +254,12 @@ def blend(share: float, low: float, high: float, **facts: float) -> Blend:
         ([(0.25, 0.1, 0.2), (0.5, -0.1, 0.3), (1.0, 0.1, 0.4)], "ship", 0.25, "the next blend, 0.5 of new, does not"),
         ([(0.25, -0.1, 0.2), (0.5, 0.1, 0.3), (1.0, 0.1, 0.4)], "cannot tell", 0.0, "whether the first blend, 0.25 of"),
         ([(0.25, -0.1, 0.2), (0.5, 0.1, 0.3), (1.0, -0.1, 0.4)], "cannot tell", 0.0, "whether new is better, because"),
-        ([(0.25, -0.1, 0.2), (0.5, -0.1, 0.3), (1.0, -0.4, -0.1)], "do not ship", 0.0, "Do not ship new: has fewer"),
+        (
+            [(0.25, -0.1, 0.2), (0.5, -0.1, 0.3), (1.0, -0.4, -0.1)],
+            "do not ship",
+            0.0,
+            "Do not ship new: it has fewer clicks, −0.2500",
+        ),
     ],
 )
 def test_blends_are_tested_in_order_up_to_the_first_failure(blends, verdict, recommended, words) -> None:  # type: ignore[no-untyped-def]

@@ -21,6 +21,7 @@ LEAST_EFFECTIVE = 1000.0
 MOST_UNSUPPORTED = 0.2
 """The largest share of documents in the new lists that were never shown: of these nothing but R̂ is known."""
 _OFF = 0.1  # how far the mean weight may be from 1
+_FEWER = "it has fewer clicks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +193,7 @@ def failure(estimated: Estimated, interval: tuple[float, float, float], extreme:
         return f"weights are {estimated.balance:.2f} on average instead of 1: the log does not show what it would show"
     written = tables.interval(low, high, signed=True)
     if high < 0.0:
-        return f"it has fewer clicks: {tables.number(difference, signed=True)} {written}"
+        return f"{_FEWER}, {tables.number(difference, signed=True)} an impression {written}"
     if low <= 0.0:
         half = (high - low) / 2.0
         times = (half / difference) ** 2 if difference > 0.0 else np.inf
@@ -210,8 +211,8 @@ def decide(candidate: str, production: str, blends: Sequence[Blend], refused: st
         return "cannot tell", f"This log cannot tell, because {refused}.", 0.0
     if first == 0:
         failed = blends[-1] if blends[-1].failure else blends[0]
-        if failed.high < 0.0 and failed.failure.startswith("it has fewer"):
-            return "do not ship", f"Do not ship {candidate}: {failed.failure.removeprefix('it ')}.", 0.0
+        if failed.failure.startswith(_FEWER):
+            return "do not ship", f"Do not ship {candidate}: {failed.failure}.", 0.0
         name = candidate if failed.share == 1.0 else f"the first blend, {failed.share:g} of {candidate},"
         return "cannot tell", f"This log cannot tell whether {name} is better, because {failed.failure}.", 0.0
     passed = blends[first - 1]
