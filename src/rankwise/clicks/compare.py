@@ -116,7 +116,7 @@ def compare(
             effective_size=estimated.effective,
             largest_weight=estimated.largest,
             unsupported=estimated.unsupported,
-            failure=refusal or decision.failure(estimated, interval, min(lowest, default=low)),
+            failure=refusal or decision.failure(estimated, interval, min(lowest, default=low), by),
         )
 
     results = tuple(map(tested, shares))

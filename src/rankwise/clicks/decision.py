@@ -22,6 +22,7 @@ MOST_UNSUPPORTED = 0.2
 """The largest share of documents in the new lists that were never shown: of these nothing but R̂ is known."""
 _OFF = 0.1  # how far the mean weight may be from 1
 _FEWER = "it has fewer clicks"
+_UNITS = {"query": "queries", "user": "users"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,7 @@ class OffPolicyComparison:
             )
             for blend in self.blends
         ]
-        units = tables.count(self.n_units, self.by, {"query": "queries"}.get(self.by))
+        units = tables.count(self.n_units, self.by, _UNITS[self.by])
         basis = f"Clicks an impression by the {self.estimator} estimator, intervals by {self.by}: {units}, "
         basis += f"{self.n_impressions:,.0f} impressions."
         return tables.Table(
@@ -181,7 +182,7 @@ def refusal(bias_check: "BiasCheck") -> str:
     return ""
 
 
-def failure(estimated: Estimated, interval: tuple[float, float, float], extreme: float) -> str:
+def failure(estimated: Estimated, interval: tuple[float, float, float], extreme: float, by: str = "query") -> str:
     """Return why a blend does not pass, as the rest of a sentence after "because"; empty where it passes."""
     difference, low, high = interval
     if estimated.effective < LEAST_EFFECTIVE:
@@ -197,7 +198,7 @@ def failure(estimated: Estimated, interval: tuple[float, float, float], extreme:
     if low <= 0.0:
         half = (high - low) / 2.0
         times = (half / difference) ** 2 if difference > 0.0 else np.inf
-        more = f"; about {times:.1f} times the traffic would tell such a difference" if times < 100.0 else ""
+        more = f"; about {times:.1f} times as many {_UNITS[by]} would tell such a difference" if times < 100.0 else ""
         return f"the interval of the difference, {written}, includes 0{more}"
     if extreme <= 0.0:
         return "the propensities are not known well enough: at an end of their intervals the difference includes 0"
