@@ -22,7 +22,7 @@ def main() -> None:
     scores, noise = plain.features[:, 0].astype(float), rw.Stream(1)
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=2, threads=1).fit(plain)
     model.scorer()(plain)
-    rw.evaluate(model, plain, METRICS)
+    rw.evaluate(model, plain.with_(document_rewards=plain.labels), METRICS)
     lists = plain.with_(groups=np.arange(plain.n_docs) % 2, teacher_scores=scores)
     for text in (*OBJECTIVES, *(f"{name}(approx_ndcg)" for name in WRAPPERS), *OPTIONS):
         objective = rw.objective(text)

@@ -103,6 +103,14 @@ def propensities(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids |
     return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
 
 
+def document_rewards(
+    values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
+) -> NDArray[np.float64]:
+    """Check rewards of documents: finite; they may be negative."""
+    hint = "give documents about which nothing is known the reward 0"
+    return document_values("document rewards", values, query_offsets, ids, hint=hint)
+
+
 def document_weights(
     values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
 ) -> NDArray[np.float64]:

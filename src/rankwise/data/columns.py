@@ -161,6 +161,14 @@ COLUMNS: tuple[DataColumn, ...] = (
         trains=True,
     ),
     DataColumn(
+        name="document_rewards",
+        check=lambda values, data: check.document_rewards(values, data.offsets, data.query_ids),
+        role="document_reward",
+        in_text_rows=("document_reward", "document_rewards"),
+        objectives="PLRank",
+        trains=True,
+    ),
+    DataColumn(
         name="propensities",
         check=lambda values, data: check.propensities(values, data.offsets, data.query_ids),
         role="propensity",
@@ -209,6 +217,7 @@ class Columns(TypedDict, total=False):
     document_weights: ArrayLike | None
     groups: ArrayLike | None
     teacher_scores: ArrayLike | None
+    document_rewards: ArrayLike | None
     feature_names: Sequence[str] | None
     categorical: Sequence[int]
     categories: Mapping[int, Sequence[object]] | None
@@ -244,6 +253,7 @@ class Names(TypedDict, total=False):
     document_weight: str | None
     groups: str | None
     teacher_score: str | None
+    document_reward: str | None
     propensity: str | None
     position: str | None
     judged: str | None

@@ -54,6 +54,9 @@ class RankingDataset:
     """(n_docs,) integers or strings: the group of each document, among which exposure is to be fair."""
     teacher_scores: NDArray[np.float64] | None = None
     """(n_docs,) scores of another model, which a ranker is to learn: see :class:`rankwise.Distil`."""
+    document_rewards: NDArray[np.float64] | None = None
+    """(n_docs,) how good it is to rank the document first, negative numbers included, as estimated from clicks: see
+    :func:`rankwise.clicks.targets`. They replace the gains of labels in :class:`rankwise.PLRank`."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()

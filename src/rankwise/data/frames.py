@@ -74,6 +74,7 @@ def from_frame(
             - ``groups``: groups of documents, among which exposure is to be fair: integers, true and false, text or
               categories. It is no feature unless ``features`` names it.
             - ``teacher_score``: another model's scores, which a ranker is to learn.
+            - ``document_reward``: rewards of documents, as estimated from clicks; they may be negative.
             - ``propensity``: examination probabilities.
             - ``position``: displayed positions, from 1.
             - ``judged``: which documents were judged: 1, 0, or -1 for pooled ones that were not.
@@ -143,10 +144,10 @@ def from_frame(
 def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Return one row per document: ``qid``, ``label``, other columns of the data, and the features by name.
 
-    The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``, ``propensity``,
-    ``position``, ``judged``, ``query_text`` and ``document_text``, with an underscore at the end if a feature has that
-    name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are known hold
-    these: text as polars' ``Enum``.
+    The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``,
+    ``document_reward``, ``propensity``, ``position``, ``judged``, ``query_text`` and ``document_text``, with an
+    underscore at the end if a feature has that name; features without names are called ``f1``, ``f2`` …. Categorical
+    features whose categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])

@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
-from rankwise.metrics import MetricLike
+from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation, Ranked
 
@@ -87,9 +87,10 @@ def evaluate(
     >>> evaluation["rr"].tolist()
     [0.5, 1.0]
     """
-    chosen_metrics = find_metrics(metrics)
+    find_metrics(metrics)  # a wrong name is an error before data are read
     system, lists = on_data(scores_or_model, data)
-    if not lists.is_labelled:
+    chosen_metrics = metrics_for(metrics, lists)
+    if not lists.is_labelled and lists.document_rewards is None:
         hint = "name the column of labels where the data are read: `label=…`"
         raise check.error("rankings are evaluated by labels", got=repr(lists), hint=hint)
     scores = scores_of(system, lists)
@@ -105,7 +106,7 @@ def evaluate(
             raise check.error(what, got=f"{name}={value!r}", hint="`set policy='plackett_luce'`")
     values = check.scores(scores, lists.offsets, lists.query_ids)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
-    columns = {str(one): one(values, lists.labels, lists.offsets, lists.judged) for one in chosen_metrics}
+    columns = {str(one): one.of(values, lists) for one in chosen_metrics}
     ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)

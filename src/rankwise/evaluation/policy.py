@@ -127,7 +127,7 @@ def evaluate_policy(
         groups.add(seen)
         order = np.where(shown, -ranks.astype(np.float64), -np.inf)
         for one, column in zip(chosen, columns, strict=True):
-            column.add(one(order, data.labels, data.offsets, data.judged))
+            column.add(one.of(order, data))
     by_name = dict(zip(map(str, chosen), columns, strict=True))
     settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     return PolicyEvaluation(

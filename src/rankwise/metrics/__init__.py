@@ -6,7 +6,8 @@ from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
-from rankwise.metrics.table import METRICS, MetricLike, expression, metric, metrics
+from rankwise.metrics.reward import Reward
+from rankwise.metrics.table import METRICS, MetricLike, expression, metric, metrics, metrics_for
 
 __all__ = [
     "AP",
@@ -31,8 +32,10 @@ __all__ = [
     "RPrecision",
     "RankMetric",
     "Recall",
+    "Reward",
     "conventions",
     "expression",
     "metric",
     "metrics",
+    "metrics_for",
 ]

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,9 @@ from rankwise.arrays import Array, Offsets, read_only
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
 from rankwise.metrics.order import TIES
 from rankwise.threads import Kernel, over_queries
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
 
 KernelCall = tuple[Kernel, *tuple[object, ...]]
 """A kernel and its arguments."""
@@ -77,16 +80,26 @@ class Metric(ABC):
     """The lowest and the highest possible value."""
 
     def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        judged: ArrayLike | None = None,
+        document_rewards: ArrayLike | None = None,
     ) -> Array:
         """Return one number per query.
 
         ``judged`` is 1 for a judged document, 0 for one that was not judged, and −1 for one that was pooled but not
         judged; by default all were judged. Most metrics treat unjudged documents as not relevant.
+        ``document_rewards`` are those of :class:`rankwise.metrics.Reward`, which reads them instead of labels.
         """
         checked = read_only(check.offsets(offsets, np.asarray(labels).size))
         columns = read_only(check.scores(scores, checked)), read_only(check.labels(labels, checked))
         return check.metric_values(f"values of the metric {self}", self.values(*columns, checked), checked.size - 1)
+
+    def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
+        """Return one number per query of a data set, from all columns that the metric reads."""
+        return self(scores, data.labels, data.offsets, data.judged, data.document_rewards)
 
     @abstractmethod
     def values(self, scores: Array, labels: Array, offsets: Offsets) -> ArrayLike:
@@ -109,6 +122,8 @@ class RankMetric(Metric):
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
     sees_judged: ClassVar[bool] = False
     """Whether unjudged documents differ from those that are not relevant."""
+    reads_rewards: ClassVar[bool] = False
+    """Whether it measures rewards of documents instead of labels."""
 
     cutoff: int | None = None
     """The last rank that counts; None for all ranks."""
@@ -128,7 +143,12 @@ class RankMetric(Metric):
             raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
 
     def __call__(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judged: ArrayLike | None = None
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        judged: ArrayLike | None = None,
+        document_rewards: ArrayLike | None = None,
     ) -> Array:
         """Return one number per query; arrays of the right type are checked by the kernel alone."""
         n_docs = np.asarray(labels).size
@@ -140,6 +160,11 @@ class RankMetric(Metric):
         kernel, *arguments = self._kernel(longest(checked))
         if self.sees_judged:
             arguments.append(np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], checked))
+        if self.reads_rewards:
+            if document_rewards is None:
+                hint = "measure data that have them, as rw.clicks.targets makes, or pass document_rewards=…"
+                raise check.error(f"{self} adds up document_rewards", got="documents without rewards", hint=hint)
+            arguments.append(check.document_rewards(document_rewards, checked))
         settings = (read_only(value) if isinstance(value, np.ndarray) else value for value in arguments)
         over_queries(kernel, checked, *columns, cutoff, TIES[self.ties], *settings, empty, out)
         if np.isposinf(out).any():
@@ -241,7 +266,7 @@ def require_scored(metric: object, values: Array, weights: Array | None = None) 
         raise check.error(
             f"{metric} scores no query",
             got=f"{values.size:,} queries without a relevant document (or of weight 0)",
-            hint="check the labels; or give such queries a value, as in ndcg(empty=0)@10",
+            hint="check the labels; or give such queries a value, as in ndcg(empty=0)@10; rewards have reward@10",
         )
 
 

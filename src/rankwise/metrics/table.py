@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from rankwise import check, grammar, registry
 from rankwise.arrays import Keywords
@@ -13,6 +13,10 @@ from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
+from rankwise.metrics.reward import Reward
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
 
 MetricLike = str | Metric | MetricFunction
 """An expression, a metric, or a custom function."""
@@ -21,9 +25,15 @@ METRICS: dict[str, type[RankMetric]] = {
     kind.name: kind
     for kind in (
         *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, Judged),
-        *(NumQ, NumRet, NumRel, NumRelRet),
+        *(NumQ, NumRet, NumRel, NumRelRet, Reward),
     )
 }
+
+
+DEFAULT = ("ndcg@10",)
+"""The metrics of rankers and evaluations that name none."""
+OF_REWARDS = ("reward@10",)
+"""The same on data whose documents have rewards."""
 
 
 @overload
@@ -99,6 +109,12 @@ def metrics(values: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
             hint = "rename one of the functions, or give it an attribute name"
             raise check.error("two metrics have the same name", got=repr(str(parsed)), hint=hint)
     return tuple(by_name.values())
+
+
+def metrics_for(values: MetricLike | Iterable[MetricLike], data: "RankingDataset | None") -> tuple[Metric, ...]:
+    """Return metrics to measure data by: in the place of the default, that of rewards where documents have them."""
+    rewarded = data is not None and data.document_rewards is not None
+    return metrics(OF_REWARDS if rewarded and isinstance(values, tuple) and values == DEFAULT else values)
 
 
 def _lookup(name: str) -> Metric | None:

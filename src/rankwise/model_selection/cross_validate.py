@@ -14,8 +14,7 @@ from rankwise import check, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import MetricLike
-from rankwise.metrics import metrics as find_metrics
+from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_parts import Fold, fold_list
 from rankwise.progress import Update, bar
@@ -143,7 +142,7 @@ def cross_validate(
         raise check.error("cross_validate needs something with fit and predict", got=type(ranker).__name__, hint=hint)
     seed = check.integer("seed", seed, least=0)
     share = check.number("valid, a share of the training queries,", valid, least=0.0, most=0.9)
-    measured = find_metrics(metrics)
+    measured = metrics_for(metrics, data)
     share = share if getattr(ranker, "patience", None) is not None else 0.0
     plan = fold_list(data, folds, valid=share, seed=seed)
     folder = checkpoint_folder(checkpoint, resume=resume)
@@ -166,7 +165,7 @@ def cross_validate(
                 if folder is not None:
                     model.save(folder / f"fold-{number}", force=True)
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
-            values = {str(metric): metric(scores, test.labels, test.offsets, test.judged) for metric in measured}
+            values = {str(metric): metric.of(scores, test) for metric in measured}
             tested.append(_Tested(model, scores, values, cast("Ids", test.query_ids), test.weights, fold.queries))
     return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
 

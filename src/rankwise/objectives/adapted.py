@@ -61,6 +61,15 @@ class Adapted(Objective):
         """The attribute of the function, or False."""
         return bool(getattr(self.function, "estimator", False))
 
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """Rewards of documents, where the function has such a parameter."""
+        try:
+            parameters = inspect.signature(self.function).parameters
+        except (TypeError, ValueError):  # compiled functions may have no signature
+            return ()
+        return tuple(name for name in ("document_rewards",) if name in parameters)
+
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Check the labels, and inspect the parameters of the function: one with a fourth is called with the stream."""
         checked, lists = checked_lists(labels, offsets)

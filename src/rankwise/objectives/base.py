@@ -59,6 +59,11 @@ class Objective(ABC):
         return tuple(dict.fromkeys(name for child in self.children for name in child.reads))
 
     @property
+    def accepts(self) -> tuple[str, ...]:
+        """The columns that replace something in :meth:`prepare` where the data have them."""
+        return tuple(dict.fromkeys(name for child in self.children for name in child.accepts))
+
+    @property
     def prepares_on_device(self) -> bool:
         """Whether labels that are on a device are prepared there; otherwise they are copied to the host."""
         return bool(self.children) and all(child.prepares_on_device for child in self.children)
@@ -119,7 +124,8 @@ def columns_for(child: Objective, parent: Objective, columns: Mapping[str, Array
     Columns that the parent reads go only to children that read them. All other columns go to every child, which rejects
     those that it does not take.
     """
-    return {name: column for name, column in columns.items() if name not in parent.reads or name in child.reads}
+    of_child, of_parent = ((*one.reads, *one.accepts) for one in (child, parent))
+    return {name: column for name, column in columns.items() if name not in of_parent or name in of_child}
 
 
 @dataclass(frozen=True, repr=False)

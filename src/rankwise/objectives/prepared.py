@@ -265,9 +265,7 @@ def reject_columns(who: object, columns: Mapping[str, ArrayLike], accepted: tupl
     """Raise if a column of documents is not among those that an objective accepts."""
     for name in columns:
         if name not in accepted:
-            takers = {column.name: column.objectives for column in taken_by_objectives()}
-            takers["document_rewards"] = "PLRank"
-            hints = ", ".join(f"{column} go to {objectives}" for column, objectives in takers.items())
+            hints = ", ".join(f"{column.name} go to {column.objectives}" for column in taken_by_objectives())
             raise check.error(f"{who} takes no {name}", hint=f"leave it out; {hints}")
 
 

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise import check, user_code
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metrics as find_metrics
+from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
@@ -144,7 +143,7 @@ class TrainedAtOnce(Estimator):
     def _measure_after(self, train: RankingDataset, measure: Mapping[str, RankingDataset | Measure]) -> None:
         """Add metrics of other data to the history of a ranker that is trained."""
         for name, data in measure.items():
-            measured = measure_of(data, lambda one: inputs.aligned(one, train), self._metrics(), debias=False)
+            measured = measure_of(data, lambda one: inputs.aligned(one, train), self._metrics, debias=False)
             values = measured.function(self.predict(measured.data))
             self.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
 
@@ -177,10 +176,11 @@ class TrainedAtOnce(Estimator):
             sentence = f"this model was trained with {trained_with} not known here"
             raise check.error(sentence, got=str(unknown), hint=hint) from None
 
-    def _metrics(self) -> tuple[Metric, ...]:
+    def _metrics(self, data: RankingDataset | None = None) -> tuple[Metric, ...]:
+        """Return the metrics, as those of some data where there are defaults."""
         measured = getattr(self, "metrics", METRICS)
         with self._explained("metrics", measured):
-            return find_metrics(measured)
+            return metrics_for(measured, data)
 
     def _remember(self, data: RankingDataset) -> None:
         self._schema = Schema.of(data)

@@ -122,8 +122,8 @@ class Ranker(TrainedAtOnce, ABC):
         """Return the mean of the ranker's first metric over the queries that it scores."""
         self._check_fitted()
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
-        metric = self._metrics()[0]
-        return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights)
+        metric, rewards = self._metrics(data)[0], data.document_rewards
+        return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights, rewards)
 
     def rank(
         self,

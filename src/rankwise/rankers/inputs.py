@@ -156,9 +156,16 @@ def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None,
     return {"weights": query_weights(column, offsets, query_ids)}
 
 
-def mean(metric: Metric, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: Array | None) -> float:
+def mean(
+    metric: Metric,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    weights: Array | None,
+    document_rewards: Array | None = None,
+) -> float:
     """Return the mean of a metric over the queries that it scores, by their weights."""
-    values = metric(scores, labels, offsets)
+    values = metric(scores, labels, offsets, document_rewards=document_rewards)
     require_scored(metric, values, weights)
     return weighted_mean(values, weights)
 
@@ -179,15 +186,25 @@ def _column(what: str, values: ArrayLike, count: int) -> Column:
 
 def document_columns(data: RankingDataset, objective: Objective, *, debias: bool) -> dict[str, Column]:
     """Return the columns that the objective reads, and weights, which ``debias`` divides by propensities."""
-    columns: dict[str, Column] = {
-        name: column for name in objective.reads if (column := getattr(data, name)) is not None
-    }
+    reject_rewards(data, objective, accepts=objective.accepts)
+    names = (*objective.reads, *objective.accepts)
+    columns: dict[str, Column] = {name: column for name in names if (column := getattr(data, name)) is not None}
     weights = data.document_weights
     if debias:
         if data.propensities is None:
             raise no_propensities("data without propensities")
         weights = (1.0 if weights is None else weights) / data.propensities
     return columns if weights is None else {"document_weights": weights, **columns}
+
+
+def reject_rewards(data: RankingDataset, objective: object, accepts: tuple[str, ...] = ()) -> None:
+    """Raise where documents have rewards and the objective learns from labels."""
+    if data.document_rewards is not None and "document_rewards" not in accepts:
+        raise check.error(
+            f"{objective} does not learn from document_rewards, which may be negative",
+            hint="train plrank, which does; make labels instead, with rw.clicks.targets(…, labels='regression') or "
+            "labels='offset'; or leave them out, with data.with_(document_rewards=None)",
+        )
 
 
 def no_propensities(got: object) -> ValueError:

@@ -12,6 +12,7 @@ from rankwise.arrays import Array, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
+from rankwise.metrics import metrics_for
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.nets.state import torch_threads
@@ -80,7 +81,7 @@ def fit(
         best = learner.best_scores  # none where the best part was one before training was resumed
         if valid is not None and (best is not None or learner.processes.first):
             best = scores(reranker, valid) if best is None else best
-            reranker.evaluation_ = evaluate(best, valid, find_metrics(reranker.metrics))
+            reranker.evaluation_ = evaluate(best, valid, reranker.metrics)
             reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
 
     reranker.stopped_ = session.train(
@@ -95,7 +96,7 @@ def fit(
 
 def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool) -> Session:
     """Check every setting and build the training run."""
-    metrics = find_metrics(reranker.metrics)  # a wrong name is an error without validation data, too
+    metrics = metrics_for(reranker.metrics, valid)  # a wrong name is an error without validation data, too
     validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
     schedule = Schedule(reranker, train.n_queries)
     names = () if validation is None else validation.names

@@ -196,7 +196,7 @@ class Search:
         data = self.data
         columns = [one.bag._out_of_fold().cross_fitted for one in runs if one.bag is not None]
         units = [centred(column, data.offsets) / (spread(column, data.offsets) or np.inf) for column in columns]
-        return self.metric(np.mean(units, axis=0), data.labels, data.offsets, data.judged)
+        return self.metric.of(np.mean(units, axis=0), data)
 
     def _least(self, one: RecipeRun) -> float:
         """Return the seconds until the first round of a recipe: as of its library, or as expected from others."""

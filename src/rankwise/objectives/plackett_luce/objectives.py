@@ -57,6 +57,7 @@ class PLRank(Objective):
     """The Hessian: the "estimated" one, which is negative for many documents, or one that tree learners can divide by:
     its absolute value ("absolute"), a floor ("floored"), "ones", or the absolute value of the "gradient"."""
     estimator: ClassVar[bool] = True
+    accepts: ClassVar[tuple[str, ...]] = ("document_rewards",)
     name: ClassVar[str] = "plrank"
     paper: ClassVar[str] = "Kang et al. 2024"
 
@@ -92,7 +93,7 @@ class PLRank(Objective):
         used as they are: exposure fairness, for instance, gives each group's documents the price of its exposure.
         Discounts stay those of the metric.
         """
-        reject_columns(self, columns, ("document_rewards",))
+        reject_columns(self, columns, self.accepts)
         checked, lists = checked_lists(labels, offsets)
         rewards = columns.get("document_rewards")
         return PreparedKernel(

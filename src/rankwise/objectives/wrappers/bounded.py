@@ -54,6 +54,7 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     favour: float = 1.0
     name: ClassVar[str] = "bounded"
     paper: ClassVar[str] = "Westerborg 2022"
+    accepts: ClassVar[tuple[str, ...]] = ()
     prepares_on_device: ClassVar[bool] = False  # distributions are computed on the host
 
     def __post_init__(self) -> None:

@@ -39,6 +39,7 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     clip: float | None = None
     name: ClassVar[str] = "clickwise"
     paper: ClassVar[str] = "Joachims et al. 2017"
+    accepts: ClassVar[tuple[str, ...]] = ()  # a list for each click has the gain of that click
     prepares_on_device: ClassVar[bool] = False  # the number of clicks would have to be known
 
     def __post_init__(self) -> None:

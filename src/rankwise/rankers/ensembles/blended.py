@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, weighted_sum
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics import metrics as find_metrics
+from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.at_once import METRICS, FitOptions
@@ -128,11 +127,11 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         """What members are called; those that are called alike are numbered."""
         return titles(self.rankers)
 
-    def _metrics(self) -> tuple[Metric, ...]:
+    def _metrics(self, data: RankingDataset | None = None) -> tuple[Metric, ...]:
         chosen: Any = self.metrics
         if chosen is not None:
-            return super()._metrics()
-        return next((one._metrics() for one in self._nested().values()), find_metrics(METRICS))
+            return super()._metrics(data)
+        return next((one._metrics(data) for one in self._nested().values()), metrics_for(METRICS, data))
 
     # Training.
 
@@ -147,7 +146,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         ``measure`` is of the blend, ``watch`` of every member. Ctrl-C raises KeyboardInterrupt; with a ``checkpoint``,
         members that were trained are kept, and ``resume=True`` resumes.
         """
-        metrics = self._metrics()
+        metrics = self._metrics(train)
         folds = Folds(self.folds, self.repeats, self.seed)
         members = untrained(self.rankers, folds, metrics, processes=self.processes, dask=self.dask)
         how: Keywords = {"checkpoint": self.checkpoint, "resume": options["resume"], "watch": options["watch"]}
@@ -186,7 +185,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         shared = shared_folds(rankers, data)
         folds: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
         blend = cls(rankers, weights=weights, metrics=metrics, **folds).__sklearn_clone__()
-        measured, fold = blend._metrics(), Folds(blend.folds, blend.repeats, blend.seed).of(data)
+        measured, fold = blend._metrics(data), Folds(blend.folds, blend.repeats, blend.seed).of(data)
         members = [
             one if isinstance(one, bagged) else FeatureRanker(one, measured).cross_fit(data, fold) for one in rankers
         ]
@@ -205,6 +204,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
             judged=data.judged,
+            document_rewards=data.document_rewards,
             rule=check.choice("weights", self.weights, (GREEDY, AVERAGE)),
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )

@@ -124,12 +124,15 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
 
         Validation data are ranked by labels alone. Checkpoints are the student's: ``student__checkpoint``.
         """
-        student = self.student.__sklearn_clone__().set_params(objective=self._mixed())
+        mixed = self._mixed()
+        student = self.student.__sklearn_clone__().set_params(objective=mixed)
         with leakage.checked():
             teacher = trained(self.teacher, train, valid)
         if self.unlabelled is not None:
             train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
         taught = train.with_(teacher_scores=in_units_of_their_spread(scores_of(teacher, train), train))
+        if "document_rewards" not in mixed.accepts:  # the teacher has learned from them
+            taught = taught.with_(document_rewards=None)
         with leakage.checked():
             student.fit(taught, valid, **options)
         self.teacher_ = teacher

@@ -59,8 +59,8 @@ class FeatureRanker(Ranker):
         present = values[~np.isnan(values)]
         self.mean_ = float(present.mean()) if present.size else 0.0
         self.sign_ = 1.0
-        scores, metric = self._score(data.features), self._metrics()[0]
-        better, worse = (metric(sign * scores, data.labels, data.offsets, data.judged) for sign in (1.0, -1.0))
+        scores, metric = self._score(data.features), self._metrics(data)[0]
+        better, worse = (metric.of(sign * scores, data) for sign in (1.0, -1.0))
         require_scored(str(metric), better, data.weights)
         change = better - worse
         self.oof_scores_ = scores.copy()

@@ -77,7 +77,7 @@ class HeldOut:
     @classmethod
     def measured(cls, scores: Array, cross_fitted: Array, data: RankingDataset, metrics: Sequence[Metric]) -> Self:
         """Measure the scores ``cross_fitted`` on every query."""
-        values = {str(one): one(cross_fitted, data.labels, data.offsets, data.judged) for one in metrics}
+        values = {str(one): one.of(cross_fitted, data) for one in metrics}
         return cls(scores, cross_fitted, values, _ids(data), data.weights)
 
     def evaluation(self) -> Evaluation:

@@ -108,6 +108,7 @@ def choose_weights(
     fold: ArrayLike | None = None,
     query_weights: Array | None = None,
     judged: ArrayLike | None = None,
+    document_rewards: ArrayLike | None = None,
 ) -> tuple[Weights, Array]:
     """Choose non-negative weights of members from their out-of-fold scores.
 
@@ -135,6 +136,7 @@ def choose_weights(
     noise    0.075  0.7519
     """
     how: Keywords = {"names": names, "fold": fold, "query_weights": query_weights, "judged": judged}
+    how["document_rewards"] = document_rewards
     chosen = choose(scores, scores, labels, offsets, metric, **how)
     return chosen.weights, chosen.scores
 
@@ -189,6 +191,7 @@ def choose(
     fold: ArrayLike | None,
     query_weights: Array | None,
     judged: ArrayLike | None,
+    document_rewards: ArrayLike | None = None,
     rule: str = GREEDY,
     groups: Sequence[int] | None = None,
 ) -> Chosen:
@@ -197,8 +200,8 @@ def choose(
     These are scores of the same members, each fold after the rounds that were chosen on the others.
     """
     starts = check.offsets(offsets, np.asarray(labels).size)
-    flags = None if judged is None else np.asarray(judged)
-    lists = _MeasuredQueries(check.labels(labels, starts), starts, find_metric(metric), query_weights, flags)
+    flags, rewards = (None if column is None else np.asarray(column) for column in (judged, document_rewards))
+    lists = _MeasuredQueries(check.labels(labels, starts), starts, find_metric(metric), query_weights, flags, rewards)
     units, spreads = _in_units(scores, lists.offsets)
     part = np.arange(lists.n_queries) % _PARTS if fold is None else np.asarray(fold)
     titles = tuple(f"member {number}" for number in range(1, len(units) + 1)) if names is None else tuple(names)
@@ -254,6 +257,7 @@ class _MeasuredQueries(NamedTuple):
     metric: Metric
     weights: Array | None
     judged: Column | None
+    rewards: Column | None
 
     @property
     def n_queries(self) -> int:
@@ -263,8 +267,8 @@ class _MeasuredQueries(NamedTuple):
         """The metric of every query for every row of scores, (n_rows, n_queries), in one call."""
         times, n_docs = len(rows), self.labels.size
         offsets = np.append((self.offsets[:-1] + n_docs * np.arange(times)[:, None]).ravel(), times * n_docs)
-        judged = None if self.judged is None else np.tile(self.judged, times)
-        return self.metric(rows.ravel(), np.tile(self.labels, times), offsets, judged).reshape(times, -1)
+        columns = (None if column is None else np.tile(column, times) for column in (self.judged, self.rewards))
+        return self.metric(rows.ravel(), np.tile(self.labels, times), offsets, *columns).reshape(times, -1)
 
     def means(self, rows: Array) -> Array:
         """The mean over queries for every row of scores; 0 where there is nothing to rank."""
@@ -277,7 +281,8 @@ class _MeasuredQueries(NamedTuple):
         """Some of the queries, and their documents."""
         rows, offsets = rows_of(np.flatnonzero(queries), self.offsets)
         weights = None if self.weights is None else self.weights[queries]
-        return _MeasuredQueries(self.labels[rows], offsets, self.metric, weights, part_of(self.judged, rows)), rows
+        columns = (part_of(column, rows) for column in (self.judged, self.rewards))
+        return _MeasuredQueries(self.labels[rows], offsets, self.metric, weights, *columns), rows
 
 
 def _in_units(scores: ArrayLike, offsets: NDArray[np.int64]) -> tuple[Array, tuple[float, ...]]:

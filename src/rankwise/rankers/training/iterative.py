@@ -116,7 +116,7 @@ class IterativeRanker(Ranker):
         settled = self._with(settings)
 
         def prepare() -> Session:
-            metrics = self._metrics()  # a wrong name is an error without validation data, too
+            metrics = self._metrics(valid)  # a wrong name is an error without validation data, too
             built, measures = learner(settled), measure or {}
             validation = None if valid is None else settled._validation(valid, metrics, built)
             stopping = settled._stopping(validation)
@@ -195,8 +195,8 @@ class IterativeRanker(Ranker):
         if not measure:
             return {}
         checked_names(measure)
-        metrics, debias = self._metrics(), bool(self.debias)
-        return {name: measure_of(one, read, metrics, debias=debias) for name, one in measure.items()}
+        debias = bool(self.debias)
+        return {name: measure_of(one, read, self._metrics, debias=debias) for name, one in measure.items()}
 
     def _checkpoint(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, rows_of
+from rankwise.arrays import Array, Offsets, part_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.metrics.dcg import NDCG
@@ -97,6 +97,7 @@ class Validation:
         self.queries: NDArray[np.int64] = np.arange(data.n_queries)
         """The query of each list that is measured."""
         self.labels, self.offsets, self.weights = data.labels, data.offsets, data.weights
+        self.rewards = data.document_rewards
         self.clicks: Array | None = None
         self._measurers: dict[str, DeviceMean | None] = {}
         if debias and data.propensities is not None:
@@ -107,6 +108,7 @@ class Validation:
         query = np.searchsorted(data.offsets, clicked, side="right") - 1
         self.queries = query
         self.rows, self.offsets = rows_of(query, data.offsets)
+        self.rewards = part_of(data.document_rewards, self.rows)
         self.clicks = data.labels[clicked]
         self.labels = np.zeros(self.offsets[-1])
         self.labels[self.offsets[:-1] + clicked - data.offsets[query]] = self.clicks
@@ -122,7 +124,8 @@ class Validation:
         """Return every metric of each query, or click; NaN where it scores none."""
         of_lists = np.asarray(scores)[self.rows]
         measured = zip(self.names, self.metrics, strict=True)
-        return {name: metric(of_lists, self.labels, self.offsets) for name, metric in measured}
+        lists = (of_lists, self.labels, self.offsets)
+        return {name: metric(*lists, document_rewards=self.rewards) for name, metric in measured}
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
         """Return the means of values, by the weights of queries, or clicks."""
@@ -155,13 +158,17 @@ class Validation:
 
 
 def measure_of(
-    measured: Any, read: Callable[[Any], RankingDataset], metrics: Sequence[Metric], *, debias: bool
+    measured: Any,
+    read: Callable[[Any], RankingDataset],
+    metrics: Callable[[RankingDataset], Sequence[Metric]],
+    *,
+    debias: bool,
 ) -> Measure:
-    """Return a measure, or that of a data set's metrics, on data as ``read`` returns them."""
+    """Return a measure, or that of a data set's ``metrics``, on data as ``read`` returns them."""
     if isinstance(measured, Measure):
         return Measure(read(measured.data), measured.function)
     data = read(measured)
-    return Measure(data, Validation(data, metrics, debias=debias))
+    return Measure(data, Validation(data, metrics(data), debias=debias))
 
 
 def name(metric: Metric, data: RankingDataset, *, debias: bool) -> str:

@@ -269,6 +269,7 @@ class TreeRanker(IterativeRanker):
             )
         if self.debias:
             raise inputs.no_propensities(self.objective)
+        inputs.reject_rewards(train, self.objective)
         return {}
 
     def _keep(self, model: trees.Forest, state: State) -> None:

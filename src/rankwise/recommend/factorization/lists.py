@@ -73,7 +73,8 @@ class TrainingLists:
         if self.drawn:
             return taught
         data = self.train
-        columns = {name: getattr(data, name) for name in objective.reads if getattr(data, name) is not None}
+        names = (*objective.reads, *objective.accepts)
+        columns = {name: getattr(data, name) for name in names if getattr(data, name) is not None}
         scores = np.arange(data.n_docs) % 7 / 7  # equal scores may have no gradient where others have
         gradient = objective(scores, data.labels, data.offsets, data.stream(seed), **columns).gradient
         taught[self.users] = np.logical_or.reduceat(gradient != 0, data.offsets[:-1])

@@ -14,6 +14,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.contributions import Contributions
+from rankwise.rankers.inputs import reject_rewards
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.ranker import MODEL, TorchRanker
 from rankwise.rankers.training.loop import History, State
@@ -299,7 +300,8 @@ class FactorizationRanker(Recommends, TorchRanker):
             return factor_weights(model.user_vectors, model.item_vectors, model.item_bias)
 
         objective = self._objective()
-        columns = {name: getattr(source.train, name) for name in objective.reads}
+        reject_rewards(source.train, objective, objective.accepts)
+        columns = {name: getattr(source.train, name) for name in (*objective.reads, *objective.accepts)}
         learner = NetLearner(
             objective=objective,
             train=source.train,

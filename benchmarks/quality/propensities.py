@@ -1,0 +1,162 @@
+"""Position bias from simulated click logs: errors, coverage of intervals, and alarms of the check.
+
+    python -m benchmarks.quality.propensities [--logs 200] [--impressions 1000000] [--out results/propensities.md]
+
+Every log has 2,000 queries with 20 documents, three rankers that sort by relevance with noise of their own, and ten
+positions, examined as in the adjacent chain of Baidu-ULTR's propensities (published with ultr-bias-toolkit, MIT). Query
+number i is asked in proportion to 1/√i. A cell of the log, which is one document at one position by one ranker, has
+clicks with the binomial distribution: what single impressions without memory add up to. Two logs have the same seed:
+one without trust, and one with that of Vardasbi et al. (2020): at position k, .65/k of all examinations of a document
+that is not relevant end in a click.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks import harness
+from rankwise.clicks import Bias, Log, propensities
+
+# Ranks 1 to 10 of adjacent_chain.csv.
+BAIDU = np.array([1.0, 0.68406, 0.44489, 0.32147, 0.22286, 0.17742, 0.13612, 0.11723, 0.08297, 0.04946])
+RANKS = np.arange(1, BAIDU.size + 1)
+TRUST = (BAIDU * (0.98 - RANKS / 100 - 0.65 / RANKS), BAIDU * 0.65 / RANKS)
+GRADES, SHARES = (0.05, 0.3, 0.5, 0.7, 0.9), (0.45, 0.25, 0.15, 0.1, 0.05)
+QUERIES, DOCUMENTS, RANKERS, NOISE = 2000, 20, 3, 0.25
+
+
+def simulated(seed: int, impressions: float, alpha: np.ndarray, beta: np.ndarray) -> Log:
+    """Return a log of three rankers."""
+    rng = np.random.default_rng(seed)
+    relevance = rng.choice(GRADES, (QUERIES, DOCUMENTS), p=SHARES) * rng.uniform(0.8, 1.1, (QUERIES, DOCUMENTS))
+    frequency = rng.permutation(1.0 / np.sqrt(np.arange(1, QUERIES + 1)))
+    shown = rng.multinomial(int(impressions), np.repeat(frequency / frequency.sum() / RANKERS, RANKERS))
+    size = (QUERIES, RANKERS, DOCUMENTS)
+    order = np.argsort(-(relevance[:, None] + NOISE * rng.normal(size=size)), axis=2)[:, :, : BAIDU.size]
+    query, ranker, position = (column.ravel() for column in np.indices(order.shape))
+    times = shown.reshape(QUERIES, RANKERS)[query, ranker]
+    clicks = rng.binomial(times, alpha[position] * relevance[query, order.ravel()] + beta[position])
+    keys, pairs = np.unique(query * DOCUMENTS + order.ravel(), return_inverse=True)
+    cells = np.lexsort((ranker, position, pairs))
+    return Log(
+        query_ids=np.arange(QUERIES),
+        offsets=np.append(0, np.cumsum(np.bincount(keys // DOCUMENTS, minlength=QUERIES))),
+        document_ids=keys % DOCUMENTS,
+        pairs=pairs[cells],
+        positions=position[cells] + 1,
+        rankers=ranker[cells],
+        segments=np.zeros(cells.size, np.int64),
+        impressions=times[cells].astype(float),
+        clicks=clicks[cells].astype(float),
+        ranker_names=("a", "b", "c"),
+    )
+
+
+@dataclass(frozen=True)
+class Cell:
+    seed: int
+    impressions: float
+    folder: str = ""
+
+
+def measure(cell: Cell) -> dict[str, Any]:
+    """Estimate and check the bias of the two logs of a seed."""
+    plain = simulated(cell.seed, cell.impressions, BAIDU, np.zeros(BAIDU.size))
+    bias = propensities(plain, seed=cell.seed)
+    rates = [np.bincount(plain.positions, column)[1:] for column in (plain.clicks, plain.impressions)]
+    ctr = rates[0] / rates[1]
+    log = simulated(cell.seed, cell.impressions, *TRUST)
+    trusting, untrusting = propensities(log, trust=True, seed=cell.seed), propensities(log, seed=cell.seed)
+    alpha, beta = TRUST[0] / TRUST[0][0], TRUST[1] - TRUST[0] * TRUST[1][0] / TRUST[0][0]
+    curves = {
+        "estimated by harvest": bias.check(plain),
+        "true curve": Bias.known(BAIDU).check(plain),
+        "1/rank": Bias.known(1.0 / RANKS).check(plain),
+        "square root of the true curve": Bias.known(BAIDU**0.5).check(plain),
+        "with trust: estimated by harvest, trust=True": trusting.check(log),
+        "with trust: true curves": Bias.known(alpha, beta).check(log),
+        "with trust: alpha right, beta left out": Bias.known(alpha).check(log),
+        "with trust: estimated by harvest, without trust": untrusting.check(log),
+    }
+    return {
+        "error": (bias.alpha / BAIDU - 1).tolist(),
+        "held": ((bias.alpha_low <= BAIDU) & (bias.alpha_high >= BAIDU)).tolist(),
+        "ctr": (ctr / ctr[0] / BAIDU - 1).tolist(),
+        "trust_error": [(trusting.alpha / alpha - 1).tolist(), (trusting.beta - beta).tolist()],
+        "trust_held": [
+            ((trusting.alpha_low <= alpha) & (trusting.alpha_high >= alpha)).tolist(),
+            ((trusting.beta_low <= beta) & (trusting.beta_high >= beta)).tolist(),
+        ],
+        "alarms": {name: outcome.alarm for name, outcome in curves.items()},
+        "worst": {name: float(np.nanmax(np.abs(np.log(outcome.ratio)))) for name, outcome in curves.items()},
+    }
+
+
+def page(outcomes: list[dict[str, Any]]) -> str:
+    """Return tables of errors by position and of alarms."""
+    columns = {name: np.array([one[name] for one in outcomes]) for name in ("error", "held", "ctr")}
+    error, ctr = np.abs(columns["error"]), np.abs(columns["ctr"])
+    alpha, beta = (np.array([one["trust_error"][i] for one in outcomes]) for i in (0, 1))
+    held = [np.array([one["trust_held"][i] for one in outcomes])[:, 1:] for i in (0, 1)]
+    rows = [
+        [
+            k + 1,
+            f"{BAIDU[k]:.4f}",
+            f"{columns['error'][:, k].mean():+.2%}",
+            f"{columns['error'][:, k].std():.2%}",
+            f"{error[:, k].max():.2%}",
+            f"{columns['held'][:, k].mean():.3f}",
+            f"{columns['ctr'][:, k].mean():+.0%}",
+            f"{alpha[:, k].mean():+.2%} ± {alpha[:, k].std():.2%}",
+            f"{beta[:, k].mean():+.4f} ± {beta[:, k].std():.4f}",
+        ]
+        for k in range(BAIDU.size)
+    ]
+    names = (
+        "position",
+        "θ",
+        "mean error",
+        "sd",
+        "largest",
+        "interval holds",
+        "click-through ratio",
+        "α with trust",
+        "β",
+    )
+    lines = [
+        f"{len(outcomes)} logs",
+        f"largest relative error of θ in a log: mean {error.max(1).mean():.2%}, in 95% of logs at most "
+        f"{np.quantile(error.max(1), 0.95):.2%}, in any {error.max():.2%}; largest absolute error in any log "
+        f"{(error * BAIDU).max():.4f}",
+        f"coverage pooled over positions 2 to 10: {columns['held'][:, 1:].mean():.3f}; "
+        f"with trust: α {held[0].mean():.3f}, β {held[1].mean():.3f}",
+        f"click-through ratios: largest error in a log {ctr.max(1).min():.0%} to {ctr.max(1).max():.0%}",
+    ]
+    alarms = [
+        [
+            name,
+            f"{np.mean([one['alarms'][name] for one in outcomes]):.1%}",
+            f"{np.expm1(np.median([one['worst'][name] for one in outcomes])):.0%}",
+        ]
+        for name in outcomes[0]["alarms"]
+    ]
+    errors = harness.markdown(names, rows)
+    return "\n\n".join([*lines, errors, harness.markdown(["bias", "alarms", "worst position, median"], alarms)])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = harness.arguments(__doc__, out="results/propensities.md", processes=1)
+    parser.add_argument("--logs", type=int, default=200)
+    parser.add_argument("--impressions", type=float, default=1e6)
+    args = parser.parse_args()
+    cells = [Cell(seed, args.impressions) for seed in range(args.logs)]
+    outcomes = harness.Cells[Cell](args.out).measure(cells, measure, args.processes)
+    text = page([outcomes[cell] for cell in cells])
+    harness.write(args.out, text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

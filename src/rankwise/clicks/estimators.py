@@ -1,0 +1,257 @@
+"""Off-policy estimators: the clicks an impression that a ranking would have had, from a log of other rankings.
+
+Each is unbiased under its own assumption about users:
+
+- position-based: a click depends on the document and its position, α_k R + β_k, with α and β known
+- item-position IPS: a click depends on the document and its position, in any way
+- cascade with DR: a click at position k depends on the documents at positions 1 to k, in any way
+
+The last two divide by the probabilities with which the logging ranker drew what it showed. A ranker that always shows
+the same list has none but 0 and 1, and leaves the first.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.arrays import Array, Offsets, offsets_of, read_only
+from rankwise.clicks.bias import Bias
+from rankwise.clicks.logged import LoggedRows
+from rankwise.compiling import kernel
+from rankwise.threads import over_queries
+
+_Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Documents:
+    """All documents that can be ranked for the queries of a log, shown or not."""
+
+    offsets: Offsets
+    """Where the documents of each query of the log begin."""
+    rows: _Numbers
+    """The document of each pair of the log."""
+    relevance: Array
+    """R̂ of each document, from a model that has not seen the clicks of its query."""
+
+    @property
+    def queries(self) -> _Numbers:
+        """The query of each document."""
+        numbers: _Numbers = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        return numbers
+
+    def sums(self, values: Array) -> Array:
+        """Add up values of documents by query."""
+        return np.asarray(np.bincount(self.queries, values, self.offsets.size - 1), np.float64)
+
+
+class Estimated(NamedTuple):
+    """The estimate for one ranking, and what it rests on."""
+
+    totals: Array
+    """Clicks of each unit, times its impressions."""
+    normalised: float
+    """The self-normalised estimate of clicks an impression."""
+    effective: float
+    """(Σw)²/Σw² of the rows' weights, in impressions."""
+    largest: float
+    """The largest weight."""
+    unsupported: float
+    """The share of the places at the top that hold documents which were never shown."""
+    balance: float = 1.0
+    """Σ of weights over what it is on average where the log supports the ranking: far from 1 where it does not."""
+
+
+class Places(NamedTuple):
+    """The first and last place, from 0, that each document can have; they differ where scores are equal."""
+
+    first: _Numbers
+    last: _Numbers
+
+    @classmethod
+    def of(cls, scores: Array, documents: Documents) -> Self:
+        """Rank by scores; documents with the score −inf are not shown."""
+        queries, offsets = documents.queries, documents.offsets
+        order = np.lexsort((-scores, queries))
+        starts = np.ones(scores.size + 1, np.bool_)
+        starts[1:-1] = (queries[1:] != queries[:-1]) | (scores[order[1:]] != scores[order[:-1]])
+        ends = np.flatnonzero(starts)
+        first, last = np.empty(scores.size, np.int64), np.empty(scores.size, np.int64)
+        begins = offsets[queries]
+        first[order] = np.repeat(ends[:-1], np.diff(ends)) - begins
+        last[order] = np.repeat(ends[1:], np.diff(ends)) - 1 - begins
+        hidden = scores == -np.inf
+        return cls(np.where(hidden, scores.size, first), np.where(hidden, scores.size, last))
+
+    def mean(self, curves: Array, queries: _Numbers) -> Array:
+        """Return the mean of a curve, (positions,) or (queries, positions), over the places that a document can have.
+
+        Places beyond the end of the curve count 0.
+        """
+        length = curves.shape[-1]
+        sums = np.concatenate((np.zeros((*curves.shape[:-1], 1)), np.cumsum(curves, axis=-1)), axis=-1)
+        ends = np.minimum(self.last + 1, length), np.minimum(self.first, length)
+        upper, lower = (sums[end] if curves.ndim == 1 else sums[queries, end] for end in ends)
+        return np.asarray((upper - lower) / (self.last + 1 - self.first))
+
+    def chance(self, rows: _Numbers, positions: _Numbers) -> Array:
+        """Return the probability that these documents stand at these positions, which count from 1."""
+        first, last = self.first[rows], self.last[rows]
+        inside = (positions - 1 >= first) & (positions - 1 <= last)
+        return np.where(inside, 1.0 / (last + 1 - first), 0.0)
+
+
+def position_based(
+    scores: Array, shown: LoggedRows, documents: Documents, cutoff: int, *, bias: Bias, exposure: Array, floor: float
+) -> Estimated:
+    """Estimate Σ_d ω_d·target_d + β, with ω_d = α at the place of the document.
+
+    The target is R̂ + Σ (c − β − α R̂) / max(ρ, floor) over the impressions of a query, divided by their number; ρ is
+    the ``exposure`` of each pair an impression of its query. A document that was never shown has R̂.
+    """
+    places, queries = Places.of(scores, documents), documents.queries
+    curves = query_curves(shown, bias, cutoff, documents.offsets.size - 1)
+    seen, trusted = (places.mean(curve, queries) for curve in curves)
+    relevance = documents.relevance[documents.rows]
+    divisor = np.maximum(exposure, floor)
+    weights = seen[documents.rows] / np.where(divisor > 0.0, divisor, 1.0)  # 0 where nobody looks: nothing to weigh
+    alpha, beta = bias.of(shown.positions, shown.segments)
+    residuals = shown.clicks - shown.weights * (beta + alpha * relevance[shown.pairs])
+    base = documents.sums(seen * documents.relevance + trusted)
+    displayed, gains = (
+        np.bincount(shown.pairs, values, relevance.size)
+        for values in (shown.weights * alpha, shown.clicks - shown.weights * beta)
+    )
+    ratios = np.divide(gains, displayed, out=relevance.copy(), where=displayed > 0.0)
+    realised = documents.relevance.copy()
+    realised[documents.rows] = ratios
+    traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
+    normalised = traffic @ documents.sums(seen * realised + trusted) / traffic.sum()
+    return Estimated(
+        shown.by_unit(weights[shown.pairs] * residuals, base),
+        float(normalised),
+        *_sizes(shown, weights[shown.pairs], cutoff),
+        _unsupported(shown, documents, places, cutoff),
+    )
+
+
+def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff: int) -> Estimated:
+    """Estimate Σ_k c_k · P(d_k at k) / P₀(d_k at k), with the probabilities of the log for P₀."""
+    places = Places.of(scores, documents)
+    chances = np.where(shown.positions <= cutoff, places.chance(documents.rows[shown.pairs], shown.positions), 0.0)
+    weights = chances / shown.probabilities
+    filled = documents.sums((places.last < documents.relevance.size).astype(np.float64))[shown.queries]
+    expected = np.array([shown.traffic[filled > place].sum() for place in range(cutoff)])
+    reached = _by_position(shown, weights * shown.weights, cutoff)
+    norms = np.divide(reached, expected, out=np.zeros(cutoff), where=expected > 0.0)
+    return Estimated(
+        shown.by_unit(weights * shown.clicks),
+        _normalised(shown, weights, norms),
+        *_sizes(shown, weights, cutoff),
+        _unsupported(shown, documents, places, cutoff),
+        float(reached.sum() / max(expected.sum(), 1e-300)),
+    )
+
+
+def cascade(
+    scores: Array, shown: LoggedRows, documents: Documents, cutoff: int, *, bias: Bias | None, temperature: float = 0.0
+) -> Estimated:
+    """Estimate Σ_k w_{1:k}(c_k − Q̂_k) + w_{1:k−1} E[Q̂_k], with w_{1:k} = Π_{j≤k} P(d_j | d_<j) / P₀(d_j | d_<j).
+
+    The candidate draws each next document by the softmax of the scores that are left over ``temperature``, or shows
+    the best at temperature 0. Q̂_k = α_k R̂ + β_k only lowers the variance, and may be wrong; without a ``bias`` it is 0.
+    """
+    alpha, beta = np.zeros((2, shown.positions.size)) if bias is None else bias.of(shown.positions, shown.segments)
+    weights, before, expected = np.empty((3, shown.positions.size))
+    sizes, rows = np.bincount(shown.lists, minlength=shown.queries.size), documents.rows[shown.pairs]
+    of_log = rows, shown.probabilities, shown.queries, documents.offsets
+    settings = *map(read_only, (*of_log, scores, documents.relevance)), temperature
+    work = 4.0 * np.diff(documents.offsets)[shown.queries] * sizes
+    over_queries(_weigh, offsets_of(sizes), *settings, weights, before, expected, work=work)
+    for column in (weights, before, expected):
+        column[shown.positions > cutoff] = 0.0
+    corrected = weights * (shown.clicks - shown.weights * (beta + alpha * documents.relevance[rows]))
+    baseline = shown.weights * (alpha * expected + before * beta)
+    reached, entered = (_by_position(shown, column * shown.weights, cutoff) for column in (weights, before))
+    steps = np.divide(reached, entered, out=np.zeros(cutoff), where=entered > 0.0)
+    return Estimated(
+        shown.by_unit(corrected + baseline),
+        _normalised(shown, weights, np.asarray(np.cumprod(steps))),
+        *_sizes(shown, weights, cutoff),
+        _unsupported(shown, documents, Places.of(scores, documents), cutoff),
+        float(reached.sum() / max(entered.sum(), 1e-300)),
+    )
+
+
+@kernel
+def _weigh(  # type: ignore[no-untyped-def]
+    first, last, offsets, rows, probabilities, queries, starts, scores, relevance, temperature, weights, before,
+    expected,
+):  # fmt: skip
+    """Fill w_{1:k}, w_{1:k−1}, and w_{1:k−1} times the mean R̂ of the candidate's next document, for each row."""
+    for i in range(first, last):
+        begin, end = starts[queries[i]], starts[queries[i] + 1]
+        left = scores[begin:end].copy()
+        chances = np.empty(left.size)
+        weight = 1.0
+        for row in range(offsets[i], offsets[i + 1]):
+            top = left.max()
+            total, mean = 0.0, 0.0
+            for d in range(left.size):
+                if left[d] == -np.inf:
+                    chances[d] = 0.0
+                elif temperature == 0.0:
+                    chances[d] = 1.0 if left[d] == top else 0.0
+                else:
+                    chances[d] = np.exp((left[d] - top) / temperature)
+                total += chances[d]
+                mean += chances[d] * relevance[begin + d]
+            scale = 1.0 / total if total > 0.0 else 0.0
+            before[row] = weight if total > 0.0 else 0.0
+            expected[row] = weight * mean * scale
+            weight *= chances[rows[row] - begin] * scale / probabilities[row]
+            weights[row] = weight
+            left[rows[row] - begin] = -np.inf
+
+
+def query_curves(shown: LoggedRows, bias: Bias, cutoff: int, n_queries: int) -> tuple[Array, Array]:
+    """Return α and β of the first positions; where segments differ, α of each query by its segments' traffic."""
+    positions = np.arange(1, cutoff + 1)
+    if bias.by_segment is None:
+        return bias.of(positions)
+    numbers = np.arange(-1, len(bias.segment_names))
+    curves = np.stack([bias.of(positions, np.full(cutoff, number))[0] for number in numbers])
+    first = shown.positions == 1
+    keys = shown.queries[shown.lists[first]] * numbers.size + shown.segments[first] + 1
+    counts = np.bincount(keys, shown.weights[first], n_queries * numbers.size).reshape(n_queries, -1)
+    counts[counts.sum(axis=1) == 0.0, 0] = 1.0  # the common curve
+    return counts / counts.sum(axis=1, keepdims=True) @ curves, bias.of(positions)[1]
+
+
+def _sizes(shown: LoggedRows, weights: Array, cutoff: int) -> tuple[float, float]:
+    """Return the effective number of impressions, and the largest weight."""
+    squares = float(shown.weights @ weights**2)
+    rows = float(shown.weights @ weights) ** 2 / squares if squares > 0.0 else 0.0
+    traffic, length = shown.traffic.sum(), shown.weights[shown.positions <= cutoff].sum() / shown.traffic.sum()
+    return float(min(rows / max(length, 1e-300), traffic)), float(weights.max(initial=0.0))
+
+
+def _by_position(shown: LoggedRows, values: Array, cutoff: int) -> Array:
+    return np.asarray(np.bincount(shown.positions, values, cutoff + 1)[1 : cutoff + 1], np.float64)
+
+
+def _normalised(shown: LoggedRows, weights: Array, norms: Array) -> float:
+    """Σ_k of weighted clicks at each position, divided by the mean weight there."""
+    clicks = _by_position(shown, weights * shown.clicks, norms.size)
+    return float(np.divide(clicks, norms, out=np.zeros(norms.size), where=norms > 0.0).sum() / shown.traffic.sum())
+
+
+def _unsupported(shown: LoggedRows, documents: Documents, places: Places, cutoff: int) -> float:
+    """Return the share of the first places, weighed by traffic, with documents that were never shown."""
+    never = np.ones(documents.relevance.size)
+    never[documents.rows] = 0.0
+    top = places.mean(np.ones(cutoff), documents.queries)
+    traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
+    return float(traffic @ documents.sums(top * never)) / max(float(traffic @ documents.sums(top)), 1e-300)

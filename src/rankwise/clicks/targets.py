@@ -1,0 +1,245 @@
+"""Targets of documents from clicks, freed of position and trust: estimates of relevance, and the data to train on."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, Keywords, read_only
+from rankwise.clicks.exposure import Policy, added, logging_exposure, query_impressions
+from rankwise.clicks.log import Log
+from rankwise.clicks.regression import cross_fitted
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.systems import Scored, scores_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankwise.clicks.bias import Bias
+
+METHODS = ("dr", "regression", "ips")
+LABELS = ("regression", "offset")
+Method = Literal["dr", "regression", "ips"]
+_CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
+_DISPLAYED = "logging propensities are displayed frequencies: doubly robust targets equal IPS but for the clip"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Estimates:
+    """Estimates of R, the clicks of a document were it always examined, one for each document of ``data``.
+
+    With P(click) = α_k R + β_k at position k, means over the impressions of a query, 0 where a document was not shown:
+    ips is (ctr − beta) / max(rho, clip), regression R̂(x), dr R̂ + (ctr − beta − alpha · R̂) / max(rho, clip).
+    """
+
+    data: RankingDataset
+    """The documents: the features, or the pairs of the log where there were none."""
+    rows: NDArray[np.int64]
+    """The row in ``data`` of each pair of the log."""
+    impressions: Array
+    """Impressions of the document's query."""
+    shown: Array
+    """Share of them in which the document was shown."""
+    ctr: Array
+    """Clicks by impression of the query."""
+    alpha: Array
+    """Mean α of the positions at which it was displayed, 0 where it was not."""
+    beta: Array
+    """Mean β of the positions at which it was displayed, 0 where it was not."""
+    rho: Array
+    """Expected α: the logging policy's, or ``alpha`` where the policy is not known."""
+    regression: Array
+    """R̂, from clicks of other queries."""
+    clip: float
+    """The least ρ that is divided by."""
+    notes: tuple[str, ...] = ()
+    """What limits the estimates."""
+
+    @property
+    def ips(self) -> Array:
+        """Inverse propensity scores."""
+        return (self.ctr - self.beta) / self._divisor
+
+    @property
+    def dr(self) -> Array:
+        """Doubly robust estimates."""
+        return self.regression + (self.ctr - self.beta - self.alpha * self.regression) / self._divisor
+
+    @property
+    def _divisor(self) -> Array:
+        divisor = np.maximum(self.rho, self.clip)
+        return np.where(divisor > 0.0, divisor, 1.0)  # never shown, and nothing clipped: the numerator is 0
+
+    def of(self, method: Method) -> Array:
+        """Return the estimates of a method: "dr", "regression" or "ips"."""
+        check.choice("method", method, METHODS)
+        values: Array = getattr(self, method)
+        return values
+
+    def to_frame(self) -> "pl.DataFrame":
+        """Return a table of the documents that were shown."""
+        import polars as pl
+
+        names = ("impressions", "shown", "ctr", "alpha", "beta", "rho", "regression", "ips", "dr")
+        frame = pl.DataFrame({"query": self.data.qids(), "document": self.data.document_ids})
+        return frame.with_columns(**{name: getattr(self, name) for name in names})[self.rows]
+
+    def __repr__(self) -> str:
+        """Describe the estimates in a line, and what limits them."""
+        n_shown = int((self.shown > 0.0).sum())
+        clipped = int((self.rho < self.clip)[self.rows].sum())
+        line = (
+            f"Estimates({n_shown:,} of {self.data.n_docs:,} documents shown, clip {self.clip:.4f}: {clipped:,} below)"
+        )
+        return "\n".join((line, *self.notes))
+
+
+def estimates(
+    log: Log,
+    features: RankingDataset | None,
+    bias: "Bias",
+    *,
+    clip: float | None = None,
+    regression: Scored | None = None,
+    folds: int = 5,
+    probabilities: Policy | None = None,
+    drawn: float = 1.0,
+    seed: int = 0,
+) -> Estimates:
+    """Estimate the relevance of documents from their clicks, given the bias of positions.
+
+    ``features`` are all documents that rankers choose from, with ids of queries and documents; None stands for the
+    documents of the log without features, of which R̂ is a mean. ``clip`` is the least propensity to divide by, by
+    default 10/√(number of impressions). ``regression`` replaces R̂: a number for each document, or a fitted model,
+    which must not have seen these clicks.
+
+    ``probabilities`` are those of the logging policy: an array of pairs and positions, the probability of the document
+    there before the ranking is drawn; or the scores (or models) of rankers of the log, by name, from which
+    Plackett-Luce rankings with temperature ``drawn`` were shown. Rankers that are left out count as they displayed the
+    documents, which is exact for those that always show the same.
+
+    >>> import polars as pl
+    >>> from rankwise.clicks.bias import Bias
+    >>> rows = {"query": ["q"] * 4, "document": list("abba"), "impression": [1, 1, 2, 2], "position": [1, 2, 1, 2]}
+    >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 0, 0, 1]}))
+    >>> result = estimates(log, None, Bias.known([1.0, 0.5]), regression=[0.5, 0.5], clip=0.1)
+    >>> result.ips.round(4)  # a was examined in (1 + 0.5)/2 of the impressions, and clicked in both
+    array([1.3333, 0.    ])
+    """
+    data = _documents(log) if features is None else features
+    rows = log.rows_in(data)
+    alpha, beta = bias.of_cells(log)
+    query_in_data = np.repeat(np.arange(data.n_queries), data.sizes)[rows[log.offsets[:-1]]]
+    traffic = np.zeros(data.n_queries)
+    traffic[query_in_data] = query_impressions(log)
+    impressions = np.repeat(traffic, data.sizes)
+    if clip is None:
+        clip = min(_CLIP / math.sqrt(log.n_impressions), 1.0) if log.n_impressions else 1.0
+    check.number("clip", clip, least=0.0)
+
+    def by_pair(values: Array) -> Array:
+        return added(values, log.pairs, log.n_pairs)
+
+    def mean(sums: Array) -> Array:
+        column = np.zeros(data.n_docs)
+        column[rows] = sums / impressions[rows]
+        return read_only(column)
+
+    exposure = by_pair(log.impressions * alpha)
+    rho = logging_exposure(log, data, rows, alpha, probabilities, drawn, seed)
+    if ((rho <= 0.0) & (exposure > 0.0)).any():
+        pair = int(np.argmax((rho <= 0.0) & (exposure > 0.0)))
+        raise check.error(
+            "probabilities of the logging policy must allow what was shown",
+            got="probability 0",
+            where=check.query_of_row(int(rows[pair]), data.offsets, data.query_ids),
+        )
+    if regression is None:
+        # Σ (c − β − αR)² over the impressions of a pair is Σα² · (R − Σα(c − β)/Σα²)², but for a constant.
+        squares = by_pair(log.impressions * alpha**2)
+        products = by_pair(alpha * (log.clicks - log.impressions * beta))
+        seen = np.where(squares > 0.0, squares, 1.0)
+        predicted = cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
+    else:
+        predicted = check.document_values("regression", scores_of(regression, data), data.offsets, data.query_ids)
+    return Estimates(
+        data=data,
+        rows=rows,
+        impressions=read_only(impressions),
+        shown=mean(by_pair(log.impressions)),
+        ctr=mean(by_pair(log.clicks)),
+        alpha=mean(exposure),
+        beta=mean(by_pair(log.impressions * beta)),
+        rho=mean(rho),
+        regression=read_only(predicted),
+        clip=float(clip),
+        notes=(_DISPLAYED,) if probabilities is None else (),
+    )
+
+
+def targets(
+    log: Log,
+    features: RankingDataset,
+    bias: "Bias",
+    method: Method = "dr",
+    *,
+    clip: float | None = None,
+    regression: Scored | None = None,
+    folds: int = 5,
+    probabilities: Policy | None = None,
+    drawn: float = 1.0,
+    labels: Literal["regression", "offset"] | None = None,
+    seed: int = 0,
+) -> RankingDataset:
+    """Return the data to train on: one list a query, all its documents, with targets from clicks as rewards.
+
+    Targets are the column ``document_rewards``, which ``plrank`` learns from and ``reward@10`` measures; see
+    :func:`estimates` for the ``method`` and the other arguments. They may be negative, which is what makes them
+    unbiased. Documents that were never shown have R̂, or 0 with ``method="ips"``. Queries count by their impressions;
+    those without are left out, with a warning that counts them.
+
+    Objectives that learn from labels need numbers of 0 or more, which ``labels`` makes instead of rewards:
+    ``"regression"`` is R̂ alone, in [0, 1]; ``"offset"`` subtracts the least target of the query. Labels of
+    ``features`` are left as they are otherwise.
+
+    >>> import polars as pl
+    >>> from rankwise.clicks.bias import Bias
+    >>> rows = {"query": ["q"] * 4, "document": list("abba"), "impression": [1, 1, 2, 2], "position": [1, 2, 1, 2]}
+    >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 0, 0, 1]}))
+    >>> ids = {"query_ids": ["q"], "document_ids": ["a", "b", "c"]}
+    >>> features = RankingDataset([[1.0], [2.0], [3.0]], [0, 0, 0], [0, 3], **ids)
+    >>> bias = Bias.known([1.0, 0.5], beta=[0.1, 0.1])
+    >>> targets(log, features, bias, "ips", clip=0.1).document_rewards.round(4)
+    array([ 1.2   , -0.1333,  0.    ])
+    """
+    check.choice("method", method, METHODS)
+    if labels is not None:
+        check.choice("labels", labels, LABELS)
+    if method == "ips" and labels != "regression" and regression is None:
+        regression = np.zeros(features.n_docs)
+    options: Keywords = {"probabilities": probabilities, "drawn": drawn, "seed": seed}
+    result = estimates(log, features, bias, clip=clip, regression=regression, folds=folds, **options)
+    values = result.regression if labels == "regression" else result.of(method)
+    if labels == "offset":
+        values = values - np.repeat(np.minimum.reduceat(values, features.offsets[:-1]), features.sizes)
+    traffic = result.impressions[features.offsets[:-1]]
+    weights = traffic if features.weights is None else traffic * features.weights
+    changes: Keywords = {"document_rewards": values} if labels is None else {"labels": values, "judged": None}
+    if (traffic != traffic.max()).any():
+        changes["weights"] = weights / weights[traffic > 0.0].mean()
+    data = features.with_(**changes)
+    if (left_out := int((traffic == 0.0).sum())) == 0:
+        return data
+    what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
+    warnings.warn(check.Sentence(what), stacklevel=2)
+    return data.take(traffic > 0.0)
+
+
+def _documents(log: Log) -> RankingDataset:
+    """Return the pairs of the log, with one constant feature."""
+    labels, ids = np.zeros(log.n_pairs), {"query_ids": log.query_ids, "document_ids": log.document_ids}
+    return RankingDataset(np.zeros((log.n_pairs, 1)), labels, log.offsets, **ids)  # type: ignore[arg-type]

@@ -1,0 +1,347 @@
+"""The off-policy comparison of a candidate with production, and its verdict."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise.clicks import decision
+from rankwise.clicks.compare import _blended, _scale, compare
+from rankwise.clicks.decision import Blend, OffPolicyComparison
+from rankwise.clicks.estimators import Estimated
+from rankwise.clicks.log import Log
+from rankwise.rankers.ensembles.weights import spread
+from rankwise.statistics.significance import t_test
+
+CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)
+BIAS = rw.clicks.Bias.known(CURVE)
+CHECK = rw.clicks.Bias.check
+FINE = SimpleNamespace(alarm=False, possible=True, reason="", sentence="No alarm.")
+
+
+@pytest.fixture(scope="module")
+def data() -> rw.RankingDataset:
+    made = rw.synthetic(n_queries=80, n_docs=10, seed=3)
+    return made.with_(query_ids=[f"q{number}" for number in range(80)], document_ids=np.arange(made.n_docs))
+
+
+@pytest.fixture(scope="module")
+def systems(data: rw.RankingDataset) -> dict[str, np.ndarray]:
+    noise = np.random.default_rng(1).normal(size=(3, data.n_docs))
+    return {
+        "production": data.labels + noise[0],
+        "good": data.labels + 0.3 * noise[1],
+        "poor": noise[1],
+        "close": data.labels + noise[0] + 0.1 * noise[2],
+    }
+
+
+@pytest.fixture(scope="module")
+def log(data: rw.RankingDataset, systems: dict[str, np.ndarray]) -> Log:
+    rankers = {"production": systems["production"], "other": data.features[:, 0], "third": data.features[:, 1]}
+    counts = np.random.default_rng(2).integers(20, 200, data.n_queries)
+    return rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=counts, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rw.clicks.Bias, "check", lambda _bias, _log: FINE)
+
+
+def run(name: str, systems: dict[str, np.ndarray], *args: object, **how: object) -> OffPolicyComparison:
+    return compare({name: systems[name], "production": systems["production"]}, *args, **how)  # type: ignore[arg-type]
+
+
+def seen(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
+    """Return α at the rank of each document."""
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    order = np.lexsort((-scores, queries))
+    ranks = np.empty(scores.size, np.int64)
+    ranks[order] = np.arange(scores.size) - data.offsets[queries]
+    return np.append(CURVE, np.zeros(data.n_docs))[ranks]
+
+
+def test_the_difference_is_that_of_doubly_robust_targets_by_traffic(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    result = run("good", systems, log, BIAS, data)
+    targets = rw.clicks.estimates(log, data, BIAS)
+    gains = (seen(systems["good"], data) - seen(systems["production"], data)) * targets.dr
+    by_query = np.add.reduceat(gains, data.offsets[:-1])
+    traffic = targets.impressions[data.offsets[:-1]]
+    test = t_test(by_query, traffic)
+    assert result.difference == pytest.approx(test.mean, abs=1e-12)
+    # Fewer degrees of freedom than queries, since these have different traffic.
+    freedom = round(traffic.sum() ** 2 / (traffic**2).sum()) - 1
+    assert freedom < data.n_queries - 2
+    assert (result.low, result.high) == pytest.approx(test._replace(freedom=freedom).interval(), abs=1e-12)
+    assert result.production_clicks == pytest.approx(
+        np.average(np.add.reduceat(seen(systems["production"], data) * targets.dr, data.offsets[:-1]), weights=traffic)
+    )
+
+
+def test_better_is_shipped_and_worse_is_not(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    users = rw.clicks.Users(curve=CURVE)
+    counts = np.bincount(log.queries, log.impressions * (log.positions == 1))
+    counts = counts[np.argsort(np.argsort(data.query_ids))]
+    for name, verdict in (("good", "ship"), ("poor", "do not ship")):
+        result = run(name, systems, log, BIAS, data)
+        truth = users.expected_clicks(data, systems[name]) - users.expected_clicks(data, systems["production"])
+        assert result.verdict == verdict
+        assert result.recommended == (verdict == "ship")
+        assert result.low < np.average(truth, weights=counts) < result.high
+        assert result.reason.startswith("Ship good:" if verdict == "ship" else "Do not ship poor:")
+
+
+def test_rows_of_features_and_queries_may_come_in_any_order(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    result = run("good", systems, log, BIAS, data)
+    turned = data.take(np.arange(data.n_queries)[::-1])
+    rows = turned.document_ids
+    other = run("good", {name: scores[rows] for name, scores in systems.items()}, log, BIAS, turned)
+    assert other.difference == pytest.approx(result.difference, abs=0.02)  # the folds of R̂ differ
+
+
+def test_features_may_have_queries_that_were_not_logged(data, systems) -> None:  # type: ignore[no-untyped-def]
+    rankers, counts = {"a": systems["production"], "b": systems["poor"]}, np.arange(data.n_queries) % 2 * 100
+    few = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=counts, seed=1)
+    logged = data.take(counts > 0)
+    rows = logged.document_ids
+    result = run("good", systems, few, BIAS, data)
+    assert result.n_units == 40
+    part = run("good", {name: scores[rows] for name, scores in systems.items()}, few, BIAS, logged)
+    assert result.difference == pytest.approx(part.difference, abs=1e-12)
+
+
+def test_intervals_by_user(data, systems) -> None:  # type: ignore[no-untyped-def]
+    rankers = {"production": systems["production"], "other": data.features[:, 0]}
+    log = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=100, seed=1)
+    assert log.sessions is not None
+    users = np.arange(log.sessions.n_impressions) % 500
+    log = replace(log, sessions=replace(log.sessions, users=users))
+    by_query, by_user = (run("good", systems, log, BIAS, data, by=by) for by in ("query", "user"))
+    assert by_user.n_units == 500
+    assert by_user.difference == pytest.approx(by_query.difference, abs=1e-12)
+    assert by_user.effective_size == pytest.approx(by_query.effective_size)
+    # Users are a mixture of all queries, so that they differ less.
+    assert by_user.high - by_user.low < by_query.high - by_query.low
+
+
+def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    outcomes = {
+        "fails its check": SimpleNamespace(alarm=True, possible=True, reason="", sentence="ALARM: clicks are off."),
+        "cannot be checked: one ranker": SimpleNamespace(
+            alarm=False, possible=False, reason="one ranker", sentence="This bias cannot be checked: one ranker."
+        ),
+    }
+    for words, outcome in outcomes.items():
+        monkeypatch.setattr(rw.clicks.Bias, "check", lambda _bias, _log, outcome=outcome: outcome)
+        result = run("good", systems, log, BIAS, data)
+        assert result.verdict == "cannot tell"
+        assert result.recommended == 0.0
+        assert "This log cannot tell, because the click model" in result.reason
+        assert words in result.reason
+        assert all(blend.failure for blend in result.blends)
+        anyway = run("good", systems, log, BIAS, data, unchecked=True)
+        assert anyway.verdict == "ship"
+        assert "It does not decide" in repr(anyway)
+
+
+def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(rw.clicks.Bias, "check", CHECK)
+    right, wrong = BIAS, rw.clicks.Bias.known([1.0, 0.9, 0.8, 0.7, 0.6])
+    assert run("good", systems, log, right, data).verdict == "ship"
+    refused = run("good", systems, log, wrong, data)
+    assert refused.bias_check is not None
+    assert refused.bias_check.alarm
+    assert refused.verdict == "cannot tell"
+    alone = rw.clicks.simulate(data, ranker=systems["production"], curve=CURVE, impressions=100, seed=1)
+    result = run("good", systems, alone, right, data)
+    assert result.verdict == "cannot tell"
+    assert "cannot be checked: the log has one ranker" in result.reason
+
+
+def test_unsure_propensities_leave_the_verdict_open(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    # The candidate sorts the lists of production by relevance: worse where users look at the end of lists.
+    ranks = ranks_of(systems["production"], data)
+    systems = systems | {"good": np.where(ranks < len(CURVE), 10.0 + data.labels, 0.0) - 0.01 * ranks}
+    turned = BIAS.alpha[::-1]
+    at_end = run("good", systems, log, rw.clicks.Bias.known(turned), data, blends=[1.0])
+    assert at_end.low < 0.0
+    result = run("good", systems, log, replace(BIAS, alpha_high=turned), data, blends=[1.0])
+    assert result.low > 0.0
+    assert result.verdict == "cannot tell"
+    assert "propensities are not known well enough" in result.reason
+    steeper = replace(BIAS, alpha_low=BIAS.alpha**1.1, alpha_high=BIAS.alpha**0.9)
+    assert run("good", systems, log, steeper, data, blends=[1.0]).verdict == "ship"
+
+
+def ranks_of(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    ranks = np.empty(scores.size, np.int64)
+    ranks[np.lexsort((-scores, queries))] = np.arange(scores.size) - data.offsets[queries]
+    return ranks
+
+
+def test_runs_without_features(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    def as_run(scores: np.ndarray) -> dict[str, dict[str, float]]:
+        rows = zip(data.qids(), data.document_ids, scores, strict=True)
+        runs: dict[str, dict[str, float]] = {}
+        for query, document, score in rows:
+            runs.setdefault(str(query), {})[str(document)] = float(score)
+        return runs
+
+    runs = {name: as_run(scores) for name, scores in systems.items()}
+    result = run("good", runs, log, BIAS)
+    with_features = run("good", systems, log, BIAS, data)
+    assert result.verdict == with_features.verdict == "ship"
+    assert result.unsupported == pytest.approx(with_features.unsupported)
+    # A run of nothing but documents that were never shown.
+    new = {query: {f"new {number}": 1.0 / number for number in range(1, 6)} for query in runs["good"]}
+    nothing = compare({"new": new, "production": runs["production"]}, log, BIAS, blends=[1.0])
+    assert nothing.unsupported == 1.0
+    assert nothing.effective_size == 0.0
+    assert nothing.verdict == "cannot tell"
+
+
+def test_never_shown_documents_are_counted(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    shown = np.zeros(data.n_docs, np.bool_)
+    shown[log.rows_in(data)] = True
+    top = ranks_of(systems["poor"], data) < len(CURVE)
+    traffic = rw.clicks.estimates(log, data, BIAS, regression=np.zeros(data.n_docs)).impressions
+    expected = np.average(~shown[top], weights=traffic[top])
+    assert 0.05 < expected < 0.5
+    result = run("poor", systems, log, BIAS, data)
+    assert result.unsupported == pytest.approx(expected)
+
+
+def test_blends_do_not_depend_on_the_scale_of_scores() -> None:
+    rng = np.random.default_rng(0)
+    offsets, old, new = np.array([0, 4, 9]), rng.normal(size=9), rng.normal(size=9)
+    assert _scale(old, 1000.0 * new + np.repeat([5.0, -70.0], [4, 5]), offsets) == pytest.approx(
+        _scale(old, new, offsets) / 1000.0
+    )
+    assert spread(_scale(old, new, offsets) * new, offsets) == pytest.approx(spread(old, offsets))
+    assert _blended(old, new, 0.25, 2.0, offsets) == pytest.approx(0.75 * old + 0.5 * new)
+    # A document that only one of them retrieves has the lowest score in the other; one that neither does is hidden.
+    old[[0, 1]], new[[0, 2]] = -np.inf, -np.inf
+    half = _blended(old, new, 0.5, 1.0, offsets)
+    assert np.isinf(half).tolist() == [True] + [False] * 8
+    assert half[1:3].tolist() == pytest.approx([min(old[2:4]) / 2 + new[1] / 2, old[2] / 2 + min(new[1], new[3]) / 2])
+    assert np.isinf(_blended(old, new, 1.0, 1.0, offsets)).tolist() == [True, False, True] + [False] * 6
+
+
+def blend(share: float, low: float, high: float, **facts: float) -> Blend:
+    difference = (low + high) / 2
+    estimated = Estimated(np.zeros(1), 0.0, facts.get("effective", 5000.0), 1.0, facts.get("unsupported", 0.1))
+    why = decision.failure(estimated, (difference, low, high), facts.get("extreme", low))
+    measures = {
+        "clicks": 1.0,
+        "normalised": difference,
+        "effective_size": 5000.0,
+        "largest_weight": 1.0,
+        "unsupported": 0.1,
+    }
+    return Blend(share=share, difference=difference, low=low, high=high, failure=why, **measures)
+
+
+@pytest.mark.parametrize(
+    ("blends", "verdict", "recommended", "words"),
+    [
+        ([(0.25, 0.1, 0.2), (0.5, 0.1, 0.3), (1.0, 0.1, 0.4)], "ship", 1.0, "Ship new: +0.2500"),
+        ([(0.25, 0.1, 0.2), (0.5, 0.1, 0.3), (1.0, -0.1, 0.4)], "ship", 0.5, "Ship a blend, 0.5 of new and 0.5 of old"),
+        ([(0.25, 0.1, 0.2), (0.5, -0.1, 0.3), (1.0, 0.1, 0.4)], "ship", 0.25, "the next blend, 0.5 of new, does not"),
+        ([(0.25, -0.1, 0.2), (0.5, 0.1, 0.3), (1.0, 0.1, 0.4)], "cannot tell", 0.0, "whether the first blend, 0.25 of"),
+        ([(0.25, -0.1, 0.2), (0.5, 0.1, 0.3), (1.0, -0.1, 0.4)], "cannot tell", 0.0, "whether new is better, because"),
+        (
+            [(0.25, -0.1, 0.2), (0.5, -0.1, 0.3), (1.0, -0.4, -0.1)],
+            "do not ship",
+            0.0,
+            "Do not ship new: it has fewer clicks, −0.2500",
+        ),
+    ],
+)
+def test_blends_are_tested_in_order_up_to_the_first_failure(blends, verdict, recommended, words) -> None:  # type: ignore[no-untyped-def]
+    got = decision.decide("new", "old", [blend(*one) for one in blends], "")
+    assert got[0] == verdict
+    assert got[2] == recommended
+    assert words in got[1]
+
+
+def test_what_a_blend_fails_by() -> None:
+    assert blend(1.0, 0.1, 0.2).failure == ""
+    assert "effective sample size is 999 impressions" in blend(1.0, 0.1, 0.2, effective=999.0).failure
+    assert "21% of the documents" in blend(1.0, 0.1, 0.2, unsupported=0.21).failure
+    assert "propensities" in blend(1.0, 0.1, 0.2, extreme=-0.01).failure
+    assert "includes 0; about 4.0 times as many queries" in blend(1.0, -0.1, 0.3).failure
+    assert "includes 0" in blend(1.0, -0.3, 0.1).failure
+    off = Estimated(np.zeros(1), 0.0, 5000.0, 1.0, 0.1, 0.7)
+    assert "weights are 0.70 on average" in decision.failure(off, (0.15, 0.1, 0.2), 0.1)
+
+
+@pytest.fixture(scope="module")
+def drawn(data: rw.RankingDataset, systems: dict[str, np.ndarray]) -> Log:
+    return rw.clicks.simulate(
+        data, ranker=systems["production"], drawn=1.0, model="cascade", cutoff=3, impressions=500, seed=5
+    )
+
+
+def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:  # type: ignore[no-untyped-def]
+    how = {"estimator": "cascade", "temperature": 1.0, "blends": (0.1, 0.2, 1.0)}
+    result = run("good", systems, drawn, None, data, **how)
+    assert result.bias_check is None
+    assert result.production_clicks == pytest.approx(drawn.clicks.sum() / drawn.n_impressions, rel=1e-4)
+    with_baseline = run("good", systems, drawn, BIAS, data, **how)
+    first = with_baseline.blends[0]
+    assert first.low < result.blends[0].difference < first.high
+
+
+def test_item_position_needs_probabilities_before_rankings_are_drawn(data, systems, drawn) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match="given those above it"):
+        run("good", systems, drawn, None, data, estimator="item-position")
+    first = rw.clicks.simulate(data, ranker=systems["production"], drawn=2.0, cutoff=1, impressions=1000, seed=5)
+    result = run("good", systems, first, None, data, estimator="item-position", blends=[1.0])  # nothing is above
+    rewards = rw.clicks.Users().rewards(data)[ranks_of(systems["good"], data) == 0]
+    assert result.blends[0].clicks == pytest.approx(rewards.mean(), abs=0.05)
+
+
+def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    result = run("good", systems, log, BIAS, data)
+    text = repr(result)
+    assert text.splitlines()[1].startswith("production")
+    assert "0.25 good" in text
+    assert "80 queries" in text
+    assert "Check of the click model: No alarm." in text
+    assert " ".join(text.split()).endswith(result.reason)
+    frame = result.to_frame()
+    assert frame["share"].to_list() == [0.25, 0.5, 1.0]
+    assert frame["difference"][-1] == result.difference
+    assert isinstance(frame, pl.DataFrame)
+    assert result.plot(tmp_path / "decision.png").stat().st_size > 0
+
+
+def test_errors(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    good, production = systems["good"], systems["production"]
+    with pytest.raises(ValueError, match="one candidate is compared with production"):
+        compare(systems, log, BIAS, data)  # type: ignore[arg-type]
+    for blends in ((), (0.5,), (0.5, 0.25, 1.0), (0.0, 1.0)):
+        with pytest.raises(ValueError, match="blends"):
+            run("good", systems, log, BIAS, data, blends=blends)
+    with pytest.raises(ValueError, match="only position-based|leave estimator"):
+        run("good", systems, log, BIAS, data, estimator="cascade")
+    with pytest.raises(ValueError, match="needs the bias of positions"):
+        run("good", systems, log, None, data)
+    with pytest.raises(ValueError, match="temperature"):
+        run("good", systems, log, BIAS, data, temperature=1.0)
+    with pytest.raises(ValueError, match="without users|without features"):
+        run("good", systems, log, BIAS, data, by="user")
+    with pytest.raises(ValueError, match="a model needs the features"):
+        compare({"new": lambda features: features[:, 0], "production": production}, log, BIAS)
+    with pytest.raises(ValueError, match="estimator"):
+        run("good", systems, log, BIAS, data, estimator="sips")
+    named = compare({"production": production, "new": good}, log, BIAS, data, blends=[1.0])
+    last = compare({"new": good, "old": production}, log, BIAS, data, blends=[1.0])
+    assert (named.candidate, named.production) == ("new", "production")
+    assert (last.candidate, last.production) == ("new", "old")
+    assert named.difference == last.difference

@@ -1,0 +1,222 @@
+"""Targets from clicks: unbiased by listing all rankings and clicks, biased by known amounts where a model is wrong."""
+
+import dataclasses
+from itertools import permutations, product
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from rankwise.clicks.exposure import query_impressions
+
+ALPHA, BETA = np.array([1.0, 0.55, 0.3]), np.array([0.1, 0.08, 0.05])
+RELEVANCE = np.array([0.7, 0.1, 0.45, 0.3])
+SCORES = np.array([0.5, 0.2, -0.3, 0.9])
+
+
+class Known:
+    """Curves that are known from elsewhere."""
+
+    def __init__(self, alpha, beta=None):
+        self.alpha, self.beta = np.append(alpha, 0.0), np.append(np.zeros(len(alpha)) if beta is None else beta, 0.0)
+
+    def of_cells(self, log):
+        at = np.minimum(log.positions, self.alpha.size) - 1
+        return self.alpha[at], self.beta[at]
+
+
+def listed(alpha=ALPHA, beta=BETA):
+    """Every ranking and pattern of clicks, each as a query with one impression: log, features and probabilities."""
+    rows, chances, at = [], [], np.zeros((4, 3))
+    for ranking in permutations(range(4), 3):
+        chance, left = 1.0, np.exp(SCORES)
+        for document in ranking:
+            chance *= left[document] / left.sum()
+            left[document] = 0.0
+        for position, document in enumerate(ranking):
+            at[document, position] += chance
+        for clicks in product((0, 1), repeat=3):
+            rate = alpha * RELEVANCE[list(ranking)] + beta
+            query = f"{len(chances):03}"
+            chances.append(chance * np.prod(np.where(clicks, rate, 1.0 - rate)))
+            shown = zip(ranking, (1, 2, 3), clicks, strict=True)
+            rows += [(query, f"d{d}", query, position, click) for d, position, click in shown]
+    names = ["query", "document", "impression", "position", "clicked"]
+    log = rw.clicks.Log.from_rows(pl.LazyFrame(rows, schema=names, orient="row"))
+    documents = np.tile(["d0", "d1", "d2", "d3"], len(chances))
+    features = rw.RankingDataset(
+        np.zeros((documents.size, 1)),
+        np.zeros(documents.size),
+        np.arange(0, documents.size + 1, 4),
+        query_ids=log.query_ids,
+        document_ids=documents,
+    )
+    return log, features, np.array(chances), at
+
+
+def expected(values, chances):
+    return chances @ values.reshape(-1, 4)
+
+
+def by_pair(log, at):
+    return at[[int(name[1]) for name in log.document_ids]]
+
+
+@pytest.fixture(scope="module")
+def case():
+    return listed()
+
+
+def test_the_listing_is_complete(case):
+    _, _, chances, at = case
+    np.testing.assert_allclose(chances.sum(), 1.0, atol=1e-12)
+    np.testing.assert_allclose(at.sum(axis=0), 1.0, atol=1e-12)
+
+
+def test_ips_is_unbiased(case):
+    log, features, chances, at = case
+    result = rw.clicks.estimates(
+        log, features, Known(ALPHA, BETA), clip=0, probabilities=by_pair(log, at), regression=np.zeros(features.n_docs)
+    )
+    np.testing.assert_allclose(expected(result.ips, chances), RELEVANCE, atol=1e-10)
+    np.testing.assert_allclose(expected(result.alpha, chances), at @ ALPHA, atol=1e-10)
+
+
+def test_dr_is_unbiased_with_a_wrong_regression_and_right_propensities(case):
+    log, features, chances, at = case
+    wrong = np.tile([0.2, 0.9, 0.0, 1.0], chances.size)
+    result = rw.clicks.estimates(
+        log, features, Known(ALPHA, BETA), clip=0, probabilities=by_pair(log, at), regression=wrong
+    )
+    np.testing.assert_allclose(expected(result.dr, chances), RELEVANCE, atol=1e-10)
+    assert abs(expected(result.regression, chances) - RELEVANCE).max() > 0.5
+
+
+def test_dr_is_unbiased_with_a_right_regression_and_wrong_propensities(case):
+    log, features, chances, _ = case
+    wrong, right = np.full((log.n_pairs, 3), 0.25), np.tile(RELEVANCE, chances.size)
+    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA), clip=0, probabilities=wrong, regression=right)
+    np.testing.assert_allclose(expected(result.dr, chances), RELEVANCE, atol=1e-10)
+    assert abs(expected(result.ips, chances) - RELEVANCE).max() > 0.05
+
+
+def test_dr_is_biased_by_the_product_where_both_are_wrong(case):
+    log, features, chances, at = case
+    wrong, guess = np.full((log.n_pairs, 3), 0.25), np.array([0.2, 0.9, 0.0, 1.0])
+    result = rw.clicks.estimates(
+        log, features, Known(ALPHA, BETA), clip=0.6, probabilities=wrong, regression=np.tile(guess, chances.size)
+    )
+    ratio = at @ ALPHA / max(0.25 * ALPHA.sum(), 0.6)
+    np.testing.assert_allclose(expected(result.dr, chances) - RELEVANCE, (1 - ratio) * (guess - RELEVANCE), atol=1e-10)
+
+
+def test_trust_that_is_ignored_biases_by_the_clicks_that_it_brings(case):
+    log, features, chances, at = case
+    guess = np.tile([0.2, 0.9, 0.0, 1.0], chances.size)
+    result = rw.clicks.estimates(log, features, Known(ALPHA), clip=0, probabilities=by_pair(log, at), regression=guess)
+    bias = at @ BETA / (at @ ALPHA)
+    np.testing.assert_allclose(expected(result.ips, chances) - RELEVANCE, bias, atol=1e-10)
+    np.testing.assert_allclose(expected(result.dr, chances) - RELEVANCE, bias, atol=1e-10)
+
+
+def test_with_displayed_frequencies_dr_is_ips_but_for_the_clip(case):
+    log, features, _, _ = case
+    guess = np.random.default_rng(0).uniform(size=features.n_docs)
+    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA), clip=0.5, regression=guess)
+    np.testing.assert_array_equal(result.rho, result.alpha)
+    above = result.alpha >= 0.5
+    np.testing.assert_allclose(result.dr[above], result.ips[above], atol=1e-12)
+    assert (abs(result.dr - result.ips)[~above] > 1e-3).any()
+    assert "displayed frequencies" in result.notes[0]
+
+
+def test_propensities_of_drawn_rankings():
+    log, features, _, at = listed()
+    result = rw.clicks.estimates(
+        log,
+        features,
+        Known(ALPHA, BETA),
+        probabilities={"": 2.0 * np.tile(SCORES, features.n_queries)},
+        drawn=2.0,
+        regression=np.zeros(features.n_docs),
+    )
+    shown = result.shown.reshape(-1, 4) > 0
+    drawn = (result.rho.reshape(-1, 4) * shown).sum(axis=0) / shown.sum(axis=0)
+    np.testing.assert_allclose(drawn, at @ ALPHA, atol=2e-3)  # 192 · 200 rankings
+    assert not result.notes
+
+
+def simulated(n_queries=60, impressions=40, seed=0, n_docs=8):
+    """A log of drawn rankings whose clicks depend on the first feature, and the features."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.uniform(size=(n_queries * n_docs, 3)).astype(np.float32)
+    truth = np.where(matrix[:, 0] > 0.5, 0.8, 0.2)
+    query = np.repeat(np.arange(n_queries * impressions), 3)
+    order = rng.gumbel(size=(n_queries * impressions, n_docs)).argsort(axis=1)[:, :3]
+    row = (order + np.repeat(np.arange(n_queries), impressions)[:, None] * n_docs).ravel()
+    position = np.tile([0, 1, 2], n_queries * impressions)
+    rows = {
+        "query": row // n_docs,
+        "document": row,
+        "impression": query,
+        "position": position + 1,
+        "clicked": rng.uniform(size=row.size) < ALPHA[position] * truth[row] + BETA[position],
+    }
+    offsets = np.arange(0, n_queries * n_docs + 1, n_docs)
+    ids = {"query_ids": np.arange(n_queries), "document_ids": np.arange(n_queries * n_docs)}
+    features = rw.RankingDataset(matrix, np.zeros(truth.size), offsets, **ids)
+    return rw.clicks.Log.from_rows(pl.LazyFrame(rows)), features, truth
+
+
+def test_the_regression_learns_from_other_queries_alone():
+    log, features, truth = simulated()
+    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA))
+    assert abs(result.regression - truth).mean() < 0.1
+    # Clicks of a query that are turned around change R̂ of others, and never its own.
+    first = log.queries == 0
+    turned = dataclasses.replace(log, clicks=np.where(first, log.impressions - log.clicks, log.clicks))
+    again = rw.clicks.estimates(turned, features, Known(ALPHA, BETA))
+    own = features.qids() == 0
+    np.testing.assert_array_equal(again.regression[own], result.regression[own])
+    assert (again.regression[~own] != result.regression[~own]).any()
+    assert (again.dr[own] != result.dr[own]).any()
+
+
+def test_sums_of_cells_stand_for_impressions_one_by_one():
+    log, features, _ = simulated(n_queries=12, impressions=6)
+    without = dataclasses.replace(log, sessions=None)
+    np.testing.assert_array_equal(query_impressions(log), np.full(12, 6.0))
+    np.testing.assert_array_equal(query_impressions(without), np.full(12, 6.0))
+    arguments = {"regression": np.zeros(features.n_docs)}
+    both = [rw.clicks.estimates(one, features, Known(ALPHA, BETA), **arguments).ips for one in (log, without)]
+    np.testing.assert_array_equal(*both)
+    assert rw.clicks.estimates(log, features, Known(ALPHA, BETA), **arguments).clip == 1.0  # 72 impressions
+
+
+def test_documents_without_features_and_queries_without_impressions():
+    log, features, _ = simulated(n_queries=12, impressions=6)
+    alone = rw.clicks.estimates(log, None, Known(ALPHA, BETA))
+    assert alone.data.n_docs == log.n_pairs
+    assert np.unique(alone.regression).size <= 5  # a mean for each fold
+    more = rw.concatenate([features, features.with_(query_ids=np.arange(100, 112))])
+    result = rw.clicks.estimates(log, more, Known(ALPHA, BETA))
+    new = slice(features.n_docs, None)
+    assert not result.impressions[new].any()
+    np.testing.assert_array_equal(result.dr[new], result.regression[new])
+    np.testing.assert_array_equal(result.ips[new], 0.0)
+
+
+def test_errors_of_estimates():
+    log, features, _ = simulated(n_queries=4, impressions=6)
+    bias = Known(ALPHA, BETA)
+    with pytest.raises(ValueError, match="as many queries as folds: got 4 queries"):
+        rw.clicks.estimates(log, features, bias)
+    with pytest.raises(ValueError, match=r"array of pairs and positions.*got shape \(2, 3\)"):
+        rw.clicks.estimates(log, features, bias, probabilities=np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="add up to at most 1 in a query"):
+        rw.clicks.estimates(log, features, bias, probabilities=np.ones((log.n_pairs, 3)))
+    with pytest.raises(ValueError, match=r"must allow what was shown: got probability 0 at row 0 \(query 0\)"):
+        rw.clicks.estimates(log, features, bias, probabilities=np.zeros((log.n_pairs, 3)))
+    with pytest.raises(ValueError, match="ranker in the log"):
+        rw.clicks.estimates(log, features, bias, probabilities={"new": np.zeros(features.n_docs)})
