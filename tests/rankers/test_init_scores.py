@@ -76,7 +76,7 @@ def test_the_first_loss_is_that_of_the_start(name: str, parts: Any):
 def test_an_interrupted_training_resumes_bit_for_bit(name: str, parts: Any, tmp_path: Path):
     train, valid = parts
     unit = "epochs" if name == "NeuralRanker" else "rounds"
-    more = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 2}
+    more: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 2}
     ranker(name, **more | {unit: 4}).fit(train, valid)
     resumed = ranker(name, **more).fit(train, valid, resume=True)
     np.testing.assert_array_equal(resumed.predict(valid), ranker(name).fit(train, valid).predict(valid))
