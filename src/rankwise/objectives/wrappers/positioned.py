@@ -132,7 +132,7 @@ class PreparedPositioned(Prepared):
             by_place[0] = 0.0  # b of the first position is 0: most losses do not see a constant
             return by_place
 
-        first, later = (lists.outputs(hessian=one, numerator=self.inner.own_numerator) for one in (True, False))
+        first, later = (lists.outputs(hessian=one, numerator=False) for one in (True, False))
         slope = gradient(np.zeros(len(self.shown)), first)
         curvature = lists.totals(abs(first.hessian), self.places, len(self.shown)) + ridge
         steps, tolerance = self.objective.steps, self.objective.tolerance
