@@ -82,9 +82,6 @@ class IterativeRanker(Ranker):
         schema = None if older is None else older._schema
         data: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
         train, held_out = self._fit_inputs(X, y, older=schema, **data)
-        if schema is not None and train.init_scores is not None and not schema.init_scores:
-            hint = "leave one of them out: either says where training starts"
-            raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
         measures = self._measures(measure, lambda data: inputs.aligned(data, train))
         measured = [one.data for one in measures.values()]
         return self._train(
@@ -116,6 +113,9 @@ class IterativeRanker(Ranker):
         measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
         ``digest`` identifies these, and ``documents`` is how many they have.
         """
+        if older is not None and train.init_scores is not None and not older._schema.init_scores:
+            hint = "leave one of them out: either says where training starts"
+            raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
 
