@@ -36,6 +36,7 @@ from rankwise.objectives.prepared import (
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
 from rankwise.stream import Stream
 
+_NO_CLIP = 1e300  # not infinity, which an exposure of 0 would make NaN
 PLACED, APART, TIMES, SUMS = range(4)  # sums over the samples that place a document
 
 
@@ -44,15 +45,17 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The inner loss with limits on how far the exposure of every document moves from production's.
 
     Exposure is that of rankings drawn from the scores by Plackett and Luce, with the discounts of the ``plrank``
-    inside, or those of DCG@10. Production's is that of ``init_scores``: those of the data, or the scores of
-    ``fit(…, init_model=production)``. Training should start there, and does so with either.
+    inside, or those of DCG@10; ``plrank(discounts=…)`` takes the attention that users pay to positions. Production's is
+    that of ``init_scores``: those of the data, or the scores of ``fit(…, init_model=production)``. Training should
+    start there, and does so with either.
 
     - ``clip`` (at least 1; for ``plrank`` alone) is PRPO (Gupta et al. 2024): a document with a reward of 0 or more
       earns nothing beyond ``clip`` times production's exposure, and one with a negative reward nothing below 1/``clip``
       of it.
     - ``floor`` (at most 1) prices every document's exposure below ``floor`` times production's. Below it a document
-      earns ``weight`` times the range of its list's rewards more (of other losses than ``plrank``: ``weight``), which
-      is more than any other document can earn by its place, so that the best ranking within the limits is the best.
+      earns ``weight`` times the range of its list's rewards more. With a weight above 1 that is more than the place of
+      any other document is worth, so that the optimum keeps the floors (an exact penalty). Losses other than ``plrank``
+      have no rewards: the price is ``weight`` itself, and a larger one keeps the floors better.
 
     What is bounded: where every document keeps at least ``floor`` of its exposure, so does any sum of exposure times
     relevance that is not negative: clicks under a position model do not fall below ``floor`` times production's,
@@ -63,9 +66,9 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
 
     Exposures of a document and of production are estimated from the same random numbers, apart from those of the
     gradient: at production's scores both are equal to the last bit. The Hessian of the price of exposure is the
-    absolute value of its gradient. There is no kernel for devices.
+    absolute value of its gradient. A call costs three to four times that of ``plrank``. There is no kernel for devices.
 
-    >>> plain, limited = PLRank(metric="dcg", cutoff=1), safe(PLRank(metric="dcg", cutoff=1), clip=1.5, floor=None)
+    >>> limited = safe(PLRank(metric="dcg", cutoff=1), clip=1.5, floor=None)
     >>> lists = {"labels": [0, 1], "offsets": [0, 2], "stream": Stream(seed=0)}
     >>> for scores in ([0.0, 0.0], [0.0, np.log(2)], [0.0, np.log(4)]):  # the second document has 1/2, 2/3, 4/5
     ...     limited(scores, **lists, init_scores=[0.0, 0.0]).gradient.round(4)
@@ -114,6 +117,7 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
                 "init_model=production",
             )
         model = dataclasses.replace(ranking_model(self.inner), curvature="gradient", baseline=True)
+        largest = check.LARGEST_SCORE  # as of scores
         rewards, prices = np.zeros(lists.n_docs), np.full(lists.n_queries, float(self.weight))
         if isinstance(self.inner, PLRank):
             rewards = inner.arguments.rewards
@@ -124,7 +128,7 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
             objective=self,
             inner=inner,
             exposing=model.prepare(checked, lists.offsets, document_rewards=np.zeros(lists.n_docs)),
-            production=lists.checked("init_scores", columns["init_scores"]),
+            production=lists.as_argument(lists.checked("init_scores", columns["init_scores"]).clip(-largest, largest)),
             rewards=lists.as_argument(rewards),
             prices=lists.as_argument(prices),
         )
@@ -173,7 +177,7 @@ class PreparedSafe(Prepared):
 
     def _limits(self, scores: Values, stream: Stream) -> Limits:
         lists, model, settings = self.lists, self.exposing.arguments, self.objective
-        clip = np.inf if settings.clip is None else float(settings.clip)
+        clip = _NO_CLIP if settings.clip is None else float(settings.clip)
         floor = 0.0 if settings.floor is None else float(settings.floor)
         drawn = model.discounts, model.samples, model.race, model.draws
         arguments = (self.production, self.rewards, self.prices, *drawn, clip, floor)
