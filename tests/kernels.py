@@ -23,7 +23,8 @@ def main() -> None:
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=2, threads=1).fit(plain)
     model.scorer()(plain)
     rw.evaluate(model, plain.with_(document_rewards=plain.labels), METRICS)
-    lists = plain.with_(groups=np.arange(plain.n_docs) % 2, teacher_scores=scores)
+    lists = plain.with_(groups=np.arange(plain.n_docs) % 2, teacher_scores=scores, init_scores=scores)
+    lists = lists.with_(positions=np.arange(plain.n_docs) % 5 + 1)
     for text in (*OBJECTIVES, *(f"{name}(approx_ndcg)" for name in WRAPPERS), *OPTIONS):
         objective = rw.objective(text)
         columns = {name: getattr(lists, name) for name in objective.reads}

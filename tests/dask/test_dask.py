@@ -304,6 +304,21 @@ def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")
+def test_workers_start_from_init_scores(client, named, valid, tmp_path):
+    start, held = (part.with_(init_scores=part.features[:, 0].astype(float)) for part in (named, valid))
+    path = rw.write_parquet(start, tmp_path / "train.parquet")
+    settings = {**SMALL, "rounds": 6}
+    alone = rw.LightGBMRanker("safe(plrank(samples=20), floor=0.9)", **settings).fit(start, held)
+    ours = rw.LightGBMRanker("safe(plrank(samples=20), floor=0.9)", **settings)
+    rw.dask.fit(ours, path, client=client, valid=held)
+    np.testing.assert_allclose(ours.history_["loss"], alone.history_["loss"], rtol=1e-12)
+    np.testing.assert_allclose(ours.history_["ndcg@10"], alone.history_["ndcg@10"], rtol=1e-6)
+    np.testing.assert_array_equal(ours.predict(held), alone.predict(held))
+    with pytest.raises(ValueError, match="trained from init_scores"):
+        ours.predict(valid)
+
+
+@pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_training_stops_inside_a_block(client, named, valid, tmp_path):
     path = rw.write_parquet(named, tmp_path / "train.parquet")
     settings = {**SMALL, "rounds": 60, "checkpoint_every": 25, "patience": 4}
@@ -351,6 +366,8 @@ def test_what_cannot_be_trained_says_why(client, named, tmp_path):
         rw.dask.fit(rw.CatBoostRanker(), path, client=client)
     with pytest.raises(ValueError, match=r"cannot be trained so on a cluster: got boosting=dart"):
         rw.dask.fit(rw.LightGBMRanker(boosting="dart"), path, client=client)
+    with pytest.raises(ValueError, match="positioned.softmax_ce. needs all queries at once, and a worker has some"):
+        rw.dask.fit(rw.LightGBMRanker("positioned(softmax_ce)"), path, client=client)
     with pytest.raises(ValueError, match="client must be a distributed.Client: got str"):
         rw.dask.fit(rw.LightGBMRanker(), path, client="tcp://somewhere")
     flat = rw.write_parquet(named.with_(labels=np.ones(named.n_docs)), tmp_path / "flat.parquet")

@@ -46,10 +46,15 @@ def test_defaults_read_back(entry):
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
 def test_the_hessian_column_is_true(entry):
-    if entry.name == "fair":  # whatever is inside
-        assert not rw.objective("fair(approx_ndcg(curvature=exact))").exact_hessian
-        assert rw.objective("fair(approx_ndcg)").estimator
+    if entry.name in ("fair", "safe"):  # whatever is inside
+        assert not rw.objective(f"{entry.name}(approx_ndcg(curvature=exact))").exact_hessian
+        assert rw.objective(f"{entry.name}(approx_ndcg)").estimator
         assert (entry.hessian(), entry.estimator) == ("not unbiased", True)
+        return
+    if entry.name == "positioned":
+        assert not rw.objective("positioned(approx_ndcg(curvature=exact))").exact_hessian
+        assert not rw.objective("positioned(approx_ndcg)").estimator
+        assert (entry.exact_hessian, entry.estimator) == (False, "as inside")
         return
     if entry.kind == "wrapper":
         assert rw.objective(f"{entry.name}(approx_ndcg(curvature=exact))").exact_hessian

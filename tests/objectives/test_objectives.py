@@ -87,7 +87,23 @@ FAIR = [
     "fair(xendcg, weight=3.0, merit=proportional)",
     "fair(fair(lambdarank), merit=proportional)",
 ]
-EVERY = ALL + DISTILLED + FAIR
+SAFE = [
+    "safe(plrank(samples=20))",
+    "safe(plrank(samples=20, metric=rbp, draws=antithetic), clip=1.2, floor=0.8)",
+    "safe(plrank(samples=20, sampler=race), clip=1.05, floor=None)",
+    "safe(softmax_ce, floor=0.8)",
+]
+EVERY = ALL + DISTILLED + FAIR + SAFE
+# A parameter that all queries share: those tests are not for these that look at queries one by one.
+POSITIONED = [
+    "positioned(softmax_ce, tolerance=1e-9, steps=100)",
+    "positioned(xendcg, ridge=0.1, tolerance=1e-9, steps=100)",
+    "positioned(approx_ndcg(curvature=exact, eta=1.0), tolerance=1e-9, steps=100)",
+    "0.5*positioned(ranknet, tolerance=1e-9, steps=100) + listnet",
+    "positioned(lambdarank)",
+    "positioned(plrank(samples=20))",
+]
+COUPLED = EVERY + POSITIONED
 
 
 def differentiable(texts: list[str]) -> list[str]:
@@ -123,6 +139,7 @@ class WithColumns(Objective):
 
     def prepare(self, labels, offsets, **columns):
         columns |= {"groups": np.mod(labels, 2.0) >= 1.0, "teacher_scores": 2.0 * np.mod(labels, 3.0) - 1.0}
+        columns |= {"positions": 1.0 + np.mod(labels, 4.0), "init_scores": 1.5 - np.mod(labels, 3.0)}
         return self.inner.prepare(labels, offsets, **{name: columns[name] for name in self.inner.reads})
 
 
@@ -165,7 +182,7 @@ def with_fixed_weights(objective):
     return objective
 
 
-@pytest.mark.parametrize("text", differentiable(EVERY))
+@pytest.mark.parametrize("text", differentiable(EVERY + POSITIONED[:4]))  # LambdaRank has no value to be minimised
 def test_gradient_is_the_difference_of_the_value(text):
     objective = with_fixed_weights(objective_of(text))
     scores, labels = example()
@@ -217,7 +234,7 @@ def test_a_list_is_the_same_to_the_last_bit_beside_lists_of_any_length(text):
             np.testing.assert_array_equal(one, other[: one.size])
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_threads_change_nothing(text, monkeypatch):
     monkeypatch.setattr(threads, "_WORTH_THREADS", 0)
     objective = objective_of(text)
@@ -230,7 +247,7 @@ def test_threads_change_nothing(text, monkeypatch):
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_a_constant_added_to_a_query_changes_nothing(text):
     objective = objective_of(text)
     scores, labels = example(1)
@@ -242,7 +259,7 @@ def test_a_constant_added_to_a_query_changes_nothing(text):
         np.testing.assert_allclose(after, before, atol=1e-9 * max(1.0, np.abs(before).max()))
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_gradients_of_a_list_add_up_to_zero(text):
     # The same invariance, seen from the derivative; true for estimators draw by draw too.
     objective = objective_of(text)
@@ -254,7 +271,7 @@ def test_gradients_of_a_list_add_up_to_zero(text):
 
 @pytest.mark.parametrize("order", ["right", "wrong", "random"])
 @pytest.mark.parametrize("gap", [37.0, 4000.0])
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_extreme_scores_stay_finite(text, gap, order):
     labels = np.array([3.0, 2, 1, 0, 0, 1, 0, 2, 0, 0])
     right = np.argsort(np.argsort(-labels, kind="stable"))
@@ -266,7 +283,7 @@ def test_extreme_scores_stay_finite(text, gap, order):
             assert np.isfinite(part).all()
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error(text):
     objective, largest = objective_of(text), np.finfo(np.float64).max
     labels = np.array([2.0, 0, 1, 0])
@@ -286,18 +303,18 @@ def test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error(text):
                 assert np.isfinite(part).all()
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_lists_without_information(text):
     actual = objective_of(text)([1.0], [2.0], [0, 1], rw.Stream(1))
     assert actual.gradient == actual.hessian == actual.numerator == 0.0
-    learns_anyway = any(name in text for name in ("listnet", "xendcg", "distil", "margin_mse"))
+    learns_anyway = any(name in text for name in ("listnet", "xendcg", "distil", "margin_mse", "safe"))
     actual = objective_of(text)([1.0, 0.5, 2.0], [0.0, 0.0, 0.0], [0, 3], rw.Stream(1))
     if not learns_anyway:
         for part in actual[1:]:
             np.testing.assert_array_equal(part, 0.0)
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_expressions_read_back(text):
     objective = rw.objective(text)
     assert rw.objective(repr(objective)) == objective
@@ -307,7 +324,7 @@ def test_expressions_read_back(text):
     assert hash(objective) == hash(rw.objective(text))
 
 
-@pytest.mark.parametrize("text", EVERY)
+@pytest.mark.parametrize("text", COUPLED)
 def test_bad_input_names_the_query(text):
     objective = objective_of(text)
     with pytest.raises(ValueError, match=r"scores must be finite: got nan at row 2 \(query number 1\)"):
@@ -399,7 +416,7 @@ def test_long_lists(name):
 
 
 def test_the_table_knows_every_wrapper():
-    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise", "fair"}
+    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise", "fair", "positioned", "safe"}
 
 
 def test_results_are_new_arrays_or_those_that_the_caller_brings():

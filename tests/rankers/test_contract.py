@@ -133,6 +133,9 @@ def losses(text, data, scores):
 def test_every_objective_and_wrapper_lowers_its_loss(name, text, data):
     # Most objectives do not look at these columns.
     data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
+    data = data.with_(positions=np.arange(data.n_docs) % 7 + 1)
+    if "safe" in text:
+        data = data.with_(init_scores=np.zeros(data.n_docs))
     model = SINGLE[name](objective=text).fit(data)
     before, after = losses(text, data, model.predict(data))
     assert after < before

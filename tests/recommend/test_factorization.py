@@ -47,12 +47,13 @@ def same(one, other):
     return all(np.array_equal(getattr(one.model_, name), getattr(other.model_, name)) for name in names)
 
 
-@pytest.mark.parametrize("text", EVERY_OBJECTIVE)
+@pytest.mark.parametrize("text", [text for text in EVERY_OBJECTIVE if "safe" not in text])  # which needs a start
 def test_every_objective_and_wrapper_lowers_its_loss(text, parts):
     data = parts[0].dataset(1)  # what a model of ratings is trained on: seed 0, round 0
     reads = rw.objective(text).reads
     if reads:  # columns that ratings do not have, and data sets of users and items may
         data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
+        data = data.with_(positions=np.arange(data.n_docs) % 7 + 1)
     train = data if reads else parts[0]
     model = rw.FactorizationRanker(text, **SMALL | {"learning_rate": 0.05, "epochs": 12}).fit(train)
     before, after = losses(text, data, model.predict(data))

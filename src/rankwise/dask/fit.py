@@ -88,6 +88,9 @@ def fit(
 
         def learner(settled: Tree) -> ClusterLearner:
             settings, objective = settled._settings(Schema.of(sample), older, stopping=held_out is not None)
+            if objective is not None and objective.couples_queries:
+                hint = "train it on one machine"
+                raise check.error(f"{objective!r} needs all queries at once, and a worker has some", hint=hint)
             for part in (sample, held_out):
                 if part is not None:
                     Schema.of(part).check_codes(part.features, settled._least_code)

@@ -20,7 +20,7 @@ from rankwise.dask.workers import lost, quietly
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, nothing_learned
-from rankwise.rankers.trees.learner import Step, Trees, block_seed, no_split
+from rankwise.rankers.trees.learner import Step, Trees, block_seed, from_start, no_split
 from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
@@ -175,7 +175,7 @@ class ClusterLearner(Trees):
         if self._scores is None:
             self._scores = forest.cut(trees).predict(valid.features) if trees else np.zeros(valid.n_docs)
         self._scores = self._scores + forest.tree(valid.features, trees)
-        return self._scores
+        return from_start(self._scores, valid)
 
     def content(self) -> bytes:
         """Return all trees of the last block and before."""

@@ -179,6 +179,15 @@ COLUMNS: tuple[DataColumn, ...] = (
         name="positions",
         check=lambda values, data: check.positions(values, data.offsets, data.query_ids),
         role="position",
+        objectives="positioned",
+        trains=True,
+    ),
+    DataColumn(
+        name="init_scores",
+        check=lambda values, data: check.document_values("init scores", values, data.offsets, data.query_ids),
+        role="init_score",
+        option="The column of scores that training starts from, and that a model then adds to its own.",
+        objectives="safe",
         trains=True,
     ),
     DataColumn(
@@ -223,6 +232,7 @@ class Columns(TypedDict, total=False):
     categories: Mapping[int, Sequence[object]] | None
     propensities: ArrayLike | None
     positions: ArrayLike | None
+    init_scores: ArrayLike | None
     judged: ArrayLike | None
     rows: ArrayLike | None
     query_texts: ArrayLike | None
@@ -256,6 +266,7 @@ class Names(TypedDict, total=False):
     document_reward: str | None
     propensity: str | None
     position: str | None
+    init_score: str | None
     judged: str | None
     query_text: str | None
     document_text: str | None

@@ -67,6 +67,8 @@ class RankingDataset:
     """(n_docs,) probability that the document was examined, for click data."""
     positions: NDArray[np.int64] | None = None
     """(n_docs,) 1-based rank at which the document was displayed, for click data."""
+    init_scores: NDArray[np.float64] | None = None
+    """(n_docs,) scores that training starts from, such as production's; ``predict`` then needs them and adds them."""
     judged: NDArray[np.int8] | None = None
     """(n_docs,) 1: judged; 0: not judged; −1: pooled for judging, yet not judged. None: all are 1."""
     rows: NDArray[np.int64] | None = None

@@ -77,6 +77,7 @@ def from_frame(
             - ``document_reward``: rewards of documents, as estimated from clicks; they may be negative.
             - ``propensity``: examination probabilities.
             - ``position``: displayed positions, from 1.
+            - ``init_score``: scores that training starts from, and that a model then adds to its own.
             - ``judged``: which documents were judged: 1, 0, or -1 for pooled ones that were not.
             - ``query_text`` and ``document_text``: texts, for rerankers; of a query the same in all of its rows.
 
@@ -145,9 +146,9 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     """Return one row per document: ``qid``, ``label``, other columns of the data, and the features by name.
 
     The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``,
-    ``document_reward``, ``propensity``, ``position``, ``judged``, ``query_text`` and ``document_text``, with an
-    underscore at the end if a feature has that name; features without names are called ``f1``, ``f2`` …. Categorical
-    features whose categories are known hold these: text as polars' ``Enum``.
+    ``document_reward``, ``propensity``, ``position``, ``init_score``, ``judged``, ``query_text`` and
+    ``document_text``, with an underscore at the end if a feature has that name; features without names are called
+    ``f1``, ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])

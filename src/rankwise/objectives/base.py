@@ -64,6 +64,11 @@ class Objective(ABC):
         return tuple(dict.fromkeys(name for child in self.children for name in child.accepts))
 
     @property
+    def couples_queries(self) -> bool:
+        """Whether the derivatives of a query depend on the other queries that it is prepared with."""
+        return any(child.couples_queries for child in self.children)
+
+    @property
     def prepares_on_device(self) -> bool:
         """Whether labels that are on a device are prepared there; otherwise they are copied to the host."""
         return bool(self.children) and all(child.prepares_on_device for child in self.children)

@@ -86,6 +86,8 @@ class _Example:
         columns = {
             "groups": np.arange(self.scores.size) % 3 % 2,
             "teacher_scores": rng.normal(scale=2.0, size=self.scores.size),
+            "positions": np.concatenate([np.arange(1, size + 1) for size in _SIZES]),
+            "init_scores": rng.normal(size=self.scores.size),
         }
         self.documents = {name: columns[name] for name in objective.reads if name in columns}
         # A generator of its own, so that further checks do not change the draws above.
@@ -207,6 +209,8 @@ def differences(function: Callable[[Array], Array], scores: Array, step: float =
 
 
 def _independence(example: _Example, gradient: Array) -> tuple[str, str]:
+    if example.objective.couples_queries:
+        return SKIPPED, "queries share parameters"
     for q in range(len(_SIZES)):
         alone = example.at(example.scores, slice(q, q + 1)).gradient
         if not np.allclose(alone, gradient[example.offsets[q] : example.offsets[q + 1]], rtol=1e-9, atol=1e-12):

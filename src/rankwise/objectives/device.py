@@ -229,6 +229,15 @@ class DeviceLists(Ragged, Lists):
                 total is out.gradient, _TILE, num_warps=2,
             )  # fmt: skip
 
+    def totals(self, values: Tensor, places: Tensor, count: int) -> Array:
+        """Sum one number per document over all documents of each of ``count`` places; the host waits for the sums."""
+        sums = torch.zeros(count, dtype=torch.float64, device=self.device)
+        return cast("Array", sums.index_add_(0, places, values.double()).cpu().numpy())
+
+    def shifted(self, scores: Tensor, shifts: Array, places: Tensor) -> Tensor:
+        """Return scores plus the number of each document's place."""
+        return scores + to_device(shifts, self.device, self.dtype)[places]
+
     # Selections and devices.
 
     def select(self, queries: NDArray[np.int64]) -> Selection:

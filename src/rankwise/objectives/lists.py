@@ -238,6 +238,14 @@ class Lists:
         for total, array in zip(out.columns, part.columns, strict=True):
             total[:] = np.bincount(rows, factors * array, self.n_docs)
 
+    def totals(self, values: Values, places: Values, count: int) -> Array:
+        """Sum one number per document over all documents of each of ``count`` places, whatever their query."""
+        return np.asarray(np.bincount(places, values, count), np.float64)
+
+    def shifted(self, scores: Values, shifts: Array, places: Values) -> Values:
+        """Return scores plus the number of each document's place."""
+        return read_only(scores + shifts[places])
+
     # Selections and devices.
 
     def select(self, queries: NDArray[np.int64]) -> "Selection":

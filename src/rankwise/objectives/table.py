@@ -16,6 +16,8 @@ from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.bounded import bounded
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
+from rankwise.objectives.wrappers.positioned import positioned
+from rankwise.objectives.wrappers.safe import safe
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 
@@ -31,7 +33,9 @@ OBJECTIVES: dict[str, type[Objective]] = {
         *(BPR, ListMLE, Distil, MarginMSE),
     )
 }
-WRAPPERS: dict[str, type[Objective]] = {cls.name: cls for cls in (stochastic, bounded, weighted, clickwise, fair)}
+WRAPPERS: dict[str, type[Objective]] = {
+    cls.name: cls for cls in (stochastic, bounded, weighted, clickwise, fair, positioned, safe)
+}
 
 
 def objective(expression: ObjectiveLike) -> Objective:

@@ -111,6 +111,7 @@ class TrainedAtOnce(Estimator):
         self._reject("fit", others)
         checked_names(measure or {})
         train, held_out = self._fit_inputs(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        inputs.reject_start(train, self)
         self._fit_on(train, held_out, resume=resume, measure=measure or {}, watch=watch)
         return self
 

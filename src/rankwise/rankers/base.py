@@ -94,7 +94,8 @@ class Ranker(TrainedAtOnce, ABC):
     def predict(self, data: Documents, **others: Never) -> Array:
         """Return one score per document, the higher the better; scores compare within a query.
 
-        ``data`` is a RankingDataset, a matrix or a table of features. Categories of tables and data sets are found by
+        ``data`` is a RankingDataset, a matrix or a table of features. A model that was trained from ``init_scores``
+        needs a RankingDataset that has them, and returns the sums. Categories of tables and data sets are found by
         their values, and those that training did not see are missing; a matrix holds their codes: see ``categories_``.
         Rankers that look at whole lists need a RankingDataset, or a table with a column ``qid``.
 
@@ -104,7 +105,7 @@ class Ranker(TrainedAtOnce, ABC):
         self._reject("predict", others)
         if isinstance(data, RankingDataset):
             data.warn_of_order()
-            return self._score_lists(self._features(data), data.offsets)
+            return self._score_lists(self._features(data), data.offsets) + self._schema.started(data)
         if self.needs_lists and is_frame(data):
             lists = self._lists(data, None, None)
             return lists.unsorted(self._predict_lists(data, lists))

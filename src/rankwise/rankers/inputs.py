@@ -119,7 +119,15 @@ def parts(
 
 def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
     """Return data with the columns of the training data, in their order; ``extend`` keeps categories that are new."""
-    return Schema.of(train).align(dataset(data), extend=extend).with_(feature_names=train.feature_names)
+    aligned = Schema.of(train).align(dataset(data), extend=extend).with_(feature_names=train.feature_names)
+    return aligned if train.init_scores is not None else aligned.with_(init_scores=None)
+
+
+def reject_start(data: RankingDataset, ranker: object) -> None:
+    """Raise if a ranker that cannot start from ``init_scores`` is to be trained on data that have some."""
+    if data.init_scores is not None:
+        hint = "train trees, a net or a bag of either, or `leave init_scores out`"
+        raise check.error(f"a {type(ranker).__name__} cannot start from init_scores", hint=hint)
 
 
 def validation(valid: Validation) -> RankingDataset | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Floats, Json, Keywords
+from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
 from rankwise.data.columns import reading_arguments
@@ -37,11 +37,14 @@ class Schema:
     categorical: tuple[int, ...] = ()
     categories: Mapping[int, Values] = field(default_factory=dict)
     """Categorical column -> its values, where training knew them."""
+    init_scores: bool = False
+    """Whether training started from ``init_scores``: the model adds those of the documents that it scores."""
 
     @classmethod
     def of(cls, data: RankingDataset) -> "Schema":
         """Return the columns of a data set."""
-        return cls(data.n_features, data.feature_names, data.categorical, data.categories)
+        starts = data.init_scores is not None
+        return cls(data.n_features, data.feature_names, data.categorical, data.categories, starts)
 
     @classmethod
     def read(cls, description: Json) -> "Schema":
@@ -49,9 +52,8 @@ class Schema:
         count = check.integer("the number of features of a model", description["count"], least=0)
         categorical = check.columns("categorical", description.get("categorical", ()), count)
         listed = {int(column): values for column, values in description.get("categories", {}).items()}
-        return cls(
-            count, check.feature_names(description["names"], count), categorical, category_lists(listed, categorical)
-        )
+        names, categories = check.feature_names(description["names"], count), category_lists(listed, categorical)
+        return cls(count, names, categorical, categories, bool(description.get("init_scores", False)))
 
     def written(self) -> Json:
         """Return plain data for a model's file."""
@@ -60,6 +62,7 @@ class Schema:
             "names": None if self.names is None else list(self.names),
             "categorical": list(self.categorical),
             "categories": {str(column): list(values) for column, values in self.categories.items()},
+            **({"init_scores": True} if self.init_scores else {}),
         }
 
     def name(self, column: int) -> str:
@@ -96,10 +99,11 @@ class Schema:
 
         Of a model that knows its features by their numbers alone, the table has the features and nothing else.
         """
+        arguments: Keywords = {"to_score": True} | ({"init_score": "init_score"} if self.init_scores else {})
         if self.names is None:
-            return {"to_score": True}
+            return arguments
         coded = [self.names[column] for column in self.categorical]
-        return {"to_score": True, "features": self.names, "categorical": coded, "categories": self.lists(self.names)}
+        return arguments | {"features": self.names, "categorical": coded, "categories": self.lists(self.names)}
 
     def matrix(self, data: Documents) -> Floats:
         """Return the features of a data set, a table or a matrix, whose codes are places in the categories here."""
@@ -109,7 +113,26 @@ class Schema:
             return self.align(frame(data, self)).features
         matrix = check.features(data)
         self._check_count(matrix.shape[1])
+        self.started(None)
         return matrix
+
+    def started(self, data: RankingDataset | None) -> Array | float:
+        """Return what the model adds to its scores: ``init_scores`` where training started from some, else 0."""
+        if not self.init_scores:
+            return 0.0
+        if data is None or data.init_scores is None:
+            raise check.error(
+                "the model was trained from init_scores, and adds those of the documents that it scores",
+                got="documents without init_scores",
+                hint="pass a RankingDataset with `init_scores=…`, of the same system as in training",
+            )
+        return data.init_scores
+
+    def reject_start(self, what: str) -> None:
+        """Raise if the model adds ``init_scores``: its own scores are then only a part."""
+        if self.init_scores:
+            hint = "add model.predict(data), or continue production's model: fit(…, init_model=…)"
+            raise check.error(f"{what} know features alone", got="a model that adds init_scores", hint=hint)
 
     def align(self, data: RankingDataset, *, extend: bool = False) -> RankingDataset:
         """Return data with these columns, in this order, and codes of these categories; ``extend`` adds new ones.
@@ -120,6 +143,7 @@ class Schema:
             self._check_count(data.n_features)
         data = self._in_order(data)
         self._check_count(data.n_features)
+        self.started(data)
         categories = dict(self.categories)
         for column in sorted({*self.categories, *data.categories}):
             mine, theirs = self.categories.get(column), data.categories.get(column)

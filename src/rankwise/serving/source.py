@@ -61,6 +61,7 @@ class ExportSource:
                 got=repr(ranker),
                 hint="train with `attention=0` and a transform without query, or serve model.scorer()",
             )
+        ranker._schema.reject_start("exported models")
         checked = check.feature_names(names, ranker.n_features_in_)
         return cls(ranker, checked or ranker._schema.names, path)
 

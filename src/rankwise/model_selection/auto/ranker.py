@@ -149,6 +149,7 @@ class AutoRanker(DelegatingRanker):
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        inputs.reject_start(data, self)
         check.choice("prefer", self.prefer, (BEST, FAST))
         recipes, notes = self._recipes(data)
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)

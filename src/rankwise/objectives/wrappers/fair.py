@@ -1,7 +1,6 @@
 """Fair exposure: any objective, with a penalty on the disparity of exposure between groups of documents."""
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,12 +13,12 @@ from rankwise.compiling import kernel
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.order import longest_of
-from rankwise.objectives.base import Objective, columns_for
+from rankwise.objectives.base import columns_for
 from rankwise.objectives.lists import Derivatives, Values, draw_streams
 from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
 from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
-from rankwise.objectives.wrappers.base import Wrapper
+from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
 from rankwise.stream import Stream
 
 
@@ -74,11 +73,11 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     @property
     def exposing(self) -> PLRank:
         """The model of exposure: the first PL-Rank inside, with the discounts of DCG."""
-        drawn = next((part for part in _parts(self.inner) if isinstance(part, PLRank)), PLRank())
         settings = {name: getattr(self, name) for name in ("cutoff", "samples") if getattr(self, name) is not None}
         if "cutoff" in settings:
             settings["discounts"] = None
-        return dataclasses.replace(drawn, metric="dcg", curvature="gradient", baseline=True, **settings)
+        model = ranking_model(self.inner)
+        return dataclasses.replace(model, metric="dcg", curvature="gradient", baseline=True, **settings)
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Prepare the inner objective, and compute the groups of every list and their merit."""
@@ -107,12 +106,6 @@ class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
         )
 
 
-def _parts(objective: Objective) -> Iterator[Objective]:
-    yield objective
-    for part in objective.children:
-        yield from _parts(part)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedFair(Prepared):
     """An objective, PL-Rank as the model of exposure, and the groups of documents."""
@@ -133,9 +126,8 @@ class PreparedFair(Prepared):
             return
         child = require_stream(stream, self.objective).child("fair")
         rewards = self._rewards(scores, child.child("prices"))
-        priced = dataclasses.replace(self.exposing, arguments=self.exposing.arguments._replace(rewards=rewards))
         disparity = self.lists.outputs_like(out)
-        priced.fill(scores, child.child("rankings"), disparity)
+        with_rewards(self.exposing, rewards).fill(scores, child.child("rankings"), disparity)
         # The disparity D is quadratic in the exposure and prices are dD/d exposure: Σ price · exposure is 2 D.
         disparity.scale(0.5, 1.0, 1.0)
         self.lists.add(out, weight, disparity)

@@ -194,6 +194,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> None:
         """Choose weights, and become the weighted sum of the members."""
+        inputs.reject_start(data, self)
         weights, scores, cross_fitted = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack([_cross_fitted(member) for member in members]),

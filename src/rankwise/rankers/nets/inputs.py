@@ -194,9 +194,11 @@ class Inputs:
         with torch.inference_mode():
             for rows, inputs, offsets in self._blocks():
                 scores[rows] = self.net.members_of(inputs, offsets).mean(-1)
+        start = self.data.init_scores
         if has_kernels(self.net.device.type):
-            return NetScores(scores)
-        return scores.double().cpu().numpy()
+            return NetScores(scores if start is None else scores + to_device(start, scores.device, scores.dtype))
+        exact = scores.double().cpu().numpy()
+        return exact if start is None else exact + start
 
     def kept(self) -> torch.Tensor:
         """Transform all documents at first use, when the transform is fitted."""

@@ -227,13 +227,17 @@ class _Step:
             scores: torch.Tensor = (learner.forward or learner.module)(*learner.inputs(part)).float()
         members = scores.numel() // max(scores.shape[0], 1)
         self.weight += float(part.weights.sum())
+        at = scores.detach()
+        if part.data.init_scores is not None:
+            start = to_device(part.data.init_scores[part.rows], at.device, at.dtype)
+            at = at + start.reshape(-1, *[1] * (at.ndim - 1))
         if members == 1 and part.data.weights is None and has_kernels(learner.device.type):
-            flat, loss = scores.detach().reshape(-1), self.prepared.take(part.queries)
+            flat, loss = at.reshape(-1), self.prepared.take(part.queries)
             total, gradient = loss.total(flat, part.stream, 1.0 / divisor, self.moved)
             self.loss.add_(total, alpha=divisor)
             learner.backward(scores, gradient.reshape(scores.shape))
             return
-        values, gradient = self._derivatives(part, scores.detach(), members)
+        values, gradient = self._derivatives(part, at, members)
         # The chain rule by hand: it is two numbers for each query, for which torch would launch a dozen kernels.
         gradient *= _factors(part, divisor, members, learner.device)
         learner.backward(scores, gradient.reshape(members, -1).T.reshape(scores.shape))

@@ -214,6 +214,7 @@ class NeuralRanker(TorchRanker):
         rows add up to the scores; ``contributions(data).left`` says how much that is.
         """
         features = self._features(data)
+        self._schema.reject_start("contributions")
         check.explainable(features)
         if self.needs_lists:
             raise check.error(
@@ -270,7 +271,7 @@ class NeuralRanker(TorchRanker):
         return NetLearner(
             objective=objective,
             train=train,
-            documents=self._documents(train, objective),
+            documents=self._documents(train, objective, older),
             seed=seed,
             module=net,
             inputs=inputs.of,

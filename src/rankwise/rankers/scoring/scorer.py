@@ -37,6 +37,7 @@ class Scorer:
 
     def __init__(self, model: "Ranker") -> None:
         model._check_fitted()
+        model._schema.reject_start("scorers")
         self._model = model
         self._count = model.n_features_in_
         self._splits = _splits(model)

@@ -68,13 +68,14 @@ class IterativeRanker(Ranker):
         ``qid`` has an id for each document, ``group`` the number of documents of each query. ``sample_weight`` has a
         number for each document: a weight of its query where it is the same within each, else of the document, for
         objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid). ``init_model``, a trained
-        ranker or its folder, is continued by as many rounds more. ``resume`` starts from the checkpoint if there is
-        one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the best
-        model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets on
-        which the metrics are measured after every round, beside the validation data: with ``measure={"train": train}``
-        there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the history so
-        far; what it raises ends training, and with
-        :class:`rankwise.StopTraining` the best model so far is kept.
+        ranker or its folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
+        the model learns what to add to them, and ``predict`` needs them too. ``resume`` starts from the checkpoint if
+        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
+        best model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets
+        on which the metrics are measured after every round, beside the validation data: with ``measure={"train":
+        train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the
+        history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far is
+        kept.
         """
         self._reject("fit", others)
         older = None if init_model is None else self._older(init_model)
@@ -112,6 +113,9 @@ class IterativeRanker(Ranker):
         measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
         ``digest`` identifies these, and ``documents`` is how many they have.
         """
+        if older is not None and train.init_scores is not None and not older._schema.init_scores:
+            hint = "leave one of them out: either says where training starts"
+            raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled = self._with(settings)
 
@@ -247,8 +251,12 @@ class IterativeRanker(Ranker):
         model._check_fitted()
         return model
 
-    def _documents(self, train: RankingDataset, objective: Objective) -> Mapping[str, Column]:
-        """Return the columns of documents that the objective reads."""
+    def _documents(
+        self, train: RankingDataset, objective: Objective, older: Self | None = None
+    ) -> Mapping[str, Column]:
+        """Return the columns of documents that the objective reads; the older model's scores are ``init_scores``."""
+        if "init_scores" in objective.reads and train.init_scores is None and older is not None:
+            train = train.with_(init_scores=older.predict(train.without_rows()))
         return inputs.document_columns(train, objective, debias=bool(self.debias))
 
     def _thread_count(self) -> int:

@@ -120,9 +120,9 @@ class TreeLearner(Trees):
             return None if self.objective is None or np.isnan(step.loss) else step.loss  # a function may not tell it
 
     def scores(self, number: int) -> Array:
-        """Return the scores that the library keeps up to date."""
+        """Return the scores that the library keeps up to date, from ``init_scores`` on."""
         with held():
-            return cast("Growth", self._growth).scores(number)
+            return from_start(cast("Growth", self._growth).scores(number), self.held_out[number])
 
     def content(self) -> bytes:
         """Return all trees so far; they are written once, whoever asks for them."""
@@ -150,6 +150,11 @@ class TreeLearner(Trees):
         return no_split(data.n_queries, data.n_docs, self.library.least_documents(self.settings))
 
 
+def from_start(scores: Array, data: RankingDataset) -> Array:
+    """Return the scores of trees plus those that training starts from, if there are any."""
+    return scores if data.init_scores is None else scores + data.init_scores
+
+
 class FlatError(Exception):
     """Every gradient is 0."""
 
@@ -173,6 +178,7 @@ class Step:
 
     def __call__(self, scores: Array) -> tuple[Any, Any]:
         """Return numerator and Hessian for the scores of all trees so far: arrays, or tensors on the device."""
+        scores = from_start(scores, self.data)
         numerator: Any
         hessian: Any
         if self.on_device is not None:

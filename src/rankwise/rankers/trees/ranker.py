@@ -154,6 +154,7 @@ class TreeRanker(IterativeRanker):
     def contributions(self, data: Documents) -> Contributions:
         """Return the SHAP values of every document, as the library computes them: exact, without a remainder."""
         features = self._features(data)
+        self._schema.reject_start("contributions")
         check.explainable(features)
         with self._own_threads():
             parts = self.model_.explain(features)
@@ -229,7 +230,7 @@ class TreeRanker(IterativeRanker):
             before=0 if older is None else older.model_.n_trees,
             objective=objective,
             train=train,
-            documents=self._documents(train, objective),
+            documents=self._documents(train, objective, older),
             seed=check.integer("seed", self.seed, least=0),
             block=check.integer("checkpoint_every", self.checkpoint_every, least=1) if blocks else None,
         )
@@ -257,9 +258,17 @@ class TreeRanker(IterativeRanker):
                     ) from None
             raise
 
-    def _documents(self, train: RankingDataset, objective: Objective | None) -> Mapping[str, Column]:
+    def _documents(
+        self, train: RankingDataset, objective: Objective | None, older: "TreeRanker | None" = None
+    ) -> Mapping[str, Column]:
         if objective is not None:
-            return super()._documents(train, objective)
+            return super()._documents(train, objective, older)
+        if train.init_scores is not None:
+            raise check.error(
+                f"objectives of {self.library.name} itself do not start from init_scores",
+                got=str(self.objective),
+                hint="train one of ours, such as lambdarank, or `leave init_scores out`",
+            )
         if train.document_weights is not None and not self.library.weighs_documents:
             raise check.error(
                 f"objectives of {self.library.name} itself weigh queries, and no documents",

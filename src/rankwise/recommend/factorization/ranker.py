@@ -13,6 +13,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import inputs
 from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.inputs import reject_rewards
 from rankwise.rankers.nets.batches import Batching, BatchPart
@@ -206,6 +207,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         if getattr(train, "document_weights", None) is not None:
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
+        if isinstance(train, RankingDataset):
+            inputs.reject_start(train, self)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         source = sources.source(train, resample=self.resample, **drawn)
 
