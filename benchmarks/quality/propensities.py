@@ -67,7 +67,8 @@ def measure(cell: Cell) -> dict[str, Any]:
     rates = [np.bincount(plain.positions, column)[1:] for column in (plain.clicks, plain.impressions)]
     ctr = rates[0] / rates[1]
     log = simulated(cell.seed, cell.impressions, *TRUST)
-    trusting, untrusting = propensities(log, trust=True, seed=cell.seed), propensities(log, seed=cell.seed)
+    trusting = propensities(log, trust=True, seed=cell.seed)
+    untrusting = trusting.pbm or trusting
     alpha, beta = TRUST[0] / TRUST[0][0], TRUST[1] - TRUST[0] * TRUST[1][0] / TRUST[0][0]
     curves = {
         "estimated by harvest": bias.check(plain),

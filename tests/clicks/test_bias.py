@@ -39,6 +39,7 @@ def test_a_file_holds_everything(bias, tmp_path):
     again = rw.clicks.read_bias(path)
     assert again.to_frame().equals(bias.to_frame(), null_equal=True)
     np.testing.assert_array_equal(again.by_segment, bias.by_segment)
+    assert again.pbm is not None
     np.testing.assert_array_equal(again.pbm.alpha, bias.pbm.alpha)
     assert (again.method, again.assumptions, again.segment_names, again.level) == (
         bias.method,

@@ -95,7 +95,7 @@ def shown_to(relevance, n_rankers, seed=2):
 def test_features_stand_in_for_documents_that_never_move(features):
     data, relevance = features
     rows, rankers = shown_to(relevance, 3)
-    first = {}
+    first: dict = {}
     rows, rankers = zip(  # every document at the first of its positions only: harvesting has nothing
         *[(row, who) for row, who in zip(rows, rankers, strict=True) if first.setdefault(row[:2], row[2]) == row[2]],
         strict=True,
@@ -117,6 +117,7 @@ def test_features_with_trust(features):
     bias = propensities(log, "em", features=data, trust=True, samples=3)
     np.testing.assert_allclose(bias.alpha, CURVE, rtol=0.1)
     np.testing.assert_allclose(bias.beta, BETA, atol=0.012)
+    assert bias.pbm is not None
     assert (bias.pbm.alpha[1:] > bias.alpha[1:]).all()
 
 

@@ -59,9 +59,9 @@ class Curves:
         columns = {name: read_only(column) for name, column in columns.items()}
         return Bias(**columns, method=method, level=level, assumptions=assumptions, pbm=pbm)
 
-    def check_agreement(self, others: Sequence["Curves"]) -> None:
+    def check_agreement(self, fits: Sequence["Curves"]) -> None:
         """Raise an error where other starts ended in curves that differ by more than their intervals."""
-        for other in others:
+        for other in fits:
             scale = np.exp(-self.logs)
             gaps = np.maximum(np.abs(other.logs - self.logs), np.abs(other.beta - self.beta) * scale)
             wrong = gaps > _AGREEMENT + 2.0 * np.maximum(self.logs_error, self.beta_error * scale)
@@ -148,7 +148,7 @@ def trusting_starts(counts: Counts, logs: Array) -> list[tuple[Array, Array]]:
     """Return curves that explain a part of all clicks below the first position by trust."""
     clicks, shown = (sums_by(counts.positions, column) for column in (counts.clicks, counts.shown))
     below = np.arange(logs.size) > 0
-    return [(logs + below * np.log1p(-part), part * below * clicks / shown) for part in (0.0, 0.2, 0.4)]
+    return [(logs + below * np.log1p(-part), part * below * clicks / shown) for part in (0.0, 0.3)]
 
 
 def with_trust(log: Log, pbm: Bias) -> Bias:

@@ -126,15 +126,15 @@ class _Forest:
         def sums(column: Array) -> Array:
             return sums_by(counts.positions, of_row * column, logs.size)
 
-        by_logs, own = sums(score * slope), sums(information * slope**2) + 1e-9
+        by_logs, of_logs = sums(score * slope), sums(information * slope**2) + 1e-9
         below = np.arange(logs.size) > 0
         if not trust:
-            return logs + below * (by_logs / own).clip(-_LONGEST, _LONGEST), beta
-        by_beta, other, both = sums(score), sums(information) * (1.0 + 1e-9), sums(information * slope)
-        determinant = np.maximum(own * other - both**2, 1e-12 * own * other)
-        of_logs = ((by_logs * other - by_beta * both) / determinant).clip(-_LONGEST, _LONGEST)
-        of_beta = ((by_beta * own - by_logs * both) / determinant).clip(-0.1, 0.1)
-        return logs + below * of_logs, (beta + below * of_beta).clip(-0.5, 0.9)
+            return logs + below * (by_logs / of_logs).clip(-_LONGEST, _LONGEST), beta
+        by_beta, of_beta, of_both = sums(score), sums(information) + 1e-9, sums(information * slope)
+        determinant = np.maximum(of_logs * of_beta - of_both**2, 1e-12 * of_logs * of_beta)
+        step = ((by_logs * of_beta - by_beta * of_both) / determinant).clip(-_LONGEST, _LONGEST)
+        rise = ((by_beta * of_logs - by_logs * of_both) / determinant).clip(-0.1, 0.1)
+        return logs + below * step, (beta + below * rise).clip(-0.5, 0.9)
 
     def best(self, starts: Sequence[tuple[Array, Array]], times: Array, *, trust: bool) -> Curves:
         """Return the most likely curves of several starts, which have to agree, with errors from samples of queries."""

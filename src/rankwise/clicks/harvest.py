@@ -26,7 +26,7 @@ from rankwise.statistics.significance import RESAMPLED
 from rankwise.stream import Stream, hashed_ids
 
 _MOST_GROUPS = 4096  # more queries than that are resampled in groups
-_MOST_SUMS = 2**21  # groups times pairs of positions
+_MOST_SUMS = 2**21  # groups times pairs of positions, by segment
 _FARTHEST = 20.0  # of a logarithm from 0: e^20 is beyond any curve
 _SMALLEST = 1e-300
 _MOST_STEPS, _LAST_STEP = 50, 1e-9
@@ -56,7 +56,8 @@ class Swaps:
         """
         n_positions, n_segments = log.n_positions, len(log.segment_names)
         first, second = np.triu_indices(n_positions, 1)
-        groups, words = _groups(log, first.size)
+        n_parts = n_segments if by_segment else 1
+        groups, words = _groups(log, first.size * n_parts)
         order = np.lexsort((log.positions, log.segments, items))
         order = order[log.impressions[order] > 0]
         units, positions = (items * n_segments + log.segments)[order], log.positions[order] - 1
@@ -67,15 +68,15 @@ class Swaps:
         rows = groups[log.queries[cells]] + words.size * (log.segments[cells] if by_segment else 0)
         number = np.zeros((n_positions, n_positions), np.int64)
         number[first, second] = np.arange(first.size)
-        sums = np.zeros((words.size * (n_segments if by_segment else 1) * first.size, 3))
+        sums = np.zeros((words.size * n_parts * first.size, 3))
         for lag in range(1, n_positions):  # positions of an item are sorted and distinct
-            here = np.flatnonzero(units[lag:] == units[:-lag])
-            if not here.size:
+            upper = np.flatnonzero(units[lag:] == units[:-lag])
+            if not upper.size:
                 break
-            there = here + lag
-            place = rows[here] * first.size + number[positions[here], positions[there]]
-            share = 1.0 / (shown[here] + shown[there])
-            columns = (shown[here] * shown[there], clicks[here] * shown[there], clicks[there] * shown[here])
+            lower = upper + lag
+            place = rows[upper] * first.size + number[positions[upper], positions[lower]]
+            share = 1.0 / (shown[upper] + shown[lower])
+            columns = (shown[upper] * shown[lower], clicks[upper] * shown[lower], clicks[lower] * shown[upper])
             for j, column in enumerate(columns):
                 sums[:, j] += sums_by(place, column * share, len(sums))
         return cls(first, second, sums.reshape(-1, words.size, first.size, 3), words, log.n_queries)
@@ -95,9 +96,7 @@ class Swaps:
             if not joined.any():
                 raise check.error(
                     f"position bias is not identified: {what} at two positions, and clicks on it, are needed",
-                    got="one position each, as one ranker shows that always ranks alike"
-                    if not total.any()
-                    else "no click",
+                    got="no click" if total.any() else "one position each, as one ranker shows that always ranks alike",
                     hint="log several rankers on the same queries, shuffle a part of the traffic, or pass curves that "
                     "are known from elsewhere to rw.clicks.Bias.known",
                 )
@@ -117,9 +116,9 @@ class Swaps:
                 hint="keep the positions above with log.only(positions=…)",
             )
 
-    def fit(self, start: Array | None = None, *, center: Array | None = None, ridge: float = 0.0) -> Array:
+    def fit(self) -> Array:
         """Return log θ, 0 at the first position, from all groups of all segments."""
-        return self.fit_sums(self.sums.sum((0, 1)), start, center=center, ridge=ridge)
+        return self.fit_sums(self.sums.sum((0, 1)))
 
     def fit_sums(
         self, sums: Array, start: Array | None = None, *, center: Array | None = None, ridge: float = 0.0
@@ -193,10 +192,10 @@ def likelihood(logs: Array, sums: Array, first: Numbers, second: Numbers) -> tup
 def _rates(logs: Array, sums: Array, first: Numbers, second: Numbers) -> tuple[Array, Array]:
     """Return click rates at both positions of each pair, with the relevance that makes its clicks most likely."""
     left, right = np.exp(logs[..., first]), np.exp(logs[..., second])
-    weight, clicks, others = sums[..., 0], sums[..., 1], sums[..., 2]
-    total = np.maximum(clicks + others, _SMALLEST)  # without a click relevance is 0, and any θ as good
+    weight, upper, lower = sums[..., 0], sums[..., 1], sums[..., 2]
+    total = np.maximum(upper + lower, _SMALLEST)  # without a click relevance is 0, and any θ as good
     # The smaller root of a quadratic, at which both rates are below 1.
-    linear = _SMALLEST + total * (left + right) + left * (weight - clicks) + right * (weight - others)
+    linear = _SMALLEST + total * (left + right) + left * (weight - upper) + right * (weight - lower)
     root = np.sqrt(np.maximum(linear**2 - 8.0 * weight * left * right * total, 0.0))
     relevance = 2.0 * total / (linear + root)
     return np.minimum(left * relevance, _LARGEST), np.minimum(right * relevance, _LARGEST)
@@ -238,10 +237,10 @@ def spans(positions: Numbers) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if run.size > 1 else str(run[0]) for run in runs)
 
 
-def _groups(log: Log, n_pairs: int) -> tuple[Numbers, NDArray[np.uint64]]:
+def _groups(log: Log, n_sums: int) -> tuple[Numbers, NDArray[np.uint64]]:
     """Return the group of each query, by a hash of its id, and the names of the groups."""
     words = hashed_ids(log.query_ids)
-    most = int(np.clip(_MOST_SUMS // max(n_pairs, 1), 256, _MOST_GROUPS))
+    most = int(np.clip(_MOST_SUMS // max(n_sums, 1), 256, _MOST_GROUPS))
     if log.n_queries <= most:
         return np.arange(log.n_queries), words
     mixed = (words * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
