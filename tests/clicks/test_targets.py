@@ -170,9 +170,9 @@ def simulated(n_queries=60, impressions=40, seed=0, n_docs=8):
 
 
 def test_the_regression_learns_from_other_queries_alone():
-    log, features, truth = simulated()
+    log, features, truth = simulated(n_queries=40)
     result = rw.clicks.estimates(log, features, Known(ALPHA, BETA))
-    assert abs(result.regression - truth).mean() < 0.1
+    assert abs(result.regression - truth).mean() < 0.15  # of 0.2 and 0.8; their mean is 0.3 off
     # Clicks of a query that are turned around change R̂ of others, and never its own.
     first = log.queries == 0
     turned = dataclasses.replace(log, clicks=np.where(first, log.impressions - log.clicks, log.clicks))
@@ -220,3 +220,79 @@ def test_errors_of_estimates():
         rw.clicks.estimates(log, features, bias, probabilities=np.zeros((log.n_pairs, 3)))
     with pytest.raises(ValueError, match="ranker in the log"):
         rw.clicks.estimates(log, features, bias, probabilities={"new": np.zeros(features.n_docs)})
+
+
+def test_targets_are_one_list_a_query_with_rewards_of_all_documents(case):
+    log, features, _, at = case
+    options = {"clip": 0.1, "probabilities": by_pair(log, at), "regression": np.full(features.n_docs, 0.5)}
+    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA), **options)
+    for method in ("dr", "regression", "ips"):
+        data = rw.clicks.targets(log, features, Known(ALPHA, BETA), method, **options)
+        np.testing.assert_array_equal(data.document_rewards, result.of(method))
+        assert (data.n_queries, data.n_docs, data.weights) == (features.n_queries, features.n_docs, None)
+    never_shown = result.shown == 0.0
+    assert never_shown.sum() == features.n_queries  # one of four documents
+    np.testing.assert_array_equal(result.dr[never_shown], 0.5)
+    np.testing.assert_array_equal(result.ips[never_shown], 0.0)
+    assert (result.ips < 0.0).any()
+
+
+def test_labels_instead_of_rewards():
+    log, features, _ = simulated(n_queries=12, impressions=6)
+    bias = Known(ALPHA, BETA)
+    result = rw.clicks.estimates(log, features, bias)
+    data = rw.clicks.targets(log, features, bias, labels="regression")
+    np.testing.assert_array_equal(data.labels, result.regression)
+    assert data.document_rewards is None
+    data = rw.clicks.targets(log, features, bias, labels="offset")
+    least = result.dr.reshape(12, -1).min(axis=1, keepdims=True)
+    np.testing.assert_allclose(data.labels.reshape(12, -1), result.dr.reshape(12, -1) - least, atol=1e-15)
+    rw.LightGBMRanker("lambdarank(gain=linear)", rounds=2, threads=1).fit(data)
+    with pytest.raises(ValueError, match="labels"):
+        rw.clicks.targets(log, features, bias, labels="clicks")
+    with pytest.raises(ValueError, match="method"):
+        rw.clicks.targets(log, features, bias, "dm")
+
+
+def test_queries_count_by_their_impressions_and_those_without_are_left_out():
+    log, features, _ = simulated(n_queries=12, impressions=6)
+    more = rw.concatenate([features, features.with_(query_ids=np.arange(100, 112))])
+    with pytest.warns(UserWarning, match="12 of 24 queries were never shown, and are left out"):
+        data = rw.clicks.targets(log, more, Known(ALPHA, BETA), "ips")
+    assert data.query_ids.tolist() == list(range(12))
+    np.testing.assert_array_equal(data.weights, 1.0)
+    twice = np.where(log.queries < 6, 2.0, 1.0)
+    sums = {"impressions": log.impressions * twice, "clicks": log.clicks * twice, "sessions": None}
+    data = rw.clicks.targets(dataclasses.replace(log, **sums), features, Known(ALPHA, BETA), "ips", clip=0.2)
+    np.testing.assert_allclose(data.weights, np.repeat([4 / 3, 2 / 3], 6), rtol=1e-12)
+    once = rw.clicks.targets(log, features, Known(ALPHA, BETA), "ips", clip=0.2)
+    np.testing.assert_allclose(data.document_rewards, once.document_rewards, atol=1e-15)
+
+
+def test_a_ranker_that_always_shows_the_same_has_its_displayed_exposure():
+    rows = {"query": ["q"] * 8, "document": list("abab") + list("baab"), "position": [1, 2] * 4, "clicked": [1, 0] * 4}
+    rows |= {"impression": [1, 1, 2, 2, 3, 3, 4, 4], "ranker": ["fixed"] * 4 + ["drawn"] * 4}
+    log = rw.clicks.Log.from_rows(pl.LazyFrame(rows))
+    ids = {"query_ids": ["q"], "document_ids": ["a", "b"]}
+    features = rw.RankingDataset([[0.0], [1.0]], [0, 0], [0, 2], **ids)
+    scores = np.array([np.log(3.0), 0.0])  # a comes first with probability 3/4
+    result = rw.clicks.estimates(
+        log, features, Known([1.0, 0.5]), probabilities={"drawn": scores}, regression=[0.0, 0.0]
+    )
+    of_drawn = np.array([0.75 + 0.25 * 0.5, 0.25 + 0.75 * 0.5])
+    np.testing.assert_allclose(result.rho, (np.array([1.0, 0.5]) + of_drawn) / 2, atol=0.03)  # 200 rankings
+    np.testing.assert_allclose(result.alpha, [(2 * 1.0 + 0.5 + 1.0) / 4, (2 * 0.5 + 1.0 + 0.5) / 4])
+
+
+def test_scores_far_apart_leave_no_document_without_exposure():
+    log, features, _, _ = listed()
+    scores = {"": np.tile([3000.0, 0.0, -3000.0, -6000.0], features.n_queries)}
+    options = {"probabilities": scores, "regression": np.zeros(features.n_docs)}
+    with pytest.raises(ValueError, match="must allow what was shown"):  # the last was shown, which never happens
+        rw.clicks.estimates(log, features, Known(ALPHA), **options)
+    rows = log.queries < 8  # the first ranking alone: 0, 1, 2
+    cells = {name: getattr(log, name)[rows] for name in ("pairs", "positions", "rankers", "segments", "clicks")}
+    cells |= {"impressions": log.impressions[rows], "offsets": log.offsets[:9], "query_ids": log.query_ids[:8]}
+    first = dataclasses.replace(log, document_ids=log.document_ids[: log.offsets[8]], sessions=None, **cells)
+    result = rw.clicks.estimates(first, features, Known(ALPHA), **options)
+    np.testing.assert_allclose(result.rho[:4], [*ALPHA, 0.0])

@@ -15,13 +15,12 @@ from rankwise.sparse import for_library
 if TYPE_CHECKING:
     from lightgbm import Booster
 
-_ROUNDS, _PATIENCE = 500, 30
+_ROUNDS, _PATIENCE = 300, 20
+_SMALL = 20_000  # documents; fewer have small trees, and threads cost more than they save
 _LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
-# Few clicks say little about a leaf: small trees, slow steps, means that shrink.
 _TREES: Keywords = {
     "objective": "regression",
-    "learning_rate": 0.05,
-    "num_leaves": 15,
+    "learning_rate": 0.1,
     "min_data_in_leaf": 20,
     "lambda_l2": 1.0,
     "force_row_wise": True,
@@ -75,7 +74,8 @@ def _fit(
     seed: int,
 ) -> "Booster":
     """Return a booster of all ``parts[2]``, of as many trees as are best on ``parts[1]`` after fitting ``parts[0]``."""
-    parameters: Keywords = {**_TREES, "seed": seed % 2**31, "num_threads": threads()}
+    parameters: Keywords = {**_TREES, "seed": seed % 2**31}
+    parameters |= {"num_leaves": 7, "num_threads": 1} if rows.size < _SMALL else {"num_threads": threads()}
 
     def dataset(part: NDArray[np.bool_]) -> Any:
         matrix, categorical = for_library(data.features[rows[part]]), list(data.categorical)
