@@ -1,27 +1,46 @@
-"""From a log of clicks to a ranker that does not repeat what users happened to see: debiased by propensities.
+"""From a click log to a decision: examine the log, estimate position bias, train on clicks, and ask whether to ship.
 
-python examples/clicks_to_ranker.py
+python examples/clicks_to_ranker.py [LETOR_FILE]
 
-The log is simulated here: users look at rank r with probability 1/r and click what they find relevant, or by mistake.
-Your own log is a table with one row per document shown: query, label (clicked or not), features, and the probability
-that its place was looked at: rw.read_parquet("log.parquet", propensity="propensity").
+The log is simulated on judged data, so that the end can be compared with the truth: users look at positions as those of
+Baidu's search did (adjacent-chain estimates of Baidu-ULTR), and click what is relevant, or by mistake. Your own log is
+a table with one row for each document shown: rw.clicks.read("log.parquet", query="text", document="sku", …).
 """
+
+import sys
+
+import numpy as np
 
 import rankwise as rw
 
-SETTINGS = {"rounds": 150, "leaves": 15, "seed": 0, "threads": 1}
+CURVE = [1.0, 0.684, 0.445, 0.321, 0.223, 0.177, 0.136, 0.117, 0.083, 0.049]
+CHANCES = (0.05, 0.3, 0.5, 0.7, 0.95)  # of a click on what is seen, by grade
+SETTINGS = {"learning_rate": 0.1, "leaves": 15, "threads": 1}
 
-# What is judged is used to test alone: a click log has no judgements.
-judged = rw.synthetic(n_queries=600, n_features=20, n_docs=20, seed=1)
-*shown, test = rw.split(judged, (0.56, 0.14, 0.3), seed=0)
+judged = rw.read_letor(sys.argv[1]) if sys.argv[1:] else rw.synthetic(n_queries=500, n_features=20, n_docs=20, seed=1)
+ids = np.arange(judged.n_docs) if judged.document_ids is None else judged.document_ids
+judged = judged.with_(document_ids=ids)
+few, train_part, compare_part, test = rw.split(judged, (0.05, 0.45, 0.3, 0.2), seed=0)
 
-# The old ranker is a single feature: what it put first was seen, and clicked, more often.
-# Impressions of a query are alike, so that queries are split, and not impressions.
-train, valid = (
-    rw.simulate_clicks(part, model="position", ranker=part.features[:, 3], impressions=10, seed=1) for part in shown
-)
-print(train, valid, sep="\n")
+# Production was trained on a few judged queries; two others were tried on parts of the traffic.
+names = ("production", "second", "third")
+halves = rw.split(few, (0.5, 0.5), seed=1)
+rankers = [rw.LightGBMRanker("xendcg", rounds=20, **SETTINGS).fit(part) for part in (few, *halves)]
+shown = rw.concatenate([train_part, compare_part])
+scores = {name: ranker.predict(shown) for name, ranker in zip(names, rankers, strict=True)}
+log = rw.clicks.simulate(shown, rankers=scores, curve=CURVE, probabilities=CHANCES, impressions=100, seed=1)
 
-clicks_as_they_are = rw.LightGBMRanker("lambdarank", **SETTINGS).fit(train, valid)
-debiased = rw.LightGBMRanker("lambdarank", debias=True, **SETTINGS).fit(train, valid)
-print(rw.compare({"clicks as they are": clicks_as_they_are, "debiased": debiased}, test, ["ndcg@10"]))
+print(log.examine())
+bias = rw.clicks.propensities(log)
+print(bias.table().text())
+print(bias.check(log).sentence)
+
+# Half of the queries train a new ranker, the other half says whether to ship it.
+of_training = np.isin(log.query_ids, train_part.query_ids)
+targets = rw.clicks.targets(log.only(queries=of_training), train_part, bias)
+new = rw.LightGBMRanker("plrank", rounds=100, **SETTINGS).fit(targets)
+systems = {"new": new, "production": rankers[0]}
+print(rw.clicks.compare(systems, log.only(queries=~of_training), bias, compare_part))
+
+print("\nWhat no log says, the judgements of other queries:")
+print(rw.compare(systems, test, ["ndcg@10"], baseline="production"))

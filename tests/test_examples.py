@@ -15,7 +15,7 @@ import rankwise as rw
 EXAMPLES = Path(__file__).parents[1] / "examples"
 # What each of them prints at its end, or the test that runs it.
 PRINTED = {
-    "clicks_to_ranker.py": "debiased",
+    "clicks_to_ranker.py": "clicks an impression",
     "from_lightgbm.py": "five most important features",
     "own_functions.py": "best_on_top",
     "own_ranker.py": "read again",

@@ -1,0 +1,315 @@
+"""The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+import rankwise as rw
+from rankwise import check
+from rankwise.arrays import Keywords
+from rankwise.cli import console, inputs, options, outputs
+from rankwise.cli.command import Group, register
+from rankwise.cli.data_options import Reading
+from rankwise.data.compressed import shown
+
+if TYPE_CHECKING:
+    from rankwise.clicks.log import Log
+    from rankwise.data.dataset import RankingDataset
+
+_UBI = (".json", ".ndjson", ".jsonl")
+_MODEL = "bagged(lightgbm(plrank))"
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="From a click log to a ranker that may be shipped.",
+)
+
+_OPTIONS = options.SHARED | options.described(f"""
+--query COLUMN: The column of the log with the query. [default: query]
+--document COLUMN: The column of the log with the document. [default: document]
+--impression COLUMN: The column of the log with the id of one display of a list. [default: impression]
+--position COLUMN: The column of the log with the position. [default: position]
+--clicked COLUMN: The column of the log with 1 for a click and 0 for none; of UBI, the actions that count as clicks,
+    between commas. [default: clicked; click]
+--ranker COLUMN: The column of the log with the system that ordered the list; of UBI, a field. [default: none]
+--user COLUMN: The column of the log with the user. [default: none]
+--segment COLUMN: The column of the log with the part of the traffic, such as the device. [default: none]
+--weight COLUMN: The column of the log with the number of impressions that a row stands for. [default: 1]
+--bias FILE: The position bias that 'rankwise clicks propensities' wrote.
+--holdout SHARE: The share of the queries that 'clicks train' leaves out, and by which 'clicks compare' compares: a
+    ranker is flattered by clicks of queries that it was trained on. Both must name the same share and seed.
+--plot FILE: Draw a figure: .png, .svg or .pdf.
+--model EXPRESSION: The ranker to train, with an objective that learns from rewards. [default: {_MODEL}]
+""")
+_LOG = (
+    "The log, a row for each document that was shown: .csv (also .gz and .zst), .parquet, a folder or a pattern such "
+    "as 'log-*.parquet'; or OpenSearch's User Behavior Insights, .ndjson, several files between commas."
+)
+LogFile = Annotated[str, typer.Argument(metavar="LOG", help=_LOG)]
+Features = Annotated[str, typer.Argument(metavar="FEATURES", help=f"Features by query and document. {options.FORMS}")]
+
+
+def info(
+    log: LogFile,
+    query: str = "query",
+    document: str = "document",
+    impression: str = "impression",
+    position: str = "position",
+    clicked: str | None = None,
+    ranker: str | None = None,
+    user: str | None = None,
+    segment: str | None = None,
+    weight: str | None = None,
+    plot: Path | None = None,
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """Examine a click log before anything is estimated: what it can identify, how surely, and what looks wrong.
+
+    [cyan]rankwise clicks info log.parquet --document sku --position rank --clicked click --ranker arm[/cyan]
+    [cyan]rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png[/cyan]
+    """
+    outputs.free(plot, outputs.PICTURES, force=force)
+    names = _names(query, document, impression, position, clicked, ranker=ranker, user=user, segment=segment)
+    page = _read(log, names | {"weight": weight}).examine()
+    if plot is not None:
+        page.plot(plot, force=force)
+    findings = [{"severity": one.severity, "sentence": one.sentence} for one in page.findings]
+    _show({"findings": findings, "positions": page.to_frame().to_dicts()}, page, json=json, wrote=(plot,))
+
+
+def propensities(
+    log: LogFile,
+    output: Path,
+    query: str = "query",
+    document: str = "document",
+    impression: str = "impression",
+    position: str = "position",
+    clicked: str | None = None,
+    ranker: str | None = None,
+    segment: str | None = None,
+    weight: str | None = None,
+    method: str = "harvest",
+    trust: bool = False,
+    shuffled: str | None = None,
+    plot: Path | None = None,
+    seed: int = 0,
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """Estimate how clicks depend on position, with intervals, and check it on each ranker of the log in turn.
+
+    With --segment there is a curve for each segment. Where the log does not identify the bias, an error names what is
+    missing.
+
+    [cyan]rankwise clicks propensities log.parquet --ranker arm -o bias.json --plot bias.png[/cyan]
+    [cyan]rankwise clicks propensities log.csv --ranker arm --method randomized --shuffled random -o bias.json[/cyan]
+
+    --output -o FILE: The file to write: .json.
+    --method harvest|randomized|em: harvest: documents that moved between positions. randomized: shuffled lists. em:
+        relevance and position together.
+    --trust: Estimate clicks by trust, too.
+    --shuffled NAME: With --method randomized: the ranker whose lists were shuffled. [default: all]
+    """
+    outputs.free(output, (".json",), force=force)
+    outputs.free(plot, outputs.PICTURES, force=force, beside=output)
+    names = _names(query, document, impression, position, clicked, ranker=ranker, segment=segment)
+    clicks = _read(log, names | {"weight": weight})
+    by_segment = segment is not None
+    bias = rw.clicks.propensities(clicks, method, trust=trust, segments=by_segment, ranker=shuffled, seed=seed)
+    bias.save(output, force=force)
+    if plot is not None:
+        bias.plot(plot, force=force)
+    checked = bias.check(clicks)
+    document_ = {"method": method, "curves": bias.to_frame().to_dicts(), "check": checked.sentence}
+    _show(document_, bias.table().text(), checked, json=json, wrote=(output, plot))
+
+
+def train(
+    *,
+    log: LogFile,
+    features: Features,
+    output: Path,
+    bias: Path,
+    query: str = "query",
+    document: str = "document",
+    impression: str = "impression",
+    position: str = "position",
+    clicked: str | None = None,
+    ranker: str | None = None,
+    segment: str | None = None,
+    weight: str | None = None,
+    method: str = "dr",
+    model: str = _MODEL,
+    holdout: float = 0.3,
+    seed: int = 0,
+    threads: int | None = None,
+    reading: Reading,
+    progress: bool | None = None,
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """Train a ranker on clicks: rewards of documents, corrected for their positions, and a ranker that learns them.
+
+    [cyan]rankwise clicks train log.parquet features.parquet --bias bias.json -o model[/cyan]
+    [cyan]rankwise clicks train log.csv features.csv --bias bias.json --model "lightgbm(plrank)" -o model[/cyan]
+
+    --output -o DIR: The folder to write.
+    --method dr|regression|ips: How rewards are estimated: dr, both of the others together; regression on features;
+        ips, clicks over propensities.
+    """
+    force = outputs.free_model(output, force=force)
+    names = _names(query, document, impression, position, clicked, ranker=ranker, segment=segment)
+    untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
+    clicks, data = _read(log, names | {"weight": weight}), _features(features, reading, names)
+    known = _part(clicks.within(data), 1.0 - holdout, seed)
+    for note in known.notes[len(clicks.notes) :]:
+        console.note(note)
+    settings: Keywords = {"method": method, "seed": seed}
+    in_log = np.isin(np.asarray(data.query_ids).astype(str), known.query_ids.astype(str))
+    targets = rw.clicks.targets(known, data.take(in_log), rw.clicks.read_bias(bias), **settings)
+    trained = untrained.fit(targets)
+    trained.save(output, force=force)
+    document_ = {"model": output, "expression": repr(trained), "queries": targets.n_queries, "method": method}
+    _show(document_, f"{trained!r}, trained on {targets!r}", json=json, wrote=(output,))
+
+
+def compare(
+    *,
+    log: LogFile,
+    features: Features,
+    systems: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NEW PRODUCTION",
+            help="The candidate and production, as NAME=FILE: a model, the folder that 'rankwise train' wrote, or a "
+            "TREC run. The second is production, unless the first has that name.",
+        ),
+    ],
+    bias: Path,
+    query: str = "query",
+    document: str = "document",
+    impression: str = "impression",
+    position: str = "position",
+    clicked: str | None = None,
+    ranker: str | None = None,
+    user: str | None = None,
+    segment: str | None = None,
+    weight: str | None = None,
+    by: str = "query",
+    cutoff: int | None = None,
+    holdout: float = 0.3,
+    confidence: float = 0.95,
+    unchecked: bool = False,
+    plot: Path | None = None,
+    seed: int = 0,
+    reading: Reading,
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """Compare a candidate with production by logged clicks: ship it, do not ship it, or this log cannot tell.
+
+    Blends of both are tested in order, from a quarter of the candidate. Clicks are those of queries that
+    'rankwise clicks train' left out; --holdout 1 uses all, for a candidate that never saw this log.
+
+    [cyan]rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json[/cyan]
+
+    --by query|user: What intervals go by.
+    --cutoff K>=1: How many positions count. [default: all]
+    --unchecked: Decide although the check of the bias alarms or cannot run.
+    """
+    outputs.free(plot, outputs.PICTURES, force=force)
+    names = _names(query, document, impression, position, clicked, ranker=ranker, user=user, segment=segment)
+    clicks, data = _read(log, names | {"weight": weight}), _features(features, reading, names)
+    rankings: dict[str, Any] = {
+        name: rw.load(path) if path.is_dir() else rw.read_run(path) for name, path in inputs.named(systems).items()
+    }
+    result = rw.clicks.compare(
+        rankings,
+        _part(clicks, -holdout, seed),
+        rw.clicks.read_bias(bias),
+        data,
+        by=by,
+        cutoff=cutoff,
+        level=confidence,
+        unchecked=unchecked,
+        seed=seed,
+    )
+    if plot is not None:
+        result.plot(plot, force=force)
+    document_ = {"verdict": result.verdict, "reason": result.reason, "blends": result.to_frame().to_dicts()}
+    _show(document_, result, json=json, wrote=(plot,))
+
+
+def _names(
+    query: str, document: str, impression: str, position: str, clicked: str | None, **more: str | None
+) -> Keywords:
+    columns = {"query": query, "document": document, "impression": impression, "position": position}
+    return columns | {"clicked": clicked} | more
+
+
+def _read(source: str, names: Keywords) -> "Log":
+    """Read a log; files of User Behavior Insights are known by their endings."""
+    paths = inputs.items(source)
+    named: Keywords = {name: value for name, value in names.items() if value is not None}
+    if all(_is_ubi(path) for path in paths):
+        fields: Keywords = {name: named[name] for name in ("ranker", "segment") if name in named}
+        log = rw.clicks.read_ubi(*paths, clicked=inputs.items(named.get("clicked", "click")), **fields)
+    elif len(paths) > 1:
+        raise check.error("several files between commas are of User Behavior Insights", got=source)
+    else:
+        named.setdefault("clicked", "clicked")
+        log = rw.clicks.read(source, **named)
+    for note in log.notes:
+        console.note(note)
+    return log
+
+
+def _part(log: "Log", share: float, seed: int) -> "Log":
+    """Return the log of a share of the queries; a negative one is cut off at the other end.
+
+    The part of a query depends on its id and the seed.
+    """
+    check.number("the share of the queries that is used", abs(share), least=0.0, most=1.0)
+    if abs(share) == 1.0:
+        return log
+    draws = rw.Stream(seed, query_ids=log.query_ids).child("holdout").per_query(log.n_queries)[:, 0]
+    part = log.only(queries=draws < share if share > 0.0 else draws >= 1.0 + share)
+    console.note(f"{part.n_queries:,} of {log.n_queries:,} queries, see --holdout")
+    return part
+
+
+def _is_ubi(path: str) -> bool:
+    return Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in _UBI
+
+
+def _features(source: str, reading: Reading, names: Keywords) -> "RankingDataset":
+    """Read features; columns of ids are called as in the log unless the user names them."""
+    with console.progress(1) as bar:
+        bar.step(f"Reading {shown(Path(source))}")
+        tables = {"query": names["query"], "document": names["document"], "to_score": True}
+        return reading.data(source, bar=bar, tables=tables)
+
+
+def _show(document: object, *pages: object, json: bool, wrote: tuple[Path | None, ...]) -> None:
+    if json:
+        console.document(document)
+        return
+    for page in pages:
+        console.say(str(page), wrap=False)
+    outputs.said(*wrote)
+
+
+_commands: dict[str, Callable[..., None]] = {
+    "info": info,
+    "propensities": propensities,
+    "train": train,
+    "compare": compare,
+}
+for _name, _command in _commands.items():
+    register(app, _name, _command, shared=_OPTIONS)

@@ -1,0 +1,114 @@
+"""Commands of click logs: from a log to a decision, and what is refused on the way."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from tests.cli.running import refused, run
+
+NAMES = ("--document", "sku", "--position", "rank", "--ranker", "arm")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A log of three rankers, features, and production's run."""
+    folder = tmp_path_factory.mktemp("clicks")
+    data = rw.synthetic(n_queries=60, n_docs=8, seed=3)
+    ids = [f"d{number}" for number in range(data.n_docs)]
+    data = data.with_(query_ids=[f"q{number}" for number in range(60)], document_ids=ids)
+    arms = {name: data.features[:, number] for number, name in enumerate(("old", "second", "third"))}
+    log = rw.clicks.simulate(data, rankers=arms, curve=[1.0, 0.6, 0.4, 0.3], impressions=60, seed=1)
+    sessions: Any = log.sessions
+    lengths = np.diff(sessions.offsets)
+    rows = {
+        "query": np.repeat(log.query_ids, np.diff(log.offsets))[sessions.pairs],
+        "sku": log.document_ids[sessions.pairs],
+        "impression": np.repeat(np.arange(lengths.size), lengths),
+        "rank": sessions.positions,
+        "clicked": sessions.clicked,
+        "arm": np.array(log.ranker_names)[np.repeat(sessions.rankers, lengths)],
+    }
+    pl.DataFrame(rows).write_parquet(folder / "log.parquet")
+    rw.to_frame(data).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(
+        folder / "features.parquet"
+    )
+    rw.write_run(arms["old"], data, folder / "old.run")
+    return folder
+
+
+def test_from_a_log_to_a_decision(folder):
+    log, features, bias, model = (folder / name for name in ("log.parquet", "features.parquet", "bias.json", "model"))
+    page = run("clicks", "info", log, *NAMES, "--plot", folder / "log.png").stdout
+    assert "click-through" in page
+    assert (folder / "log.png").stat().st_size > 0
+
+    printed = run("clicks", "propensities", log, *NAMES, "-o", bias).stdout
+    assert "alpha" in printed
+    assert "observed over predicted" in printed
+    read = rw.clicks.read(
+        log, query="query", document="sku", impression="impression", position="rank", clicked="clicked", ranker="arm"
+    )
+    assert np.array_equal(rw.clicks.read_bias(bias).alpha, rw.clicks.propensities(read).alpha)
+    assert "exists already" in refused("clicks", "propensities", log, *NAMES, "-o", bias)
+
+    words = (log, features, *NAMES, "--bias", bias)
+    expression = "lightgbm(plrank(samples=20), rounds=5, leaves=4)"
+    told = json.loads(
+        run("clicks", "train", *words, "--model", expression, "-o", model, "--threads", "1", "--json").stdout
+    )
+    ranker = rw.load(model)
+    assert told["queries"] < 60  # the others are held out
+
+    document = json.loads(
+        run(
+            "clicks", "compare", log, features, f"new={model}", f"production={folder / 'old.run'}", *words[2:], "--json"
+        ).stdout
+    )
+    assert document["verdict"] in ("ship", "do not ship", "cannot tell")
+    assert len(document["blends"]) >= 3
+    everything = run(
+        "clicks",
+        "compare",
+        log,
+        features,
+        f"new={model}",
+        f"production={folder / 'old.run'}",
+        *words[2:],
+        "--holdout",
+        "1",
+    ).stdout
+    assert "60 queries" in everything
+    assert repr(ranker).startswith("lightgbm(plrank(samples=20)")
+
+
+def test_training_and_comparing_share_no_query(folder):
+    from rankwise.cli.clicks import _part
+
+    names: Any = {
+        "query": "query",
+        "document": "sku",
+        "impression": "impression",
+        "position": "rank",
+        "clicked": "clicked",
+    }
+    log = rw.clicks.read(folder / "log.parquet", **names)
+    trained, compared = set(_part(log, 0.7, 0).query_ids), set(_part(log, -0.3, 0).query_ids)
+    assert trained | compared == set(log.query_ids)
+    assert not trained & compared
+    assert compared == set(_part(log.only(queries=np.isin(log.query_ids, [*compared])), -0.3, 0).query_ids)
+
+
+def test_what_is_wrong_with_a_log_is_a_sentence(folder, tmp_path):
+    assert "'document'" in refused("clicks", "info", folder / "log.parquet")
+    broken = tmp_path / "log.csv"
+    broken.write_text("query,document,impression,position,clicked\nq,d,1,1,maybe\n")
+    assert "line 2" in refused("clicks", "info", broken)
+    one = tmp_path / "one.csv"
+    one.write_text("query,document,impression,position,clicked\n" + "q,a,1,1,1\nq,b,1,2,0\nq,a,2,1,0\nq,b,2,2,1\n")
+    assert "position bias is not identified" in refused("clicks", "propensities", one, "-o", tmp_path / "bias.json")
+    assert not (tmp_path / "bias.json").exists()
