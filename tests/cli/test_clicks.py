@@ -17,7 +17,7 @@ NAMES = ("--document", "sku", "--position", "rank", "--ranker", "arm")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A log of three rankers, features, and production's run."""
-    folder = tmp_path_factory.mktemp("clicks")
+    folder: Path = tmp_path_factory.mktemp("clicks")
     data = rw.synthetic(n_queries=60, n_docs=8, seed=3)
     ids = [f"d{number}" for number in range(data.n_docs)]
     data = data.with_(query_ids=[f"q{number}" for number in range(60)], document_ids=ids)
