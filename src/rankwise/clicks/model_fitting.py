@@ -83,7 +83,7 @@ def click_model(
         query_ids=log.query_ids,
         offsets=log.offsets,
         document_ids=log.document_ids,
-        impressions=np.bincount(log.pairs, log.impressions, log.n_pairs),
+        impressions=np.bincount(log.pairs, log.impressions, log.n_pairs).astype(np.float64),
         notes=notes,
         **parameters,
     )
@@ -234,7 +234,7 @@ def _dbn(log: Log, added: tuple[Array, Array], iterations: int, tolerance: float
     below[lists.offsets[:-1]] = False
 
     def added_up(values: Array) -> Array:
-        return np.bincount(lists.pairs, values, log.n_pairs)
+        return np.bincount(lists.pairs, values, log.n_pairs).astype(np.float64)
 
     clicks, shown = added_up(weights * lists.clicked), added_up(weights)
     informative = added_up(weights * (lists.clicked & above))  # below the last row nothing tells of satisfaction
@@ -297,7 +297,7 @@ def _forward_backward(  # type: ignore[no-untyped-def]
                 present *= onward / (1.0 - continuation + onward)
 
 
-def _ratio(numerator: Array, denominator: Array) -> Array:
+def _ratio(numerator: Column, denominator: Column) -> Array:
     """Divide; NaN where there is nothing to divide by."""
     quotient = np.full(numerator.size, np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0.0)

@@ -52,7 +52,7 @@ class ClickModel:
             columns = {"examination": self.examination}
         else:
             columns = {f"after {k}" if k else "no click": column for k, column in enumerate(self.examination.T)}
-        cells = zip(*columns.values(), strict=True)  # type: ignore[arg-type]
+        cells = zip(*columns.values(), strict=True)
         rows = tuple((str(k), *map(number, row)) for k, row in enumerate(cells, 1))
         table = Table(header=("position", *columns), rows=rows, align="r" * (1 + len(columns)))
         title = f"{NAMES[self.model]}: {pairs}, attractiveness {mean} on average"

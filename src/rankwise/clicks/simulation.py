@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from rankwise import check, threads
-from rankwise.arrays import offsets_of, read_only
+from rankwise.arrays import Column, offsets_of, read_only
 from rankwise.clicks.log import Log, Sessions
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.users import Shown, UserOptions, named_rankers, show
@@ -83,7 +83,7 @@ def simulate(
     shown = np.bincount(place[lists.rows], minlength=data.n_docs) > 0
     sizes = np.bincount(query_of_row[shown])
     lengths = np.diff(lists.offsets)
-    columns = {
+    columns: dict[str, Column] = {
         "pair": (np.cumsum(shown, dtype=np.int32) - 1)[place][lists.rows],
         "position": (np.arange(1, lists.rows.size + 1) - np.repeat(lists.offsets[:-1], lengths)).astype(np.int16),
         "ranker": np.repeat(lists.rankers, lengths),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
@@ -102,7 +102,7 @@ def simulate_clicks(
         )
     in_log = np.repeat(remaining, np.diff(lists.offsets))
     if model == "cascade":
-        above = np.cumsum(lists.clicked) - lists.clicked  # clicks above, those of lists before included
+        above: NDArray[np.int64] = np.cumsum(lists.clicked) - lists.clicked  # those of lists before included
         in_log &= above == np.repeat(offsets_of(clicks)[:-1], np.diff(lists.offsets))
     rows = lists.rows[in_log].astype(np.int64)
     sizes = np.add.reduceat(in_log, lists.offsets[:-1], dtype=np.int64)[remaining]

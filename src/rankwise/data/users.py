@@ -204,7 +204,8 @@ def show(
     if shown.all():
         return lists
     offsets = offsets_of(np.add.reduceat(shown, offsets[:-1], dtype=np.int64))  # some have documents of score -inf
-    return Impressions(offsets, lists.rankers, *(column[shown] for column in lists[2:]))
+    columns = lists.rows[shown], lists.clicked[shown], lists.probabilities[shown]
+    return Impressions(offsets, lists.rankers, *columns)
 
 
 def named_rankers(ranker: Shown, rankers: Mapping[str, Shown] | None) -> Mapping[str, Shown]:
