@@ -240,18 +240,13 @@ def test_a_curve_ends_the_list_and_data_without_ids_are_numbered():
             "each of the examination probabilities must be a number in [0, 1]: got 1.5.",
         ),
         (
-            {"curve": [1.0], "eta": 0.5},
-            "examination is either a curve or (1/r)^eta: got a curve and eta=0.5. Hint: leave one of them out.",
-        ),
-        (
             {"trust": (0.1, [0.05, 0.3])},
             "a click on a relevant document must be at least as likely as on another: "
             "got trust 0.1 below 0.3 at position 2.",
         ),
         (
             {"trust": ([1.0] * 3, [0.0, 0.0]), "cutoff": 3},
-            "probabilities ε- of trust are needed for every position: got 2 of 3. "
-            "Hint: set a cutoff, or one number for all positions.",
+            "trust is a number, or one for each position: got 2 for 3 positions. Hint: set a cutoff, or one number.",
         ),
         ({"drawn": 0}, "temperature must be a number in [1e-06, 1e+06]: got 0."),
         ({"impressions": 0}, "impressions must be a whole number of at least 1: got 0."),

@@ -1,6 +1,6 @@
 """Estimate click models: EM for PBM, UBM and DBN, counting for SDBN and DCM."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -9,13 +9,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Column, Offsets, offsets_of, read_only, rows_of
-from rankwise.clicks import models_cpu
-from rankwise.clicks.log import Log, Sessions
-from rankwise.clicks.models import NAMES, ClickModel, sessions_of
+from rankwise.arrays import Array, Column, Keywords, read_only
+from rankwise.clicks.log import Log
+from rankwise.clicks.models import NAMES, ClickModel, contexts_of, sessions_of
+from rankwise.compiling import kernel
 from rankwise.statistics.tables import count
-
-_BLOCK = 2**16  # cells whose sums are added up together, whatever the number of threads
 
 
 def click_model(
@@ -24,7 +22,6 @@ def click_model(
     *,
     prior: float | ArrayLike | None = None,
     strength: float = 10.0,
-    continuation: float | None = None,
     iterations: int = 1000,
     tolerance: float = 1e-6,
 ) -> ClickModel:
@@ -40,8 +37,7 @@ def click_model(
     ``"dcm"``    from the top, going on after a click at k with a probability of k (Guo 2009)            counting
     ===========  ======================================================================================  ==============
 
-    Counting takes the last click as the end of reading: it maximises the likelihood in which this is observed. For the
-    maximum over all ends that are possible, use ``"dbn"`` with ``continuation=1.0``.
+    Counting takes the last click as the end of reading: it maximises the likelihood in which this is observed.
 
     ``prior`` is a mean of attractiveness, or one for each pair, such as the predictions of a ranker; it counts like
     ``strength`` examinations, of which that share was clicked: what makes rare queries usable. Satisfaction is then
@@ -56,7 +52,7 @@ def click_model(
     >>> rankers = {"old": data.features[:, 0], "new": data.features[:, 1]}
     >>> log = rw.clicks.simulate(data, rankers=rankers, curve=[1.0, 0.5, 0.25], impressions=2000, seed=1)
     >>> click_model(log, "pbm")
-    position-based model: 827 pairs, attractiveness 0.2558 on average, 446 iterations
+    position-based model: 827 pairs, attractiveness 0.2466 on average
     position  examination
            1       1.0000
            2       0.5015
@@ -65,16 +61,32 @@ def click_model(
     check.choice("click model", model, NAMES)
     iterations = check.integer("iterations", iterations, least=1)
     tolerance = check.number("tolerance", tolerance, least=0.0)
-    if continuation is not None:
-        if model != "dbn":
-            raise check.error("only a DBN has a fixed continuation", got=repr(model), hint="leave it out")
-        continuation = check.number("continuation", continuation, least=0.0, most=1.0)
     if not log.clicks.any():
         raise check.error("a click model needs clicks", got="a log without any")
     added = _prior(log, prior, strength)
+    notes: tuple[str, ...] = ()
     if model in ("pbm", "ubm"):
-        return _by_context(log, model, added, iterations, tolerance, checked=np.ndim(prior) == 0)  # type: ignore[arg-type]
-    return _by_chain(log, model, added, continuation, iterations, tolerance)
+        cells = cells_of(log, model)
+        if np.ndim(prior) == 0:  # type: ignore[arg-type]
+            cells, notes = _identified(log, model, cells)
+        parameters, change = _by_context(log, model, cells, added, iterations, tolerance)
+    elif model == "dbn":
+        parameters, change = _dbn(log, added, iterations, tolerance)
+    else:
+        parameters, change = _counted(log, model, added), 0.0
+    if change > tolerance > 0.0:
+        notes += (f"Not converged: after {iterations} iterations parameters still change by {change:.1g} in each.",)
+    if unknown := int(np.isnan(parameters["attractiveness"]).sum()):
+        notes += (f"{unknown:,} of {count(log.n_pairs, 'pair')} without an estimate (NaN): set a prior.",)
+    return ClickModel(
+        model=model,
+        query_ids=log.query_ids,
+        offsets=log.offsets,
+        document_ids=log.document_ids,
+        impressions=np.bincount(log.pairs, log.impressions, log.n_pairs).astype(np.float64),
+        notes=notes,
+        **parameters,
+    )
 
 
 def _prior(log: Log, prior: float | ArrayLike | None, strength: float) -> tuple[Array, Array]:
@@ -94,214 +106,199 @@ def _prior(log: Log, prior: float | ArrayLike | None, strength: float) -> tuple[
     return strength * means, strength * (1.0 - means)
 
 
-def _fitted(
-    log: Log, model: str, *, attractiveness: Array, notes: tuple[str, ...] = (), **parameters: Any
-) -> ClickModel:
-    if unknown := int(np.isnan(attractiveness).sum()):
-        notes = (*notes, f"{unknown:,} of {count(log.n_pairs, 'pair')} without an estimate (NaN): set a prior.")
-    parameters |= {"query_ids": log.query_ids, "offsets": log.offsets, "document_ids": log.document_ids}
-    parameters["impressions"] = np.bincount(log.pairs, log.impressions, log.n_pairs)
-    return ClickModel(model=model, attractiveness=attractiveness, notes=notes, **parameters)
-
-
-def _slow(change: float, tolerance: float, iterations: int) -> tuple[str, ...]:
-    """Return a note if EM was stopped before it had converged."""
-    if change <= tolerance or not tolerance:
-        return ()
-    return (f"Not converged: after {iterations} iterations parameters still change by {change:.1g} in each.",)
-
-
 class Cells(NamedTuple):
     """Impressions and clicks added up by pair and context, sorted by pair."""
 
     pairs: NDArray[np.int64]
-    contexts: NDArray[np.int32]
+    contexts: NDArray[np.int64]
     shown: Array
     clicked: Array
-
-    @classmethod
-    def of(cls, pairs: Column, contexts: Column, shown: Array, clicked: Array) -> Self:
-        """Add up rows."""
-        threads.check_tables()
-        frame = pl.DataFrame({"pair": pairs, "context": contexts, "shown": shown, "clicked": clicked}).lazy()
-        sums = frame.group_by("pair", "context").agg(pl.col("shown", "clicked").sum()).sort("pair", "context").collect()
-        types = pl.Int64, pl.Int32, pl.Float64, pl.Float64
-        return cls(*(read_only(one.cast(kind).to_numpy()) for one, kind in zip(sums, types, strict=True)))
-
-    def connected(self, n_pairs: int, n_contexts: int) -> NDArray[np.bool_]:
-        """Whether each context is connected with the first by pairs that were clicked; others tell nothing of it."""
-        linked = (np.bincount(self.pairs, self.clicked, n_pairs) > 0.0)[self.pairs]
-        links = self.contexts[linked], n_contexts + self.pairs[linked]
-        graph = coo_array((np.ones(links[0].size), links), shape=(n_contexts + n_pairs,) * 2)
-        parts: NDArray[np.int32] = connected_components(graph, directed=False)[1]
-        return np.asarray(parts[:n_contexts] == parts[self.contexts.min()])
 
 
 def cells_of(log: Log, model: str) -> Cells:
     """Return what PBM or UBM read of a log: a context is a position, for the UBM with that of the last click above."""
+    threads.check_tables()
     if model == "pbm":
-        return Cells.of(log.pairs, log.positions - 1, log.impressions, log.clicks)
-    lists = sessions_of(log, model)
-    contexts = np.empty(lists.pairs.size, np.int32)
-    threads.over_queries(models_cpu.contexts, lists.offsets, lists.positions, lists.clicked, log.n_positions, contexts)
-    weights = np.repeat(lists.weights, np.diff(lists.offsets))
-    return Cells.of(lists.pairs, contexts, weights, weights * lists.clicked)
+        rows = Cells(log.pairs, log.positions - 1, log.impressions, log.clicks)
+    else:
+        lists = sessions_of(log, model)
+        weights = np.repeat(lists.weights, np.diff(lists.offsets))
+        contexts = contexts_of(lists, log.n_positions)
+        rows = Cells(lists.pairs.astype(np.int64), contexts, weights, weights * lists.clicked)
+    frame = pl.DataFrame(rows._asdict()).lazy().group_by("pairs", "contexts").agg(pl.col("shown", "clicked").sum())
+    return Cells(*(read_only(column.to_numpy()) for column in frame.sort("pairs", "contexts").collect()))
 
 
-def _by_context(
-    log: Log, model: str, added: tuple[Array, Array], iterations: int, tolerance: float, *, checked: bool
-) -> ClickModel:
-    """Estimate PBM or UBM: P(click) is the examination of a context times attractiveness."""
-    depth, n_pairs = log.n_positions, log.n_pairs
-    last_clicks = 1 if model == "pbm" else depth  # contexts of a position
-    cells = cells_of(log, model)
-    width = depth * last_clicks
-    first = int(cells.contexts.min())
-    notes: tuple[str, ...] = ()
-    inside = cells.connected(n_pairs, width)[cells.contexts] if checked else np.ones(cells.pairs.size, np.bool_)
-    if not inside.all():
-        outside = cells.contexts[~inside]
-        _check_positions(log, np.setdiff1d(outside // last_clicks, cells.contexts[inside] // last_clicks))
-        left_out = count(np.unique(outside).size, "context")
-        notes = (f"{left_out} not connected with the first by a clicked document: left out.",)
-        cells = Cells._make(read_only(part[inside]) for part in cells)
-
-    starts = np.searchsorted(cells.pairs, np.arange(n_pairs + 1))
-    blocks = np.unique(np.searchsorted(starts, np.arange(0, cells.pairs.size + _BLOCK, _BLOCK)).clip(0, n_pairs))
-    shown, clicked = (np.bincount(cells.contexts, part, width) for part in (cells.shown, cells.clicked))
-    clicks = np.bincount(cells.pairs, cells.clicked, n_pairs)
-    attractiveness = (clicks + added[0] + 0.5) / (np.bincount(cells.pairs, cells.shown, n_pairs) + sum(added) + 1.0)
-    examination = np.where(shown > 0.0, 0.5, 0.0)  # 1 would be a fixed point
-    examination[first] = 1.0
-    sums = np.zeros((blocks.size - 1, width))
-    skips, of_pairs = read_only(cells.shown - cells.clicked), (clicks + added[0], clicks + sum(added))
-    work = 2.0 * np.diff(starts[blocks])
-    step, change = 0, np.inf
-    while step < iterations and change > tolerance:
-        sums[:] = 0.0
-        parameters = examination, attractiveness, sums
-        threads.over_queries(
-            models_cpu.examine, blocks, starts, cells.contexts, skips, *of_pairs, *parameters, work=work
-        )
-        update = np.divide(clicked + sums.sum(axis=0), shown, out=np.zeros(width), where=shown > 0.0)
-        update[first] = 1.0
-        change = float(np.abs(update - examination).max())
-        examination, step = update, step + 1
-    examination[shown == 0.0] = np.nan
-    return _fitted(
-        log,
-        model,
-        attractiveness=np.where(np.diff(starts) > 0, attractiveness, np.nan),
-        examination=examination if model == "pbm" else examination.reshape(depth, depth),
-        mean=(float(clicked.sum() / (clicked.sum() + sums.sum())), 0.0),
-        iterations=step,
-        notes=(*notes, *_slow(change, tolerance, step)),
-    )
-
-
-def _check_positions(log: Log, outside: NDArray[np.int64]) -> None:
-    if outside.size:
-        places = ", ".join(str(k + 1) for k in outside.tolist())
+def _identified(log: Log, model: str, cells: Cells) -> tuple[Cells, tuple[str, ...]]:
+    """Return cells of contexts that pairs with clicks connect with the first, and a note; raise for whole positions."""
+    n_contexts = 1 + int(cells.contexts.max())
+    linked = (np.bincount(cells.pairs, cells.clicked, log.n_pairs) > 0.0)[cells.pairs]
+    links = cells.contexts[linked], n_contexts + cells.pairs[linked]
+    graph = coo_array((np.ones(links[0].size), links), shape=(n_contexts + log.n_pairs,) * 2)
+    component: NDArray[np.int32] = connected_components(graph, directed=False)[1]
+    inside = (component[:n_contexts] == component[cells.contexts.min()])[cells.contexts]
+    if inside.all():
+        return cells, ()
+    contexts_of_position = 1 if model == "pbm" else log.n_positions
+    outside = np.unique(cells.contexts[~inside])
+    positions = np.setdiff1d(outside // contexts_of_position, cells.contexts[inside] // contexts_of_position)
+    if positions.size:
+        places = ", ".join(str(k + 1) for k in positions.tolist())
         raise check.error(
             f"no clicked document connects position {places} with the first: examination is not identified",
             got=f"{count(len(log.ranker_names), 'ranker')}, {count(log.n_pairs, 'pair')}",
             hint="log several rankers or some shuffled lists, or set a prior mean for each pair",
         )
+    note = f"{count(outside.size, 'context')} not connected with the first by a clicked document: left out."
+    return Cells._make(read_only(column[inside]) for column in cells), (note,)
 
 
-def _by_chain(
-    log: Log, model: str, added: tuple[Array, Array], continuation: float | None, iterations: int, tolerance: float
-) -> ClickModel:
-    """Estimate DBN, SDBN or DCM: users read from the top. The DBN's EM begins at the counts of the SDBN."""
+def _by_context(
+    log: Log, model: str, cells: Cells, added: tuple[Array, Array], iterations: int, tolerance: float
+) -> tuple[Keywords, float]:
+    """Estimate PBM or UBM: P(click) is the examination of a context times attractiveness."""
+    depth, n_pairs = log.n_positions, log.n_pairs
+    width = depth if model == "pbm" else depth**2
+    first = int(cells.contexts.min())
+    starts = np.searchsorted(cells.pairs, np.arange(n_pairs + 1))
+    shown, clicked = (np.bincount(cells.contexts, part, width) for part in (cells.shown, cells.clicked))
+    clicks = np.bincount(cells.pairs, cells.clicked, n_pairs)
+    attractiveness = (clicks + added[0] + 0.5) / (np.bincount(cells.pairs, cells.shown, n_pairs) + sum(added) + 1.0)
+    examination = np.where(shown > 0.0, 0.5, np.nan)  # 1 would be a fixed point
+    examination[first] = 1.0
+    skips, of_pairs = read_only(cells.shown - cells.clicked), (clicks + added[0], clicks + sum(added))
+    unclicked = np.empty(cells.pairs.size)
+    step, change = 0, np.inf
+    while step < iterations and change > tolerance:
+        parameters = examination, attractiveness, unclicked
+        threads.over_queries(_examine, starts, cells.contexts, skips, *of_pairs, *parameters)
+        update = _ratio(clicked + np.bincount(cells.contexts, unclicked, width), shown)
+        update[first] = 1.0
+        change = float(np.nanmax(np.abs(update - examination)))
+        examination, step = update, step + 1
+    attractiveness[np.diff(starts) == 0] = np.nan
+    table = examination if model == "pbm" else examination.reshape(depth, depth)
+    return {"attractiveness": attractiveness, "examination": table}, change
+
+
+@kernel
+def _examine(  # type: ignore[no-untyped-def]
+    first, last, offsets, contexts, skips, clicks, added, examination, attractiveness, unclicked
+):
+    """One EM step: fill the expected examinations without a click of each cell, and new values of attractiveness."""
+    for pair in range(first, last):
+        attractive = attractiveness[pair]
+        examined = added[pair]
+        for cell in range(offsets[pair], offsets[pair + 1]):
+            chance = examination[contexts[cell]]
+            # P(examined | not clicked), times the impressions without a click
+            unclicked[cell] = skips[cell] * (chance * (1.0 - attractive) / (1.0 - chance * attractive))
+            examined += unclicked[cell]
+        if examined > 0.0:
+            attractiveness[pair] = clicks[pair] / examined
+
+
+def _counted(log: Log, model: str, added: tuple[Array, Array]) -> Keywords:
+    """Estimate SDBN or DCM: users read from the top and leave after the last click, or read all without one."""
     lists = sessions_of(log, model)
     sizes = np.diff(lists.offsets)
     rows, weights = np.arange(lists.pairs.size), np.repeat(lists.weights, sizes)
-    last = np.maximum.reduceat(np.where(lists.clicked, rows, -1), lists.offsets[:-1])
-    examined = rows <= np.repeat(np.where(last < 0, rows.size, last), sizes)
-    ends = np.zeros(rows.size, np.bool_)
-    ends[last[last >= 0]] = True
+    last = np.repeat(np.maximum.reduceat(np.where(lists.clicked, rows, -1), lists.offsets[:-1]), sizes)
 
     def added_up(rows: NDArray[np.bool_], by: Column, length: int) -> Array:
         return np.bincount(by[rows], weights[rows], length).astype(np.float64)
 
-    shown, clicks, end_clicks = (added_up(part, lists.pairs, log.n_pairs) for part in (examined, lists.clicked, ends))
-    means = float(clicks.sum() / shown.sum()), float(end_clicks.sum() / clicks.sum())
-    strength = added[0] + added[1]
-    attractive, satisfied = _ratio(clicks + added[0], shown + strength), end_clicks + strength * means[1]
+    examined = added_up((rows <= last) | (last < 0), lists.pairs, log.n_pairs)
+    clicks = added_up(lists.clicked, lists.pairs, log.n_pairs)
+    attractiveness = _ratio(clicks + added[0], examined + sum(added))
     if model == "dcm":
-        stops, all_clicks = (added_up(part, lists.positions, log.n_positions + 1) for part in (ends, lists.clicked))
-        onward = 1.0 - _ratio(stops, all_clicks)[1:]
-        return _fitted(log, model, attractiveness=attractive, continuation=onward, mean=means)
-    if model == "sdbn":
-        satisfaction = _ratio(satisfied, clicks + strength)
-        always = np.ones(1)
-        return _fitted(
-            log, model, attractiveness=attractive, satisfaction=satisfaction, continuation=always, mean=means
-        )
+        ends = added_up(rows == last, lists.positions, log.n_positions + 1)
+        going_on = 1.0 - _ratio(ends, added_up(lists.clicked, lists.positions, log.n_positions + 1))
+        return {"attractiveness": attractiveness, "continuation": going_on[1:]}
+    ends = added_up(rows == last, lists.pairs, log.n_pairs)
+    satisfaction = _ratio(ends + sum(added) * ends.sum() / clicks.sum(), clicks + sum(added))
+    always = np.ones(log.n_positions)
+    return {"attractiveness": attractiveness, "satisfaction": satisfaction, "continuation": always}
+
+
+def _dbn(log: Log, added: tuple[Array, Array], iterations: int, tolerance: float) -> tuple[Keywords, float]:
+    """Estimate a DBN by EM; with a prior, satisfaction is drawn to the share of last clicks."""
+    lists = sessions_of(log, "dbn")
+    sizes = np.diff(lists.offsets)
     if sizes.max() == 1:
         raise check.error("a DBN needs lists", got="one document in every impression", hint="estimate a PBM")
-    start = (clicks + added[0] + 0.5) / (shown + strength + 1.0), (satisfied + 0.5) / (clicks + strength + 1.0)
-    return _dbn(log, (clicks + added[0], strength, means[1]), *start, continuation, iterations, tolerance)
+    weights = np.repeat(lists.weights, sizes)
+    above = np.ones(lists.pairs.size, np.bool_)  # rows with another below
+    above[lists.offsets[1:] - 1] = False
+    below = np.ones(lists.pairs.size, np.bool_)
+    below[lists.offsets[:-1]] = False
 
+    def added_up(values: Array) -> Array:
+        return np.bincount(lists.pairs, values, log.n_pairs).astype(np.float64)
 
-def _dbn(
-    log: Log,
-    counts: tuple[Array, Array, float],
-    attractiveness: Array,
-    satisfaction: Array,
-    continuation: float | None,
-    iterations: int,
-    tolerance: float,
-) -> ClickModel:
-    """Estimate a DBN from counts (clicks, strength of the prior, its mean of satisfaction) and first values."""
-    clicks, strength, mean = counts
-    lists = _by_query(log, sessions_of(log, "dbn"))
-    impressions = np.bincount(log.pairs, log.impressions, log.n_pairs)
-    onward = 0.9 if continuation is None else continuation
+    clicks, shown = added_up(weights * lists.clicked), added_up(weights)
+    informative = added_up(weights * (lists.clicked & above))  # below the last row nothing tells of satisfaction
+    strength = added[0] + added[1]
+    has_click = np.logical_or.reduceat(lists.clicked, lists.offsets[:-1])
+    mean = float(lists.weights[has_click].sum() / clicks.sum())
+    attractiveness = (clicks + added[0] + 0.5) / (shown + strength + 1.0)
+    satisfaction, continuation = np.full(log.n_pairs, 0.5), 0.9
+    examined, satisfied = np.empty(weights.size), np.empty(weights.size)
     step, change = 0, np.inf
     while step < iterations and change > tolerance:
-        sums, going = np.zeros((3, log.n_pairs)), np.zeros((log.n_queries, 2))
-        current = attractiveness, satisfaction, onward
-        work = 10.0 * np.diff(lists[1][lists[0]])
-        threads.over_queries(models_cpu.forward_backward, *lists, *current, *sums, going, work=work)
-        examined, satisfied, unsatisfied = sums
-        attractive = _ratio(clicks, examined + strength)
-        satisfying = _ratio(satisfied + strength * mean, satisfied + unsatisfied + strength)
-        if continuation is None:
-            onward = float(going[:, 1].sum() / going[:, 0].sum())
-        moved = np.fmax(abs(attractive - attractiveness), abs(satisfying - satisfaction))
-        change = max(float(np.nansum(moved * impressions) / impressions.sum()), abs(onward - current[2]))
+        current = attractiveness, satisfaction, continuation
+        rows = lists.pairs, lists.clicked, lists.weights
+        threads.over_queries(_forward_backward, lists.offsets, *rows, *current, examined, satisfied)
+        attractive = _ratio(clicks + added[0], added_up(examined) + strength)
         attractiveness = np.where(np.isnan(attractive), attractiveness, attractive)
-        satisfaction = np.where(np.isnan(satisfying), satisfaction, satisfying)
+        satisfaction = _ratio(added_up(satisfied) + strength * mean, informative + strength)
+        continuation = float(examined[below].sum() / (examined - satisfied)[above].sum())
+        moved = np.fmax(abs(attractiveness - current[0]), abs(satisfaction - current[1]))
+        change = max(float(np.nansum(moved * shown) / shown.sum()), abs(continuation - current[2]))
         step += 1
-    informative = float(sums[1:].sum())  # clicks with documents below
-    return _fitted(
-        log,
-        "dbn",
-        attractiveness=attractive,
-        satisfaction=satisfying,
-        continuation=np.array([onward]),
-        mean=(
-            float(clicks.sum() / (examined + strength).sum()),
-            float(satisfied.sum() / informative) if informative else mean,
-        ),
-        iterations=step,
-        notes=_slow(change, tolerance, step),
-    )
+    going_on = np.full(log.n_positions, continuation)
+    return {"attractiveness": attractive, "satisfaction": satisfaction, "continuation": going_on}, change
 
 
-def _ratio(numerator: Array, denominator: Array) -> Array:
+@kernel
+def _forward_backward(  # type: ignore[no-untyped-def]
+    first, last, offsets, pairs, clicked, weights, attractiveness, satisfaction, continuation, examined, satisfied
+):
+    """One expectation step of the DBN: fill P(examined) and P(clicked and satisfied) of each row, times the weight.
+
+    Up to the last click everything is certain: examined, and no click above it satisfied. Below it, ``unseen[j]`` is
+    the probability of no click from row j on, if it is examined.
+    """
+    unseen = np.empty(16)
+    for n in range(first, last):
+        begin, end, weight = offsets[n], offsets[n + 1], weights[n]
+        if unseen.size < end - begin + 1:
+            unseen = np.empty(2 * (end - begin) + 1)
+        bottom = end - 1
+        while bottom >= begin and not clicked[bottom]:
+            bottom -= 1
+        unseen[end - begin] = 1.0
+        for row in range(end - 1, bottom, -1):
+            onward = 1.0 - continuation + continuation * unseen[row + 1 - begin]
+            unseen[row - begin] = (1.0 - attractiveness[pairs[row]]) * onward
+        examined[begin : bottom + 1] = weight
+        satisfied[begin:end] = 0.0
+        present = weight  # times the probability that the next row is examined
+        if bottom >= begin and bottom + 1 < end:
+            leaves = satisfaction[pairs[bottom]]
+            onward = (1.0 - leaves) * continuation * unseen[bottom + 1 - begin]
+            total = leaves + (1.0 - leaves) * (1.0 - continuation) + onward
+            satisfied[bottom] = weight * leaves / total
+            present = weight * onward / total
+        for row in range(bottom + 1, end):
+            examined[row] = present
+            onward = continuation * unseen[row + 1 - begin]
+            if present > 0.0:
+                present *= onward / (1.0 - continuation + onward)
+
+
+def _ratio(numerator: Column, denominator: Column) -> Array:
     """Divide; NaN where there is nothing to divide by."""
     quotient = np.full(numerator.size, np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0.0)
     return quotient
-
-
-def _by_query(log: Log, lists: Sessions) -> tuple[Offsets, Offsets, Column, Column, Array]:
-    """Return impressions sorted by query: offsets of queries and of impressions, pairs, clicks and weights."""
-    queries = np.searchsorted(log.offsets, lists.pairs[lists.offsets[:-1]], side="right") - 1
-    order = np.argsort(queries, kind="stable")
-    rows, offsets = rows_of(order, lists.offsets)
-    groups = offsets_of(np.bincount(queries, minlength=log.n_queries))
-    weights = read_only(lists.weights[order])
-    return groups, read_only(offsets), read_only(lists.pairs[rows]), read_only(lists.clicked[rows]), weights

@@ -7,9 +7,9 @@ import polars as pl
 from scipy.special import xlog1py, xlogy
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Column, Offsets, read_only
-from rankwise.clicks import models_cpu
+from rankwise.arrays import Array, Column, Offsets
 from rankwise.clicks.log import Log, Sessions
+from rankwise.compiling import kernel
 from rankwise.statistics.tables import Table, count, number
 
 NAMES = {
@@ -19,7 +19,6 @@ NAMES = {
     "sdbn": "simplified dynamic Bayesian network",
     "dcm": "dependent click model",
 }
-_COLUMNS = 10  # of a printed table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -31,51 +30,36 @@ class ClickModel:
     offsets: Offsets
     """Where the pairs of each query begin, as in the log."""
     document_ids: Column
-    attractiveness: Array
-    """Of each pair: the probability of a click on the document once it is examined."""
     impressions: Array
     """Of each pair."""
-    examination: Array | None = None
-    """PBM: by position. UBM: by position and by the position of the last click above (0: none). The first one is 1."""
+    attractiveness: Array
+    """Of each pair: the probability of a click on the document once it is examined."""
     satisfaction: Array | None = None
     """DBN and SDBN: the probability that the user leaves after a click, of each pair."""
+    examination: Array | None = None
+    """PBM and UBM: by position, UBM also by the position of the last click above (0: none). The first one is 1."""
     continuation: Array | None = None
-    """DBN and SDBN: the probability to go on, for users who are not satisfied. DCM: to go on after a click, by
-    position."""
-    mean: tuple[float, float] = (0.0, 0.0)
-    """Attractiveness and satisfaction over all pairs, for those that the model has not seen."""
-    iterations: int = 0
+    """By position: the probability to go on, DBN and SDBN for users who are not satisfied, DCM after a click."""
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Write the parameters of reading as a table; those of pairs are in :meth:`to_frame`."""
-        lines = [f"{NAMES[self.model]}: {count(self.attractiveness.size, 'pair')}, attractiveness {self._mean(0)}"]
-        if self.satisfaction is not None:
-            lines[0] += f", satisfaction {self._mean(1)}"
-        if self.iterations:
-            lines[0] += f", {count(self.iterations, 'iteration')}"
-        columns: dict[str, Array] = {}
-        if self.model == "pbm":
-            columns = {"examination": self.examination}  # type: ignore[dict-item]
-        elif self.model == "ubm":
-            table = self.examination[:, :_COLUMNS]  # type: ignore[index]
-            columns = {f"after {k}" if k else "no click": column for k, column in enumerate(table.T)}
-        elif self.model == "dcm":
-            columns = {"continuation": self.continuation}  # type: ignore[dict-item]
+        """Write how users read as a table; the parameters of pairs are in :meth:`to_frame`."""
+        pairs = count(self.attractiveness.size, "pair")
+        mean = number(_mean(self.attractiveness, self.impressions))
+        if self.examination is None:
+            columns = {"continuation": self.continuation}
+        elif self.model == "pbm":
+            columns = {"examination": self.examination}
         else:
-            lines.append(f"continuation {self.continuation[0]:.4f}")  # type: ignore[index]
-        if columns:
-            cells = zip(*columns.values(), strict=True)
-            rows = tuple((str(k), *map(number, row)) for k, row in enumerate(cells, 1))
-            table_of_positions = Table(header=("position", *columns), rows=rows, align="r" * (1 + len(columns)))
-            lines.append(table_of_positions.text())
-        return "\n".join((*lines, *self.notes))
-
-    def _mean(self, which: int) -> str:
-        return f"{number(self.mean[which])} on average"
+            columns = {f"after {k}" if k else "no click": column for k, column in enumerate(self.examination.T)}
+        cells = zip(*columns.values(), strict=True)
+        rows = tuple((str(k), *map(number, row)) for k, row in enumerate(cells, 1))
+        table = Table(header=("position", *columns), rows=rows, align="r" * (1 + len(columns)))
+        title = f"{NAMES[self.model]}: {pairs}, attractiveness {mean} on average"
+        return "\n".join((title, table.text(), *self.notes))
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per pair: query, document, attractiveness, satisfaction where the model has it, impressions."""
+        """Return one row per pair: query, document, attractiveness, satisfaction if the model has it, impressions."""
         satisfaction = {} if self.satisfaction is None else {"satisfaction": self.satisfaction}
         return pl.DataFrame(
             {
@@ -87,86 +71,73 @@ class ClickModel:
             }
         )
 
-    def click_probabilities(self, log: Log, *, given_clicks: bool = False) -> Array:
-        """Return the probability of a click on each row of ``log.sessions``, given the clicks above it or not.
-
-        Pairs that the model has not seen have the mean attractiveness.
-        """
-        sessions = sessions_of(log, self.model)
-        attractiveness, satisfaction = self._of_pairs(log)
-        rows = sessions.pairs, sessions.positions, sessions.clicked, given_clicks, attractiveness
-        chances = np.empty(sessions.pairs.size)
-        if self.examination is not None:
-            table = self._table(log.n_positions)
-            threads.over_queries(models_cpu.predict_by_context, sessions.offsets, *rows, table, chances)
-        else:
-            onward, continuation = self._onward(log.n_positions)
-            chain = satisfaction, onward, continuation, chances
-            threads.over_queries(models_cpu.predict_by_chain, sessions.offsets, *rows, *chain)
-        return chances
-
-    def session_log_likelihoods(self, log: Log) -> Array:
-        """Return the logarithm of the probability of each impression's clicks."""
-        chances = self.click_probabilities(log, given_clicks=True)
-        sessions = sessions_of(log, self.model)
-        values = np.empty(sessions.n_impressions)
-        threads.over_queries(models_cpu.log_likelihoods, sessions.offsets, sessions.clicked, chances, values)
-        return values
-
     def log_likelihood(self, log: Log) -> float:
         """Return the log-likelihood of all clicks of a log, which for a PBM needs no sessions.
 
-        It is −∞ where a document is clicked that is never clicked in the log of the model: use a ``prior``.
+        Pairs that the model has not seen have the mean attractiveness. It is −∞ where a document is clicked that is
+        never clicked in the log of the model: use a ``prior``.
         """
         if self.model != "pbm":
             return float(sessions_of(log, self.model).weights @ self.session_log_likelihoods(log))
-        chances = self._table(log.n_positions)[log.positions - 1, 0] * self._of_pairs(log)[0][log.pairs]
+        chances = self._by_position(self.examination, log)[log.positions - 1] * self._of_pairs(log)[0][log.pairs]
         terms = xlogy(log.clicks, chances) + xlog1py(log.impressions - log.clicks, -chances)  # 0 · log 0 = 0
         return float(terms.sum())
 
+    def session_log_likelihoods(self, log: Log) -> Array:
+        """Return the logarithm of the probability of each impression's clicks."""
+        lists = sessions_of(log, self.model)
+        attractiveness, satisfaction = self._of_pairs(log)
+        if self.examination is None:
+            continuation = self._by_position(self.continuation, log)
+            continuation = np.where(np.isnan(continuation), np.nanmean(continuation), continuation)
+            rows = lists.pairs, lists.positions, lists.clicked
+            chances = np.empty(lists.pairs.size)
+            users = attractiveness, satisfaction, continuation, self.model == "dcm"
+            threads.over_queries(_read_from_the_top, lists.offsets, *rows, *users, chances)
+        else:
+            table = self._by_position(self.examination, log)
+            if self.model == "pbm":
+                examined = table[lists.positions - 1]
+            else:  # contexts that were not seen are as without a click above
+                table = np.where(np.isnan(table), table[:, :1], table)
+                examined = table.ravel()[contexts_of(lists, len(table))]
+            chances = examined * attractiveness[lists.pairs]
+        terms = xlogy(lists.clicked, chances) + xlog1py(~lists.clicked, -chances)
+        return np.add.reduceat(terms, lists.offsets[:-1])
+
     def _of_pairs(self, log: Log) -> tuple[Array, Array]:
-        """Return attractiveness and satisfaction of the pairs of a log."""
-        both = (
-            self.attractiveness,
-            self.satisfaction if self.satisfaction is not None else np.zeros(self.impressions.size),
+        """Return attractiveness and satisfaction of the pairs of a log; the mean where there is no estimate."""
+        pairs, estimated = (
+            pl.DataFrame(
+                {
+                    "query": np.repeat(part.query_ids.astype(str), np.diff(part.offsets)),
+                    "document": part.document_ids.astype(str),
+                }
+            ).with_row_index("pair")
+            for part in (log, self)
         )
-        if log.document_ids is not self.document_ids or log.query_ids is not self.query_ids:
-            pairs = [
-                pl.DataFrame(
-                    {
-                        "query": np.repeat(part.query_ids.astype(str), np.diff(part.offsets)),
-                        "document": part.document_ids.astype(str),
-                    }
-                ).with_row_index("pair")
-                for part in (self, log)
-            ]
-            joined = pairs[1].join(pairs[0], on=["query", "document"], how="left", maintain_order="left")["pair_right"]
-            places = joined.fill_null(self.impressions.size).to_numpy()
-            both = np.append(both[0], np.nan)[places], np.append(both[1], np.nan)[places]
-        means = self.mean if self.satisfaction is not None else (self.mean[0], 0.0)
-        return tuple(read_only(np.where(np.isnan(a), mean, a)) for a, mean in zip(both, means, strict=True))  # type: ignore[return-value]
+        joined = pairs.join(estimated, on=["query", "document"], how="left", maintain_order="left")
+        places = joined["pair_right"].cast(pl.Int64).fill_null(-1).to_numpy()
 
-    def _table(self, depth: int) -> Array:
-        """Return examination by position and last click; contexts that were not seen are as without a click above."""
-        table: Array = self.examination  # type: ignore[assignment]
-        self._reaches(depth, table.shape[0])
-        if table.ndim == 1:
-            return np.repeat(table[:, None], table.size, axis=1)
-        return np.where(np.isnan(table), table[:, :1], table)
+        def values_of(estimates: Array | None) -> Array:
+            if estimates is None:
+                return np.zeros(log.n_pairs)
+            values = np.append(estimates, np.nan)[places]
+            return np.where(np.isnan(values), _mean(estimates, self.impressions), values)
 
-    def _onward(self, depth: int) -> tuple[Array, float]:
-        """Return the probabilities to go on after a click by position, and after none."""
-        rates: Array = self.continuation  # type: ignore[assignment]
-        if self.model != "dcm":
-            return np.full(depth, rates[0]), float(rates[0])
-        self._reaches(depth, rates.size)
-        return np.where(np.isnan(rates), 1.0 - self.mean[1], rates), 1.0
+        return values_of(self.attractiveness), values_of(self.satisfaction)
 
     @staticmethod
-    def _reaches(depth: int, last: int) -> None:
-        if depth > last:
-            what = f"the click model knows positions 1 to {last}"
-            raise check.error(what, got=f"position {depth}", hint="leave the positions below out")
+    def _by_position(values: Array | None, log: Log) -> Array:
+        if values is None or len(values) < log.n_positions:
+            what = f"the click model knows positions 1 to {0 if values is None else len(values)}"
+            raise check.error(what, got=f"position {log.n_positions}", hint="leave the positions below out")
+        return values
+
+
+def _mean(values: Array, weights: Array) -> float:
+    present = ~np.isnan(values)
+    return float(np.average(values[present], weights=weights[present])) if present.any() else 0.0
 
 
 def sessions_of(log: Log, model: str) -> Sessions:
@@ -178,3 +149,38 @@ def sessions_of(log: Log, model: str) -> Sessions:
             hint="keep the sessions of the log, or estimate a PBM",
         )
     return log.sessions
+
+
+def contexts_of(lists: Sessions, depth: int) -> Column:
+    """Return the context of each row, (position − 1) · depth + position of the last click above it (0 without one)."""
+    contexts = np.empty(lists.pairs.size, np.int64)
+    threads.over_queries(_contexts, lists.offsets, lists.positions, lists.clicked, depth, contexts)
+    return contexts
+
+
+@kernel
+def _contexts(first, last, offsets, positions, clicked, depth, out):  # type: ignore[no-untyped-def]
+    for n in range(first, last):
+        above = 0
+        for row in range(offsets[n], offsets[n + 1]):
+            out[row] = (positions[row] - 1) * depth + above
+            if clicked[row]:
+                above = positions[row]
+
+
+@kernel
+def _read_from_the_top(  # type: ignore[no-untyped-def]
+    first, last, offsets, pairs, positions, clicked, attractiveness, satisfaction, continuation, dependent, out
+):
+    """Fill the probability of a click on each row, given the clicks above; a dependent click model ends at clicks."""
+    for n in range(first, last):
+        present = 1.0
+        for row in range(offsets[n], offsets[n + 1]):
+            attractive, onward = attractiveness[pairs[row]], continuation[positions[row] - 1]
+            out[row] = present * attractive
+            if clicked[row]:
+                present = onward * (1.0 - satisfaction[pairs[row]])
+            elif out[row] < 1.0:
+                present *= (1.0 - attractive) / (1.0 - out[row])
+                if not dependent:
+                    present *= onward

@@ -5,19 +5,20 @@ Each list that a user sees is an *impression* and becomes a query of its own: qu
 ``positions`` counts from 1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, offsets_of
+from rankwise.arrays import offsets_of
 from rankwise.data import columns
 from rankwise.data.columns import NamedColumns
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.users import CLICK_PROBABILITIES, Shown, Trust, Users, named_rankers, show
+from rankwise.data.users import CLICK_PROBABILITIES as CLICK_PROBABILITIES
+from rankwise.data.users import Shown, UserOptions, Users, named_rankers, show
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -50,19 +51,14 @@ def simulate_clicks(
     data: RankingDataset,
     *,
     model: str = "cascade",
-    probabilities: Sequence[float] = CLICK_PROBABILITIES,
     impressions: int = 10,
     ranker: Shown = None,
     rankers: Mapping[str, Shown] | None = None,
     drawn: float | None = None,
     cutoff: int | None = None,
-    eta: float = 1.0,
-    curve: Sequence[float] | Array | None = None,
-    trust: Trust | None = None,
-    satisfaction: Sequence[float] | None = None,
-    continuation: float | None = None,
     keep_empty: bool = False,
     seed: int = 0,
+    **options: Unpack[UserOptions],
 ) -> ClickLog:
     """Show each list ``impressions`` times and return what was seen and clicked.
 
@@ -92,45 +88,34 @@ def simulate_clicks(
     >>> simulate_clicks(data, probabilities=(0, 0, 0, 0, 0.5), seed=2)
     ClickLog(4 queries, 6 documents, 1 feature, labels 0 to 1, 6 impressions dropped)
     """
-    users = Users(
-        model=model,
-        probabilities=probabilities,
-        eta=eta,
-        curve=curve,
-        trust=trust,
-        satisfaction=satisfaction,
-        continuation=continuation,
-    )
+    users = Users(model=model, **options)
     impressions = check.integer("impressions", impressions, least=1)
-    lists = show(
-        data,
-        users,
-        list(named_rankers(ranker, rankers).values()),
-        counts=np.full(data.n_queries, impressions),
-        cutoff=cutoff,
-        drawn=drawn,
-        seed=seed,
-        keep_empty=keep_empty,
-        truncated=model == "cascade",
-    )
-    if not lists.rows.size:
+    counts = np.full(data.n_queries, impressions)
+    lists = show(data, users, named_rankers(ranker, rankers), counts=counts, cutoff=cutoff, drawn=drawn, seed=seed)
+    clicks = np.add.reduceat(lists.clicked, lists.offsets[:-1], dtype=np.int64)
+    remaining = (clicks > 0) | keep_empty
+    if not remaining.any():
         raise check.error(
             "no impression got a click",
-            got=f"{lists.lengths.size} impressions",
+            got=f"{clicks.size} impressions",
             hint="raise the click probabilities or the number of impressions, or `keep_empty=True`",
         )
-    clicked = lists.lengths > 0
-    sizes = lists.lengths[clicked]
-    offsets, rows = offsets_of(sizes), lists.rows.astype(np.int64)
-    query = np.repeat(np.arange(data.n_queries), impressions)[clicked]
-    number = np.tile(np.arange(1, impressions + 1), data.n_queries)[clicked]
+    in_log = np.repeat(remaining, np.diff(lists.offsets))
+    if model == "cascade":
+        above: NDArray[np.int64] = np.cumsum(lists.clicked) - lists.clicked  # those of lists before included
+        in_log &= above == np.repeat(offsets_of(clicks)[:-1], np.diff(lists.offsets))
+    rows = lists.rows[in_log].astype(np.int64)
+    sizes = np.add.reduceat(in_log, lists.offsets[:-1], dtype=np.int64)[remaining]
+    offsets = offsets_of(sizes)
+    query = np.repeat(np.arange(data.n_queries), impressions)[remaining]
+    number = np.tile(np.arange(1, impressions + 1), data.n_queries)[remaining]
     positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)
     names = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     shown = zip(names[query].tolist(), number.tolist(), strict=True)
     made_here = ("labels", "query_ids", "propensities", "positions", "judged", "rows")
     return ClickLog(
         data.features[rows],
-        lists.clicked.astype(np.float64),
+        lists.clicked[in_log].astype(np.float64),
         offsets,
         query_ids=np.array([f"{name}#{count}" for name, count in shown]),
         feature_names=data.feature_names,
@@ -138,6 +123,6 @@ def simulate_clicks(
         categories=data.categories,
         propensities=users.examination(int(sizes.max()))[positions - 1] if model == "position" else None,
         positions=positions,
-        dropped=int(lists.lengths.size - clicked.sum()),
+        dropped=int(clicks.size - remaining.sum()),
         **columns.take(data, rows, query, leave_out=made_here),
     )
