@@ -199,11 +199,14 @@ def test_rankers_and_segments_may_be_numbers_or_truth_values() -> None:
     assert log.only(rankers="2", segments="true").to_frame()["clicks"].to_list() == [1.0, 0.0]
 
 
-def test_an_impression_has_one_ranker() -> None:
-    table = GOOD.with_columns(arm=pl.Series(["old", "new", "new", "new"]))
-    with pytest.raises(ValueError, match="an impression must have one ranker"):
-        rw.clicks.read(table, **FEW, ranker="arm")
-    assert rw.clicks.read(table, **FEW, ranker="arm", sessions=False).ranker_names == ("new", "old")
+@pytest.mark.parametrize(
+    ("role", "values"), [("ranker", ["o", "n", "n", "n"]), ("user", [1, 2, 3, 3]), ("weight", [1.0, 2.0, 1.0, 1.0])]
+)
+def test_an_impression_has_one_ranker_user_and_weight(role, values) -> None:
+    table = GOOD.with_columns(value=pl.Series(values))
+    with pytest.raises(ValueError, match=f"an impression must have one {role}"):
+        rw.clicks.read(table, **FEW, **{role: "value"})
+    rw.clicks.read(table, **FEW, **{role: "value"}, sessions=False)
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:

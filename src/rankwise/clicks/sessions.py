@@ -84,7 +84,7 @@ class Sessions:
         first |= (table["query"] != table["query"].shift()).fill_null(value=True)
         heads = table.filter(first)
         number_of_row = first.cum_sum() - 1
-        for key in ("ranker", "segment"):
+        for key in ("ranker", "segment", "weight", *(("user",) if "user" in schema else ())):
             if (table[key] != heads[key].gather(number_of_row)).any():
                 raise check.error(
                     f"an impression must have one {key}",
