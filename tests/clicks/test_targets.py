@@ -224,7 +224,7 @@ def test_targets_are_one_list_a_query_with_rewards_of_all_documents(case):
     result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **options)
     for method in ("dr", "regression", "ips"):
         data = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), method, **options)
-        np.testing.assert_array_equal(data.document_rewards, result.of(method))
+        np.testing.assert_array_equal(data.document_rewards, getattr(result, method))
         assert (data.n_queries, data.n_docs, data.weights) == (features.n_queries, features.n_docs, None)
     never_shown = result.alpha == 0.0
     assert never_shown.sum() == features.n_queries  # one of four documents

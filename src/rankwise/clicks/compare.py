@@ -104,7 +104,7 @@ def compare(
     doubt = _doubt(bias, bias_check)
     refusal = "" if unchecked else doubt
     if not refusal and (lacking := lack(baseline)):
-        refusal = f"{production} itself is not in it: {lacking}"
+        refusal = f"it shows too little of {production}: {lacking}"
 
     def tested(share: float) -> Blend:
         scores = _blended(old, new, share, scale, data.offsets)

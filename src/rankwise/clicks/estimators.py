@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
@@ -71,17 +72,11 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, scores: Array, documents: Documents) -> Self:
         """Rank by scores; documents with the score −inf are not shown."""
-        queries, offsets = documents.queries, documents.offsets
-        order = np.lexsort((-scores, queries))
-        starts = np.ones(scores.size + 1, np.bool_)
-        starts[1:-1] = (queries[1:] != queries[:-1]) | (scores[order[1:]] != scores[order[:-1]])
-        ends = np.flatnonzero(starts)
-        first, last = np.empty(scores.size, np.int64), np.empty(scores.size, np.int64)
-        begins = offsets[queries]
-        first[order] = np.repeat(ends[:-1], np.diff(ends)) - begins
-        last[order] = np.repeat(ends[1:], np.diff(ends)) - 1 - begins
-        hidden = scores == -np.inf
-        return cls(np.where(hidden, scores.size, first), np.where(hidden, scores.size, last))
+        ranks = pl.DataFrame({"query": documents.queries, "score": scores}).select(
+            pl.col("score").rank(method, descending=True).over("query").alias(method) for method in ("min", "max")
+        )
+        first, last = (np.where(scores > -np.inf, ranks[name].to_numpy() - 1, scores.size) for name in ranks.columns)
+        return cls(first.astype(np.int64), last.astype(np.int64))
 
     def mean(self, curves: Array, queries: _Numbers) -> Array:
         """Return the mean of a curve, (positions,) or (queries, positions), over the places that a document can have.
@@ -127,7 +122,7 @@ def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff
     chances = np.where(shown.positions <= cutoff, places.chance(documents.rows[shown.pairs], shown.positions), 0.0)
     weights = chances / shown.probabilities
     lengths = np.minimum(documents.sums(np.where(scores > -np.inf, 1.0, 0.0)), cutoff)
-    balance = shown.weights @ weights / (shown.traffic @ lengths[shown.queries])
+    balance = float(shown.weights @ weights) / float(shown.traffic @ lengths[shown.queries])
     return _estimated(shown.by_unit(weights * shown.clicks), shown, documents, places, weights, cutoff, balance)
 
 
@@ -155,7 +150,7 @@ def cascade(
     )
     # Lists may end early: what is lost is seen from each position to the next, and is lost for all below.
     steps = np.divide(reached, entered, out=np.ones(cutoff), where=entered > 0.0)
-    balance = np.cumprod(steps).mean()
+    balance = float(np.cumprod(steps).mean())
     return _estimated(totals, shown, documents, Places.of(scores, documents), weights, cutoff, balance)
 
 
@@ -227,5 +222,5 @@ def _estimated(
         effective=float(min(rows / max(length, 1e-300), n_impressions)),
         largest=float(weights.max()),
         unsupported=float(traffic @ documents.sums(top * never) / (traffic @ documents.sums(top))),
-        balance=float(balance),
+        balance=balance,
     )

@@ -53,7 +53,7 @@ def logging_exposure(
         check.choice("ranker in the log", name, log.ranker_names)
     numbers = [log.ranker_names.index(name) for name in policy]
     displayed = ~np.isin(log.rankers, numbers)
-    exposure: Array = np.bincount(log.pairs, weights * displayed, log.n_pairs)
+    exposure = np.asarray(np.bincount(log.pairs, weights * displayed, log.n_pairs), np.float64)
     query_in_data = np.repeat(np.arange(data.n_queries), data.sizes)[rows[log.offsets[:-1]]]
     for number, (name, system) in zip(numbers, policy.items(), strict=True):
         by_position = np.zeros((data.n_queries, log.n_positions))

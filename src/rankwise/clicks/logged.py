@@ -37,8 +37,8 @@ class LoggedRows:
     """The unit of each list."""
     traffic: Array
     """The impressions of each list."""
-    probabilities: Array | None = None
-    """With which rows were drawn."""
+    probabilities: Array
+    """With which rows were drawn; empty without them."""
 
     @classmethod
     def of(cls, log: Log, by: str, bias: Bias | None = None, *, one_by_one: bool = False) -> Self:
@@ -58,6 +58,7 @@ class LoggedRows:
                 queries=numbers,
                 units=numbers,
                 traffic=query_impressions(log),
+                probabilities=np.empty(0),
             )
         if (sessions := log.sessions) is None:
             hint = "read the log with `sessions=True`"
@@ -77,14 +78,15 @@ class LoggedRows:
             queries=queries,
             units=queries if by == "query" or sessions.users is None else sessions.users,
             traffic=sessions.weights,
-            probabilities=None if chances is None else chances.astype(np.float64),
+            probabilities=np.empty(0) if chances is None else chances.astype(np.float64),
         )
 
     @classmethod
     def drawn(cls, log: Log, by: str, bias: Bias | None = None) -> Self:
         """Read impressions one by one with the probabilities of their rows; raise where rankers draw nothing."""
         shown = cls.of(log, by, bias, one_by_one=True)
-        if (chances := shown.probabilities) is None:
+        chances = shown.probabilities
+        if not chances.size:
             raise check.error(
                 "this estimator needs the probabilities with which the logging ranker drew the documents",
                 got="a log without probabilities",
@@ -106,9 +108,9 @@ class LoggedRows:
     def by_unit(self, of_rows: Array, of_queries: Array | None = None) -> Array:
         """Add up values of rows, and of each impression the value of its query, by unit."""
         totals = np.bincount(self.units[self.lists], of_rows, self.unit_traffic.size)
-        if of_queries is None:
-            return totals
-        return np.asarray(totals + np.bincount(self.units, self.traffic * of_queries[self.queries]))
+        if of_queries is not None:
+            totals = totals + np.bincount(self.units, self.traffic * of_queries[self.queries])
+        return np.asarray(totals, np.float64)
 
     @property
     def unit_traffic(self) -> Array:

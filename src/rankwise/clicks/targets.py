@@ -19,9 +19,6 @@ from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library
 
-METHODS = ("dr", "regression", "ips")
-LABELS = ("regression", "offset")
-Method = Literal["dr", "regression", "ips"]
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _ROUNDS, _PATIENCE = 300, 20
 _SMALL = 20_000  # documents; fewer have small trees, and threads cost more than they save
@@ -78,12 +75,6 @@ class Estimates:
     def _divisor(self) -> Array:
         divisor = np.maximum(self.rho, self.clip)
         return np.where(divisor > 0.0, divisor, 1.0)  # never shown, and nothing clipped: the numerator is 0
-
-    def of(self, method: Method) -> Array:
-        """Return the estimates of a method: "dr", "regression" or "ips"."""
-        check.choice("method", method, METHODS)
-        values: Array = getattr(self, method)
-        return values
 
     def __repr__(self) -> str:
         clipped = int((self.rho < self.clip)[self.rows].sum())
@@ -181,7 +172,7 @@ def targets(
     log: Log,
     features: RankingDataset,
     bias: Bias,
-    method: Method = "dr",
+    method: Literal["dr", "regression", "ips"] = "dr",
     *,
     clip: float | None = None,
     regression: Scored | None = None,
@@ -210,15 +201,15 @@ def targets(
     >>> targets(log, features, bias, "ips", clip=0.1).document_rewards.round(4)
     array([ 1.2   , -0.1333,  0.    ])
     """
-    check.choice("method", method, METHODS)
+    check.choice("method", method, ("dr", "regression", "ips"))
     if labels is not None:
-        check.choice("labels", labels, LABELS)
+        check.choice("labels", labels, ("regression", "offset"))
     if method == "ips" and labels != "regression" and regression is None:
         regression = np.zeros(features.n_docs)
     result = estimates(
         log, features, bias, clip=clip, regression=regression, folds=folds, probabilities=probabilities, seed=seed
     )
-    values = result.regression if labels == "regression" else result.of(method)
+    values: Array = getattr(result, "regression" if labels == "regression" else method)
     if labels == "offset":
         values = values - np.repeat(np.minimum.reduceat(values, features.offsets[:-1]), features.sizes)
     traffic = result.impressions[features.offsets[:-1]]
