@@ -89,7 +89,7 @@ def measure(cell: Cell) -> dict[str, float]:
     with rw.use_threads(1):
         result = rw.clicks.estimates(log, data, bias, probabilities={"": scores}, seed=cell.seed)
     rewards = {"naive": result.ctr, "truth": truth}
-    rewards |= {name: result.of(name) for name in ("ips", "regression", "dr")}
+    rewards |= {name: getattr(result, name) for name in ("ips", "regression", "dr")}
     values = {"production": production}
     for name, column in rewards.items():
         train = data.with_(document_rewards=column)

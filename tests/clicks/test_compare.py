@@ -145,7 +145,7 @@ def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, mon
         assert all(blend.failure for blend in result.blends)
         anyway = run("good", systems, log, BIAS, data, unchecked=True)
         assert anyway.verdict == "ship"
-        assert "It does not decide" in repr(anyway)
+        assert "Unchecked, although the click model" in " ".join(repr(anyway).split())
 
 
 def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -184,6 +184,25 @@ def ranks_of(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
     return ranks
 
 
+def test_propensities_without_intervals_do_not_decide(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+    for end in (np.nan, np.inf):
+        result = run("good", systems, log, replace(BIAS, alpha_high=np.full(5, end)), data)
+        assert result.verdict == "cannot tell"
+        assert "propensities have no intervals" in result.reason
+    assert run("good", systems, log, replace(BIAS, alpha_high=np.full(5, np.nan)), data, unchecked=True).low > 0.0
+
+
+def test_a_log_without_production_does_not_decide(data, systems) -> None:  # type: ignore[no-untyped-def]
+    # Half of what production shows was never shown: its clicks would be those of mean documents.
+    rankers = {"a": -systems["production"], "b": systems["poor"] - 10.0 * systems["production"]}
+    log = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=100, seed=1)
+    poor = {"poor": -systems["production"], "production": systems["production"]}
+    result = compare(poor, log, BIAS, data)
+    assert result.unsupported == 0.0
+    assert result.verdict == "cannot tell"
+    assert "it shows too little of production" in result.reason
+
+
 def test_runs_without_features(data, systems, log) -> None:  # type: ignore[no-untyped-def]
     def as_run(scores: np.ndarray) -> dict[str, dict[str, float]]:
         rows = zip(data.qids(), data.document_ids, scores, strict=True)
@@ -197,6 +216,15 @@ def test_runs_without_features(data, systems, log) -> None:  # type: ignore[no-u
     with_features = run("good", systems, log, BIAS, data)
     assert result.verdict == with_features.verdict == "ship"
     assert result.unsupported == pytest.approx(with_features.unsupported)
+    short = {query: dict(sorted(scores.items(), key=lambda one: -one[1])[:3]) for query, scores in runs["good"].items()}
+    with pytest.raises(ValueError, match="same length.*at most 5 of 'good' and 3 of 'production'.*cutoff=3"):
+        run("good", runs | {"production": short}, log, BIAS)
+    fewer = {query: scores for query, scores in runs["good"].items() if query != "q7"}
+    with pytest.raises(ValueError, match="'production' without 1 of 80 queries at query 'q7'"):
+        run("good", runs | {"production": fewer}, log, BIAS)
+    more = {query: scores | {"new": 100.0} for query, scores in runs["good"].items()}
+    with pytest.raises(ValueError, match="needs features: got 80 of 'good' without"):
+        run("good", runs | {"good": more}, log, BIAS, data)
     # A run of nothing but documents that were never shown.
     new = {query: {f"new {number}": 1.0 / number for number in range(1, 6)} for query in runs["good"]}
     nothing = compare({"new": new, "production": runs["production"]}, log, BIAS, blends=[1.0])
@@ -234,11 +262,10 @@ def test_blends_do_not_depend_on_the_scale_of_scores() -> None:
 
 def blend(share: float, low: float, high: float, **facts: float) -> Blend:
     difference = (low + high) / 2
-    estimated = Estimated(np.zeros(1), 0.0, facts.get("effective", 5000.0), 1.0, facts.get("unsupported", 0.1))
-    why = decision.failure(estimated, (difference, low, high), facts.get("extreme", low))
+    estimated = Estimated(np.zeros(1), facts.get("effective", 5000.0), 1.0, facts.get("unsupported", 0.1))
+    why = decision.lack(estimated) or decision.failure((difference, low, high), facts.get("extreme", low), "query")
     measures = {
         "clicks": 1.0,
-        "normalised": difference,
         "effective_size": 5000.0,
         "largest_weight": 1.0,
         "unsupported": 0.1,
@@ -254,6 +281,7 @@ def blend(share: float, low: float, high: float, **facts: float) -> Blend:
         ([(0.25, 0.1, 0.2), (0.5, -0.1, 0.3), (1.0, 0.1, 0.4)], "ship", 0.25, "the next blend, 0.5 of new, does not"),
         ([(0.25, -0.1, 0.2), (0.5, 0.1, 0.3), (1.0, 0.1, 0.4)], "cannot tell", 0.0, "whether the first blend, 0.25 of"),
         ([(0.25, -0.1, 0.2), (0.5, 0.1, 0.3), (1.0, -0.1, 0.4)], "cannot tell", 0.0, "whether new is better, because"),
+        ([(0.25, -0.2, -0.1), (1.0, 0.1, 0.4)], "cannot tell", 0.0, "0.25 of new, is better, because it has fewer"),
         (
             [(0.25, -0.1, 0.2), (0.5, -0.1, 0.3), (1.0, -0.4, -0.1)],
             "do not ship",
@@ -276,8 +304,8 @@ def test_what_a_blend_fails_by() -> None:
     assert "propensities" in blend(1.0, 0.1, 0.2, extreme=-0.01).failure
     assert "includes 0; about 4.0 times as many queries" in blend(1.0, -0.1, 0.3).failure
     assert "includes 0" in blend(1.0, -0.3, 0.1).failure
-    off = Estimated(np.zeros(1), 0.0, 5000.0, 1.0, 0.1, 0.7)
-    assert "weights are 0.70 on average" in decision.failure(off, (0.15, 0.1, 0.2), 0.1)
+    assert "weights are 0.70 on average" in decision.lack(Estimated(np.zeros(1), 5000.0, 1.0, 0.1, 0.7))
+    assert decision.lack(Estimated(np.zeros(1), np.nan, 1.0, 0.1))
 
 
 @pytest.fixture(scope="module")

@@ -8,22 +8,12 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.clicks.bias import Bias
 from rankwise.clicks.exposure import query_impressions
 
 ALPHA, BETA = np.array([1.0, 0.55, 0.3]), np.array([0.1, 0.08, 0.05])
 RELEVANCE = np.array([0.7, 0.1, 0.45, 0.3])
 SCORES = np.array([0.5, 0.2, -0.3, 0.9])
-
-
-class Known:
-    """Curves that are known from elsewhere."""
-
-    def __init__(self, alpha, beta=None):
-        self.alpha, self.beta = np.append(alpha, 0.0), np.append(np.zeros(len(alpha)) if beta is None else beta, 0.0)
-
-    def of_cells(self, log):
-        at = np.minimum(log.positions, self.alpha.size) - 1
-        return self.alpha[at], self.beta[at]
 
 
 def listed(alpha=ALPHA, beta=BETA):
@@ -77,7 +67,12 @@ def test_the_listing_is_complete(case):
 def test_ips_is_unbiased(case):
     log, features, chances, at = case
     result = rw.clicks.estimates(
-        log, features, Known(ALPHA, BETA), clip=0, probabilities=by_pair(log, at), regression=np.zeros(features.n_docs)
+        log,
+        features,
+        Bias.known(ALPHA, BETA),
+        clip=0,
+        probabilities=by_pair(log, at),
+        regression=np.zeros(features.n_docs),
     )
     np.testing.assert_allclose(expected(result.ips, chances), RELEVANCE, atol=1e-10)
     np.testing.assert_allclose(expected(result.alpha, chances), at @ ALPHA, atol=1e-10)
@@ -87,7 +82,7 @@ def test_dr_is_unbiased_with_a_wrong_regression_and_right_propensities(case):
     log, features, chances, at = case
     wrong = np.tile([0.2, 0.9, 0.0, 1.0], chances.size)
     result = rw.clicks.estimates(
-        log, features, Known(ALPHA, BETA), clip=0, probabilities=by_pair(log, at), regression=wrong
+        log, features, Bias.known(ALPHA, BETA), clip=0, probabilities=by_pair(log, at), regression=wrong
     )
     np.testing.assert_allclose(expected(result.dr, chances), RELEVANCE, atol=1e-10)
     assert abs(expected(result.regression, chances) - RELEVANCE).max() > 0.5
@@ -96,7 +91,7 @@ def test_dr_is_unbiased_with_a_wrong_regression_and_right_propensities(case):
 def test_dr_is_unbiased_with_a_right_regression_and_wrong_propensities(case):
     log, features, chances, _ = case
     wrong, right = np.full((log.n_pairs, 3), 0.25), np.tile(RELEVANCE, chances.size)
-    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA), clip=0, probabilities=wrong, regression=right)
+    result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), clip=0, probabilities=wrong, regression=right)
     np.testing.assert_allclose(expected(result.dr, chances), RELEVANCE, atol=1e-10)
     assert abs(expected(result.ips, chances) - RELEVANCE).max() > 0.05
 
@@ -105,7 +100,7 @@ def test_dr_is_biased_by_the_product_where_both_are_wrong(case):
     log, features, chances, at = case
     wrong, guess = np.full((log.n_pairs, 3), 0.25), np.array([0.2, 0.9, 0.0, 1.0])
     result = rw.clicks.estimates(
-        log, features, Known(ALPHA, BETA), clip=0.6, probabilities=wrong, regression=np.tile(guess, chances.size)
+        log, features, Bias.known(ALPHA, BETA), clip=0.6, probabilities=wrong, regression=np.tile(guess, chances.size)
     )
     ratio = at @ ALPHA / max(0.25 * ALPHA.sum(), 0.6)
     np.testing.assert_allclose(expected(result.dr, chances) - RELEVANCE, (1 - ratio) * (guess - RELEVANCE), atol=1e-10)
@@ -114,7 +109,9 @@ def test_dr_is_biased_by_the_product_where_both_are_wrong(case):
 def test_trust_that_is_ignored_biases_by_the_clicks_that_it_brings(case):
     log, features, chances, at = case
     guess = np.tile([0.2, 0.9, 0.0, 1.0], chances.size)
-    result = rw.clicks.estimates(log, features, Known(ALPHA), clip=0, probabilities=by_pair(log, at), regression=guess)
+    result = rw.clicks.estimates(
+        log, features, Bias.known(ALPHA), clip=0, probabilities=by_pair(log, at), regression=guess
+    )
     bias = at @ BETA / (at @ ALPHA)
     np.testing.assert_allclose(expected(result.ips, chances) - RELEVANCE, bias, atol=1e-10)
     np.testing.assert_allclose(expected(result.dr, chances) - RELEVANCE, bias, atol=1e-10)
@@ -123,12 +120,11 @@ def test_trust_that_is_ignored_biases_by_the_clicks_that_it_brings(case):
 def test_with_displayed_frequencies_dr_is_ips_but_for_the_clip(case):
     log, features, _, _ = case
     guess = np.random.default_rng(0).uniform(size=features.n_docs)
-    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA), clip=0.5, regression=guess)
+    result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), clip=0.5, regression=guess)
     np.testing.assert_array_equal(result.rho, result.alpha)
     above = result.alpha >= 0.5
     np.testing.assert_allclose(result.dr[above], result.ips[above], atol=1e-12)
     assert (abs(result.dr - result.ips)[~above] > 1e-3).any()
-    assert "displayed frequencies" in result.notes[0]
 
 
 def test_propensities_of_drawn_rankings():
@@ -136,15 +132,13 @@ def test_propensities_of_drawn_rankings():
     result = rw.clicks.estimates(
         log,
         features,
-        Known(ALPHA, BETA),
-        probabilities={"": 2.0 * np.tile(SCORES, features.n_queries)},
-        drawn=2.0,
+        Bias.known(ALPHA, BETA),
+        probabilities={"": np.tile(SCORES, features.n_queries)},
         regression=np.zeros(features.n_docs),
     )
-    shown = result.shown.reshape(-1, 4) > 0
+    shown = result.alpha.reshape(-1, 4) > 0
     drawn = (result.rho.reshape(-1, 4) * shown).sum(axis=0) / shown.sum(axis=0)
     np.testing.assert_allclose(drawn, at @ ALPHA, atol=2e-3)  # 192 · 200 rankings
-    assert not result.notes
 
 
 def simulated(n_queries=60, impressions=40, seed=0, n_docs=8):
@@ -171,12 +165,12 @@ def simulated(n_queries=60, impressions=40, seed=0, n_docs=8):
 
 def test_the_regression_learns_from_other_queries_alone():
     log, features, truth = simulated(n_queries=40)
-    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA))
+    result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA))
     assert abs(result.regression - truth).mean() < 0.15  # of 0.2 and 0.8; their mean is 0.3 off
     # Clicks of a query that are turned around change R̂ of others, and never its own.
     first = log.queries == 0
     turned = dataclasses.replace(log, clicks=np.where(first, log.impressions - log.clicks, log.clicks))
-    again = rw.clicks.estimates(turned, features, Known(ALPHA, BETA))
+    again = rw.clicks.estimates(turned, features, Bias.known(ALPHA, BETA))
     own = features.qids() == 0
     np.testing.assert_array_equal(again.regression[own], result.regression[own])
     assert (again.regression[~own] != result.regression[~own]).any()
@@ -189,18 +183,18 @@ def test_sums_of_cells_stand_for_impressions_one_by_one():
     np.testing.assert_array_equal(query_impressions(log), np.full(12, 6.0))
     np.testing.assert_array_equal(query_impressions(without), np.full(12, 6.0))
     arguments = {"regression": np.zeros(features.n_docs)}
-    both = [rw.clicks.estimates(one, features, Known(ALPHA, BETA), **arguments).ips for one in (log, without)]
+    both = [rw.clicks.estimates(one, features, Bias.known(ALPHA, BETA), **arguments).ips for one in (log, without)]
     np.testing.assert_array_equal(*both)
-    assert rw.clicks.estimates(log, features, Known(ALPHA, BETA), **arguments).clip == 1.0  # 72 impressions
+    assert rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **arguments).clip == 1.0  # 72 impressions
 
 
 def test_documents_without_features_and_queries_without_impressions():
     log, features, _ = simulated(n_queries=12, impressions=6)
-    alone = rw.clicks.estimates(log, None, Known(ALPHA, BETA))
+    alone = rw.clicks.estimates(log, None, Bias.known(ALPHA, BETA))
     assert alone.data.n_docs == log.n_pairs
     assert np.unique(alone.regression).size <= 5  # a mean for each fold
     more = rw.concatenate([features, features.with_(query_ids=np.arange(100, 112))])
-    result = rw.clicks.estimates(log, more, Known(ALPHA, BETA))
+    result = rw.clicks.estimates(log, more, Bias.known(ALPHA, BETA))
     new = slice(features.n_docs, None)
     assert not result.impressions[new].any()
     np.testing.assert_array_equal(result.dr[new], result.regression[new])
@@ -209,7 +203,7 @@ def test_documents_without_features_and_queries_without_impressions():
 
 def test_errors_of_estimates():
     log, features, _ = simulated(n_queries=4, impressions=6)
-    bias = Known(ALPHA, BETA)
+    bias = Bias.known(ALPHA, BETA)
     with pytest.raises(ValueError, match="as many queries as folds: got 4 queries"):
         rw.clicks.estimates(log, features, bias)
     with pytest.raises(ValueError, match=r"array of pairs and positions.*got shape \(2, 3\)"):
@@ -218,6 +212,8 @@ def test_errors_of_estimates():
         rw.clicks.estimates(log, features, bias, probabilities=np.ones((log.n_pairs, 3)))
     with pytest.raises(ValueError, match=r"must allow what was shown: got probability 0 at row 0 \(query 0\)"):
         rw.clicks.estimates(log, features, bias, probabilities=np.zeros((log.n_pairs, 3)))
+    with pytest.raises(ValueError, match="all positions with clicks.*got 2 positions for clicks at up to 3"):
+        rw.clicks.estimates(log, features, Bias.known(ALPHA[:2]), regression=np.zeros(features.n_docs))
     with pytest.raises(ValueError, match="ranker in the log"):
         rw.clicks.estimates(log, features, bias, probabilities={"new": np.zeros(features.n_docs)})
 
@@ -225,12 +221,12 @@ def test_errors_of_estimates():
 def test_targets_are_one_list_a_query_with_rewards_of_all_documents(case):
     log, features, _, at = case
     options = {"clip": 0.1, "probabilities": by_pair(log, at), "regression": np.full(features.n_docs, 0.5)}
-    result = rw.clicks.estimates(log, features, Known(ALPHA, BETA), **options)
+    result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **options)
     for method in ("dr", "regression", "ips"):
-        data = rw.clicks.targets(log, features, Known(ALPHA, BETA), method, **options)
-        np.testing.assert_array_equal(data.document_rewards, result.of(method))
+        data = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), method, **options)
+        np.testing.assert_array_equal(data.document_rewards, getattr(result, method))
         assert (data.n_queries, data.n_docs, data.weights) == (features.n_queries, features.n_docs, None)
-    never_shown = result.shown == 0.0
+    never_shown = result.alpha == 0.0
     assert never_shown.sum() == features.n_queries  # one of four documents
     np.testing.assert_array_equal(result.dr[never_shown], 0.5)
     np.testing.assert_array_equal(result.ips[never_shown], 0.0)
@@ -239,7 +235,7 @@ def test_targets_are_one_list_a_query_with_rewards_of_all_documents(case):
 
 def test_labels_instead_of_rewards():
     log, features, _ = simulated(n_queries=12, impressions=6)
-    bias = Known(ALPHA, BETA)
+    bias = Bias.known(ALPHA, BETA)
     result = rw.clicks.estimates(log, features, bias)
     data = rw.clicks.targets(log, features, bias, labels="regression")
     np.testing.assert_array_equal(data.labels, result.regression)
@@ -258,14 +254,14 @@ def test_queries_count_by_their_impressions_and_those_without_are_left_out():
     log, features, _ = simulated(n_queries=12, impressions=6)
     more = rw.concatenate([features, features.with_(query_ids=np.arange(100, 112))])
     with pytest.warns(UserWarning, match="12 of 24 queries were never shown, and are left out"):
-        data = rw.clicks.targets(log, more, Known(ALPHA, BETA), "ips")
+        data = rw.clicks.targets(log, more, Bias.known(ALPHA, BETA), "ips")
     assert data.query_ids.tolist() == list(range(12))
     np.testing.assert_array_equal(data.weights, 1.0)
     twice = np.where(log.queries < 6, 2.0, 1.0)
     sums = {"impressions": log.impressions * twice, "clicks": log.clicks * twice, "sessions": None}
-    data = rw.clicks.targets(dataclasses.replace(log, **sums), features, Known(ALPHA, BETA), "ips", clip=0.2)
+    data = rw.clicks.targets(dataclasses.replace(log, **sums), features, Bias.known(ALPHA, BETA), "ips", clip=0.2)
     np.testing.assert_allclose(data.weights, np.repeat([4 / 3, 2 / 3], 6), rtol=1e-12)
-    once = rw.clicks.targets(log, features, Known(ALPHA, BETA), "ips", clip=0.2)
+    once = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), "ips", clip=0.2)
     np.testing.assert_allclose(data.document_rewards, once.document_rewards, atol=1e-15)
 
 
@@ -277,7 +273,7 @@ def test_a_ranker_that_always_shows_the_same_has_its_displayed_exposure():
     features = rw.RankingDataset([[0.0], [1.0]], [0, 0], [0, 2], **ids)
     scores = np.array([np.log(3.0), 0.0])  # a comes first with probability 3/4
     result = rw.clicks.estimates(
-        log, features, Known([1.0, 0.5]), probabilities={"drawn": scores}, regression=[0.0, 0.0]
+        log, features, Bias.known([1.0, 0.5]), probabilities={"drawn": scores}, regression=[0.0, 0.0]
     )
     of_drawn = np.array([0.75 + 0.25 * 0.5, 0.25 + 0.75 * 0.5])
     np.testing.assert_allclose(result.rho, (np.array([1.0, 0.5]) + of_drawn) / 2, atol=0.03)  # 200 rankings
@@ -289,10 +285,10 @@ def test_scores_far_apart_leave_no_document_without_exposure():
     scores = {"": np.tile([3000.0, 0.0, -3000.0, -6000.0], features.n_queries)}
     options = {"probabilities": scores, "regression": np.zeros(features.n_docs)}
     with pytest.raises(ValueError, match="must allow what was shown"):  # the last was shown, which never happens
-        rw.clicks.estimates(log, features, Known(ALPHA), **options)
+        rw.clicks.estimates(log, features, Bias.known(ALPHA), **options)
     rows = log.queries < 8  # the first ranking alone: 0, 1, 2
     cells = {name: getattr(log, name)[rows] for name in ("pairs", "positions", "rankers", "segments", "clicks")}
     cells |= {"impressions": log.impressions[rows], "offsets": log.offsets[:9], "query_ids": log.query_ids[:8]}
     first = dataclasses.replace(log, document_ids=log.document_ids[: log.offsets[8]], sessions=None, **cells)
-    result = rw.clicks.estimates(first, features, Known(ALPHA), **options)
+    result = rw.clicks.estimates(first, features, Bias.known(ALPHA), **options)
     np.testing.assert_allclose(result.rho[:4], [*ALPHA, 0.0])

@@ -1,6 +1,6 @@
 """Off-policy comparison: whether a new ranker may be shipped, by the clicks on other rankings."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, Offsets, offsets_of, places, rows_of
-from rankwise.clicks import decision, estimators
+from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
+from rankwise.clicks import estimators
 from rankwise.clicks.bias import Bias
-from rankwise.clicks.decision import Blend, OffPolicyComparison
+from rankwise.clicks.check import BiasCheck
+from rankwise.clicks.decision import Blend, OffPolicyComparison, decide, failure, lack
 from rankwise.clicks.estimators import Documents, Estimated
-from rankwise.clicks.exposure import query_of_pair
 from rankwise.clicks.log import Log
-from rankwise.clicks.logged import LoggedRows, require_item_probabilities, require_whole_lists
+from rankwise.clicks.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
 from rankwise.clicks.targets import Estimates, estimates
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
@@ -57,10 +57,11 @@ def compare(
 
     - ``"position"``: Σ_d α · target_d + β at the rank of each document, with doubly robust targets, see
       :func:`estimates`. It holds if clicks follow the ``bias``, which is checked on each ranker of the log in turn.
-    - ``"item-position"``: Σ c · P / P₀; needs the probability P₀ of each document at its position.
+    - ``"item-position"``: Σ c · P / P₀; needs impressions one by one with the probability P₀ of each document at its
+      position.
     - ``"cascade"``: doubly robust, for users who read from the top; needs impressions one by one with the probability
       of each document given those above it. The systems draw each next document by the softmax of scores /
-      ``temperature``, in units of production's scores; at 0 they show the best. Of the bias only the variance depends.
+      ``temperature``, in units of production's scores; at 0 they show the best. Only the variance depends on the bias.
 
     Rankers that always show the same list leave only the first. IPS with clipped weights is not offered: it favours
     production, since what production hides is clipped.
@@ -72,11 +73,11 @@ def compare(
 
     - the lower end of its interval is above 0, also with the bias at either end of its own intervals (α low with β
       high, and the reverse, R̂ as it is)
-    - the effective sample size is at least 1,000 impressions
-    - at most a fifth of its documents were never shown
-    - weights of the last two estimators are 1 on average, within a tenth
+    - it and production each have an effective sample size of at least 1,000 impressions, at most a fifth of documents
+      that were never shown, and, with the last two estimators, weights of 1 on average, within a tenth
 
-    Where the check of the bias alarms, or cannot run, nothing passes unless ``unchecked=True``.
+    Where the check of the bias alarms or cannot run, or the bias has no intervals, nothing passes unless
+    ``unchecked=True``.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=100, n_docs=8, seed=3)
@@ -90,16 +91,20 @@ def compare(
     """
     check.choice("estimator", estimator, ESTIMATORS)
     check.number("level", level, least=0.5, most=1.0, open_ends=True)
-    shares, (candidate, production) = _shares(blends), _names(systems)
-    data, new, old = _scored((systems[candidate], systems[production]), log, features)
+    shares = tuple(check.number("each of the blends", share, least=0.0, most=1.0) for share in blends)
+    if not shares or shares[-1] != 1.0 or shares[0] <= 0.0 or (np.diff(shares) <= 0.0).any():
+        raise check.error("blends must be shares above 0 that grow up to 1", got=repr(tuple(blends)))
+    candidate, production = _names(systems)
     depth = log.n_positions if cutoff is None else check.integer("cutoff", cutoff, least=1)
+    data, new, old = _scored({name: systems[name] for name in (candidate, production)}, log, features, depth)
     shown, estimate, ends = _estimators(estimator, log, data, bias, depth, by, temperature, seed)
-    bias_check, refusal = None, ""
-    if estimator == "position" and bias is not None:
-        bias_check = bias.check(log)
-        refusal = "" if unchecked else decision.refusal(bias_check)
     traffic, scale = shown.unit_traffic, _scale(old, new, data.offsets)
     baseline, *at_ends = (one(old) for one in (estimate, *ends))
+    bias_check = bias.check(log) if estimator == "position" and bias is not None else None
+    doubt = _doubt(bias, bias_check)
+    refusal = "" if unchecked else doubt
+    if not refusal and (lacking := lack(baseline)):
+        refusal = f"it shows too little of {production}: {lacking}"
 
     def tested(share: float) -> Blend:
         scores = _blended(old, new, share, scale, data.offsets)
@@ -112,26 +117,24 @@ def compare(
             difference=difference,
             low=low,
             high=high,
-            normalised=estimated.normalised - baseline.normalised,
             effective_size=estimated.effective,
             largest_weight=estimated.largest,
             unsupported=estimated.unsupported,
-            failure=refusal or decision.failure(estimated, interval, min(lowest, default=low), by),
+            failure=refusal or lack(estimated) or failure(interval, min(lowest, default=low), by),
         )
 
     results = tuple(map(tested, shares))
-    verdict, reason, recommended = decision.decide(candidate, production, results, refusal)
+    verdict, reason, recommended = decide(candidate, production, results, refusal)
     return OffPolicyComparison(
         candidate=candidate,
         production=production,
         production_clicks=float(baseline.totals.sum() / traffic.sum()),
         blends=results,
         verdict=verdict,
-        reason=reason,
+        reason=f"{reason} Unchecked, although {doubt}." if unchecked and doubt else reason,
         recommended=recommended,
         scale=scale,
         bias_check=bias_check,
-        unchecked=unchecked,
         estimator=estimator,
         by=by,
         level=level,
@@ -159,7 +162,6 @@ def _estimators(
         if bias is None:
             hint = "estimate it with rw.clicks.propensities(log)"
             raise check.error("the position-based estimator needs the bias of positions", got="none", hint=hint)
-        targets = estimates(log, data, bias, seed=seed)
         shown = LoggedRows.of(log, by, bias)
 
         def position_based(curves: Bias, at: Estimates) -> _Estimator:
@@ -167,33 +169,44 @@ def _estimators(
             settings: Keywords = {"bias": curves, "exposure": at.rho[at.rows], "floor": at.clip}
             return partial(estimators.position_based, shown=shown, documents=documents, cutoff=cutoff, **settings)
 
+        targets = estimates(log, data, bias, seed=seed)
         same: Keywords = {"regression": targets.regression, "clip": targets.clip}
         ends = [position_based(end, estimates(log, data, end, **same)) for end in _ends(bias)]
         return shown, position_based(bias, targets), ends
-    relevance = np.zeros(data.n_docs)
+    shown = LoggedRows.drawn(log, by, bias)
+    lists: Keywords = {"shown": shown, "cutoff": cutoff}
+    documents = Documents(offsets=data.offsets, rows=log.rows_in(data), relevance=np.zeros(data.n_docs))
     if estimator == "item-position":
         require_item_probabilities(log)
-        shown = LoggedRows.of(log, by)
-        documents = Documents(offsets=data.offsets, rows=log.rows_in(data), relevance=relevance)
-        return shown, partial(estimators.item_position, shown=shown, documents=documents, cutoff=cutoff), []
-    require_whole_lists(log)
-    shown = LoggedRows.of_sessions(log, bias) if by == "query" else LoggedRows.of(log, by, bias)
+        return shown, partial(estimators.item_position, documents=documents, **lists), []
+    require_lists_without_gaps(shown)
     if bias is not None:
-        relevance = estimates(log, data, bias, seed=seed).regression
-    documents = Documents(offsets=data.offsets, rows=log.rows_in(data), relevance=relevance)
-    lists: Keywords = {"shown": shown, "documents": documents, "cutoff": cutoff}
-    return shown, partial(estimators.cascade, **lists, bias=bias, temperature=temperature), []
+        documents = replace(documents, relevance=estimates(log, data, bias, seed=seed).regression)
+    return shown, partial(estimators.cascade, documents=documents, bias=bias, temperature=temperature, **lists), []
+
+
+def _doubt(bias: Bias | None, bias_check: BiasCheck | None) -> str:
+    """Return why a bias may not decide, as the rest of a sentence after "because"; empty where it may."""
+    if bias is None or bias_check is None:
+        return ""
+    if not bias_check.possible:
+        return f"the click model cannot be checked: {bias_check.reason}"
+    if bias_check.alarm:
+        return "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
+    if not np.isfinite([bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high]).all():
+        return "the propensities have no intervals, so that it is not known how wrong they may be"
+    return ""
 
 
 def _ends(bias: Bias) -> Iterator[Bias]:
     """Yield the bias at the ends of its intervals, where it has any."""
     for alpha, beta in ((bias.alpha_low, bias.beta_high), (bias.alpha_high, bias.beta_low)):
-        curve, trust = (np.where(np.isnan(end), at, end) for end, at in ((alpha, bias.alpha), (beta, bias.beta)))
-        if np.array_equal(curve, bias.alpha) and np.array_equal(trust, bias.beta):
-            continue
+        curve = np.where(np.isfinite(alpha), np.maximum(alpha, 0.0), bias.alpha)
+        trust = np.where(np.isfinite(beta), beta, bias.beta)
         ratio = np.divide(curve, bias.alpha, out=np.ones(curve.size), where=bias.alpha > 0.0)
         segments = None if bias.by_segment is None else bias.by_segment * ratio
-        yield replace(bias, alpha=np.maximum(curve, 0.0), beta=trust, by_segment=segments)
+        if (curve != bias.alpha).any() or (trust != bias.beta).any():
+            yield replace(bias, alpha=curve, beta=trust, by_segment=segments)
 
 
 def _difference(new: Estimated, old: Estimated, traffic: Array, level: float) -> tuple[float, float, float]:
@@ -233,57 +246,68 @@ def _retrieved(scores: Array, offsets: Offsets) -> Array:
     return np.where(scores == -np.inf, np.repeat(lowest, np.diff(offsets)), scores)
 
 
-def _shares(blends: Sequence[float]) -> tuple[float, ...]:
-    shares = tuple(check.number("each of the blends", share, least=0.0, most=1.0) for share in blends)
-    if not shares or shares[-1] != 1.0 or shares[0] <= 0.0 or (np.diff(shares) <= 0.0).any():
-        raise check.error("blends must be shares above 0 that grow up to 1", got=repr(tuple(blends)))
-    return shares
-
-
 def _names(systems: Mapping[str, Scored]) -> tuple[str, str]:
     """Return the names of the candidate and of production."""
     if not isinstance(systems, Mapping) or len(systems) != 2:
         got = f"{len(systems)} systems" if isinstance(systems, Mapping) else type(systems).__name__
         hint = 'pass {"new": …, "production": …}'
         raise check.error("one candidate is compared with production", got=got, hint=hint)
-    names = [*systems]
-    production = PRODUCTION if PRODUCTION in systems else names[-1]
-    return next(name for name in names if name != production), production
+    first, last = systems
+    return (last, first) if first == PRODUCTION else (first, last)
 
 
 def _scored(
-    systems: Sequence[Scored], log: Log, features: RankingDataset | None
+    systems: Mapping[str, Scored], log: Log, features: RankingDataset | None, cutoff: int
 ) -> tuple[RankingDataset, Array, Array]:
     """Return all documents of the queries of the log, in their order, and the scores of both systems."""
+    names = log.query_ids.astype(str)
+    runs = {name: _run(system, names) for name, system in systems.items()}
     if features is None:
-        for system in systems:
+        for system in systems.values():
             if hasattr(system, "predict") or callable(system):
                 hint = "pass data with features and the ids of queries and documents as the fourth argument"
                 got = f"{type(system).__name__} without features"
                 raise check.error("a model needs the features of documents", got=got, hint=hint)
-        data = _listed(systems, log)
-        queries = np.arange(log.n_queries)
-    else:
-        data = features
-        log.rows_in(data)  # raises where a query or a document is missing
-        queries = places(log.query_ids, np.asarray(data.query_ids))
+    data = _listed(runs.values(), log) if features is None else features
+    log.rows_in(data)  # raises where a query or a document is missing
+    queries = places(log.query_ids, np.asarray(data.query_ids))
     rows, _ = rows_of(queries, data.offsets)
-    new, old = (check.scores(scores_of(one, data), data.offsets, data.query_ids)[rows] for one in systems)
-    return data.take(queries), new, old
+    data, all_documents = data.take(queries), data
+    scores, longest = [], []
+    for name, system in systems.items():
+        values = check.scores(scores_of(system, all_documents), all_documents.offsets, all_documents.query_ids)[rows]
+        lengths = np.add.reduceat(values > -np.inf, data.offsets[:-1], dtype=np.int64)
+        if not lengths.all():
+            got = f"{name!r} without {np.count_nonzero(lengths == 0):,} of {log.n_queries:,} queries"
+            where, hint = f"query '{names[np.argmin(lengths)]}'", "leave these queries out with log.only(queries=…)"
+            raise check.error("systems must rank all queries of the log", got=got, where=where, hint=hint)
+        if (lost := len(runs[name]) - lengths.sum()) > 0:
+            got, hint = f"{lost:,} of {name!r} without", "add them, or pass runs alone, without features"
+            raise check.error("every document of a run needs features", got=got, hint=hint)
+        scores.append(values)
+        longest.append(min(int(lengths.max()), cutoff))
+    if longest[0] != longest[1]:
+        what = "systems must have lists of the same length: with fewer documents one has fewer clicks"
+        got = " and ".join(f"{length} of {name!r}" for name, length in zip(systems, longest, strict=True))
+        raise check.error(what, got=f"at most {got}", hint=f"set cutoff={min(longest)}, or read longer runs")
+    return data, scores[0], scores[1]
 
 
-def _listed(systems: Sequence[Scored], log: Log) -> RankingDataset:
+def _run(system: Scored, queries: Column) -> pl.DataFrame:
+    """Return the documents of a run for these queries; none where the system is not a run."""
+    if isinstance(system, Mapping | str | Path) or {"query", "document"} <= set(getattr(system, "columns", ())):
+        run = trec.run_frame(system)  # type: ignore[arg-type]
+        return run.filter(pl.col("query").is_in(queries)).select("query", "document")
+    return pl.DataFrame(schema={"query": pl.String, "document": pl.String})
+
+
+def _listed(runs: Iterable[pl.DataFrame], log: Log) -> RankingDataset:
     """Return the documents that were shown or that a run retrieves, with one constant feature."""
     names = log.query_ids.astype(str)
-    columns = {"query": names[query_of_pair(log)], "document": log.document_ids.astype(str)}
-    frames = [pl.DataFrame(columns)]
-    for system in systems:
-        if isinstance(system, Mapping | str | Path) or {"query", "document"} <= set(getattr(system, "columns", ())):
-            run = trec.run_frame(system)  # type: ignore[arg-type]
-            frames.append(run.select("query", "document"))
-    numbers = pl.DataFrame({"query": names, "number": np.arange(log.n_queries)})
-    listed = pl.concat(frames).unique(maintain_order=True).join(numbers, on="query", maintain_order="left")
-    listed = listed.sort("number", maintain_order=True)
-    sizes = np.bincount(listed["number"].to_numpy(), minlength=log.n_queries)
+    pairs = pl.DataFrame({"query": names[log.query_of_pair], "document": log.document_ids.astype(str)})
+    listed = pl.concat([pairs, *runs]).unique(maintain_order=True)
+    numbers = pl.DataFrame({"query": names, "number": np.arange(names.size)})
+    listed = listed.join(numbers, on="query", maintain_order="left").sort("number", maintain_order=True)
     blank = np.zeros((len(listed), 1), np.float32), np.zeros(len(listed))
-    return RankingDataset(*blank, offsets_of(sizes), query_ids=names, document_ids=listed["document"].to_numpy())
+    offsets = offsets_of(np.bincount(listed["number"].to_numpy()))
+    return RankingDataset(*blank, offsets, query_ids=names, document_ids=listed["document"].to_numpy())

@@ -4,22 +4,21 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from rankwise.clicks.check import BiasCheck
 from rankwise.clicks.estimators import Estimated
 from rankwise.statistics import tables
-
-if TYPE_CHECKING:
-    from rankwise.clicks.check import BiasCheck
+from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
 
 Verdict = Literal["ship", "do not ship", "cannot tell"]
 LEAST_EFFECTIVE = 1000.0
 """Impressions that an effective sample needs: with fewer, a few clicks decide, and intervals are too narrow."""
 MOST_UNSUPPORTED = 0.2
-"""The largest share of documents in the new lists that were never shown: of these nothing but R̂ is known."""
+"""The largest share of documents in a system's lists that were never shown: of these nothing but R̂ is known."""
 _OFF = 0.1  # how far the mean weight may be from 1
 _FEWER = "it has fewer clicks"
 _UNITS = {"query": "queries", "user": "users"}
@@ -37,8 +36,6 @@ class Blend:
     """Expected clicks an impression, less those of production."""
     low: float
     high: float
-    normalised: float
-    """The difference by the self-normalised estimator."""
     effective_size: float
     """Impressions of the blend itself that would say as much as the log does."""
     largest_weight: float
@@ -65,15 +62,13 @@ class OffPolicyComparison:
     """The largest share λ of the candidate that passed before the first failure; 0 stands for production."""
     scale: float
     """What the candidate's scores are multiplied by in a blend, (1 − λ)·production + λ·scale·candidate."""
-    bias_check: "BiasCheck | None"
+    bias_check: BiasCheck | None
     """The check of the click model, where the estimator rests on it."""
     estimator: str
     by: str
     level: float
     n_units: int
     n_impressions: float
-    unchecked: bool
-    """Whether the check does not decide."""
 
     @property
     def difference(self) -> float:
@@ -106,14 +101,13 @@ class OffPolicyComparison:
 
     def table(self) -> tables.Table:
         """Return a table of production and the blends, with the sentence of the verdict below."""
-        header = ("", "clicks", "difference", f"{self.level:.0%} interval", "self-normalised", "effective size")
+        header = ("", "clicks", "difference", f"{self.level:.0%} interval", "effective size", "largest weight")
         rows = [
             (
                 self._name(blend),
                 tables.number(blend.clicks),
                 tables.number(blend.difference, signed=True),
                 tables.interval(blend.low, blend.high, signed=True),
-                tables.number(blend.normalised, signed=True),
                 f"{blend.effective_size:,.0f}",
                 f"{blend.largest_weight:.1f}",
                 f"{blend.unsupported:.3f}",
@@ -123,21 +117,16 @@ class OffPolicyComparison:
         units = tables.count(self.n_units, self.by, _UNITS[self.by])
         basis = f"Clicks an impression by the {self.estimator} estimator, intervals by {self.by}: {units}, "
         basis += f"{self.n_impressions:,.0f} impressions."
+        model = () if self.bias_check is None else (f"Check of the click model: {self.bias_check.sentence}",)
         return tables.Table(
-            header=(*header, "largest weight", "never shown"),
-            rows=((self.production, tables.number(self.production_clicks), *[""] * 6), *rows),
-            align="lrrlrrrr",
-            notes=(basis, *self._check(), self.reason),
+            header=(*header, "never shown"),
+            rows=((self.production, tables.number(self.production_clicks), *[""] * 5), *rows),
+            align="lrrlrrr",
+            notes=(basis, *model, self.reason),
         )
 
     def _name(self, blend: Blend) -> str:
         return self.candidate if blend.share == 1.0 else f"{blend.share:g} {self.candidate}"
-
-    def _check(self) -> tuple[str, ...]:
-        if self.bias_check is None:
-            return ()
-        decides = " It does not decide (unchecked)." if self.unchecked and refusal(self.bias_check) else ""
-        return (f"Check of the click model: {self.bias_check.sentence}{decides}",)
 
     def __repr__(self) -> str:
         return self.table().text()
@@ -147,81 +136,75 @@ class OffPolicyComparison:
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the difference of each blend with its interval, and the verdict: .png, .svg or .pdf."""
-        from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
-
         with figure(path, 7.2, 1.9 + 0.42 * len(self.blends), force=force) as drawing:
             panel = drawing.subplots()
-            stopped = False
             for y, blend in enumerate(self.blends):
-                stopped |= bool(blend.failure)
-                colour = VERMILLION if blend.high < 0.0 else GREY if stopped else BLUE
-                ends = [blend.low, blend.high]
-                panel.plot(ends, [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
-                panel.plot(blend.difference, y, "o" if stopped else "D", color=colour, markersize=5)
-                text = tables.number(blend.difference, signed=True) + (" not passed" if stopped else " passed")
+                passed = blend.share <= self.recommended
+                colour = VERMILLION if blend.high < 0.0 else BLUE if passed else GREY
+                panel.plot([blend.low, blend.high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7)
+                panel.plot(blend.difference, y, "D" if passed else "o", color=colour, markersize=5)
+                text = tables.number(blend.difference, signed=True) + (" passed" if passed else " not passed")
                 place = panel.get_yaxis_transform()
                 panel.text(1.01, y, text, transform=place, va="center", color=colour, fontsize=8.5)
             panel.axvline(0.0, color="#444444", linewidth=0.8)
             panel.set_yticks(range(len(self.blends)), [tables.shortened(self._name(one), 40) for one in self.blends])
             panel.set_ylim(len(self.blends) - 0.4, -0.6)
-            panel.tick_params(axis="y", length=0)
             panel.set_xlabel(f"clicks an impression, less {self.production}; {self.level:.0%} interval by {self.by}")
             panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-            panel.set_axisbelow(True)
-            sentence = "\n".join(textwrap.wrap(self.reason, 80))
-            panel.set_title(sentence, loc="left", fontweight="bold")
+            panel.set_title("\n".join(textwrap.wrap(self.reason, 80)), loc="left", fontweight="bold")
         return Path(path)
 
 
-def refusal(bias_check: "BiasCheck") -> str:
-    """Return why a bias may not decide, as the rest of a sentence after "because"; empty where it may."""
-    if not bias_check.possible:
-        return f"the click model cannot be checked: {bias_check.reason}"
-    if bias_check.alarm:
-        return "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
+def lack(estimated: Estimated) -> str:
+    """Return what an estimate lacks to rest on, as the rest of a sentence after "because"; empty where nothing."""
+    if not estimated.effective >= LEAST_EFFECTIVE:
+        size = f"{estimated.effective:,.0f} impressions, of at least {LEAST_EFFECTIVE:,.0f}"
+        return f"the effective sample size is {size}"
+    if not estimated.unsupported <= MOST_UNSUPPORTED:
+        return f"{estimated.unsupported:.0%} of the documents in its lists were never shown"
+    if not abs(estimated.balance - 1.0) <= _OFF:
+        return f"weights are {estimated.balance:.2f} on average instead of 1: the log does not show what it would show"
     return ""
 
 
-def failure(estimated: Estimated, interval: tuple[float, float, float], extreme: float, by: str = "query") -> str:
-    """Return why a blend does not pass, as the rest of a sentence after "because"; empty where it passes."""
+def failure(interval: tuple[float, float, float], extreme: float, by: str) -> str:
+    """Return why a blend is not better, as the rest of a sentence after "because"; empty where it is.
+
+    ``extreme`` is the lower end of the interval with the bias at an end of its own.
+    """
     difference, low, high = interval
-    if estimated.effective < LEAST_EFFECTIVE:
-        size = f"{estimated.effective:,.0f} impressions, of at least {LEAST_EFFECTIVE:,.0f}"
-        return f"the effective sample size is {size}"
-    if estimated.unsupported > MOST_UNSUPPORTED:
-        return f"{estimated.unsupported:.0%} of the documents in its lists were never shown"
-    if abs(estimated.balance - 1.0) > _OFF:
-        return f"weights are {estimated.balance:.2f} on average instead of 1: the log does not show what it would show"
     written = tables.interval(low, high, signed=True)
     if high < 0.0:
         return f"{_FEWER}, {tables.number(difference, signed=True)} an impression {written}"
-    if low <= 0.0:
-        half = (high - low) / 2.0
-        times = (half / difference) ** 2 if difference > 0.0 else np.inf
+    if not low > 0.0:
+        times = ((high - low) / 2.0 / difference) ** 2 if difference > 0.0 else np.inf
         more = f"; about {times:.1f} times as many {_UNITS[by]} would tell such a difference" if times < 100.0 else ""
         return f"the interval of the difference, {written}, includes 0{more}"
-    if extreme <= 0.0:
+    if not extreme > 0.0:
         return "the propensities are not known well enough: at an end of their intervals the difference includes 0"
     return ""
 
 
-def decide(candidate: str, production: str, blends: Sequence[Blend], refused: str) -> tuple[Verdict, str, float]:
+def decide(candidate: str, production: str, blends: Sequence[Blend], refusal: str) -> tuple[Verdict, str, float]:
     """Return the verdict, its sentence, and the recommended share: the largest before the first failure."""
+    if refusal:
+        return "cannot tell", f"This log cannot tell, because {refusal}.", 0.0
     first = next((number for number, blend in enumerate(blends) if blend.failure), len(blends))
-    if refused:
-        return "cannot tell", f"This log cannot tell, because {refused}.", 0.0
+    if first == len(blends):
+        return "ship", f"Ship {candidate}: {_gain(blends[-1])}.", 1.0
     if first == 0:
         failed = blends[-1] if blends[-1].failure else blends[0]
-        if failed.failure.startswith(_FEWER):
+        if failed.share == 1.0 and failed.failure.startswith(_FEWER):
             return "do not ship", f"Do not ship {candidate}: {failed.failure}.", 0.0
         name = candidate if failed.share == 1.0 else f"the first blend, {failed.share:g} of {candidate},"
         return "cannot tell", f"This log cannot tell whether {name} is better, because {failed.failure}.", 0.0
-    passed = blends[first - 1]
-    gain = f"{tables.number(passed.difference, signed=True)} clicks an impression "
-    gain += f"{tables.interval(passed.low, passed.high, signed=True)}"
-    if first == len(blends):
-        return "ship", f"Ship {candidate}: {gain}.", 1.0
-    failed = blends[first]
+    passed, failed = blends[first - 1], blends[first]
     name = candidate if failed.share == 1.0 else f"the next blend, {failed.share:g} of {candidate},"
-    sentence = f"Ship a blend, {passed.share:g} of {candidate} and {1.0 - passed.share:g} of {production}: {gain}; "
-    return "ship", f"{sentence}{name} does not pass, because {failed.failure}.", passed.share
+    parts = f"{passed.share:g} of {candidate} and {1.0 - passed.share:g} of {production}"
+    sentence = f"Ship a blend, {parts}: {_gain(passed)}; {name} does not pass, because {failed.failure}."
+    return "ship", sentence, passed.share
+
+
+def _gain(blend: Blend) -> str:
+    gain = tables.number(blend.difference, signed=True)
+    return f"{gain} clicks an impression {tables.interval(blend.low, blend.high, signed=True)}"

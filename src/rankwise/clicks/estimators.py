@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
@@ -52,8 +53,6 @@ class Estimated(NamedTuple):
 
     totals: Array
     """Clicks of each unit, times its impressions."""
-    normalised: float
-    """The self-normalised estimate of clicks an impression."""
     effective: float
     """(Σw)²/Σw² of the rows' weights, in impressions."""
     largest: float
@@ -61,7 +60,7 @@ class Estimated(NamedTuple):
     unsupported: float
     """The share of the places at the top that hold documents which were never shown."""
     balance: float = 1.0
-    """Σ of weights over what it is on average where the log supports the ranking: far from 1 where it does not."""
+    """The mean weight over what it is where the log supports the ranking: far from 1 where it does not."""
 
 
 class Places(NamedTuple):
@@ -73,17 +72,11 @@ class Places(NamedTuple):
     @classmethod
     def of(cls, scores: Array, documents: Documents) -> Self:
         """Rank by scores; documents with the score −inf are not shown."""
-        queries, offsets = documents.queries, documents.offsets
-        order = np.lexsort((-scores, queries))
-        starts = np.ones(scores.size + 1, np.bool_)
-        starts[1:-1] = (queries[1:] != queries[:-1]) | (scores[order[1:]] != scores[order[:-1]])
-        ends = np.flatnonzero(starts)
-        first, last = np.empty(scores.size, np.int64), np.empty(scores.size, np.int64)
-        begins = offsets[queries]
-        first[order] = np.repeat(ends[:-1], np.diff(ends)) - begins
-        last[order] = np.repeat(ends[1:], np.diff(ends)) - 1 - begins
-        hidden = scores == -np.inf
-        return cls(np.where(hidden, scores.size, first), np.where(hidden, scores.size, last))
+        ranks = pl.DataFrame({"query": documents.queries, "score": scores}).select(
+            pl.col("score").rank(method, descending=True).over("query").alias(method) for method in ("min", "max")
+        )
+        first, last = (np.where(scores > -np.inf, ranks[name].to_numpy() - 1, scores.size) for name in ranks.columns)
+        return cls(first.astype(np.int64), last.astype(np.int64))
 
     def mean(self, curves: Array, queries: _Numbers) -> Array:
         """Return the mean of a curve, (positions,) or (queries, positions), over the places that a document can have.
@@ -111,30 +104,16 @@ def position_based(
     The target is R̂ + Σ (c − β − α R̂) / max(ρ, floor) over the impressions of a query, divided by their number; ρ is
     the ``exposure`` of each pair an impression of its query. A document that was never shown has R̂.
     """
-    places, queries = Places.of(scores, documents), documents.queries
+    places = Places.of(scores, documents)
     curves = query_curves(shown, bias, cutoff, documents.offsets.size - 1)
-    seen, trusted = (places.mean(curve, queries) for curve in curves)
-    relevance = documents.relevance[documents.rows]
+    seen, trusted = (places.mean(curve, documents.queries) for curve in curves)
     divisor = np.maximum(exposure, floor)
     weights = seen[documents.rows] / np.where(divisor > 0.0, divisor, 1.0)  # 0 where nobody looks: nothing to weigh
     alpha, beta = bias.of(shown.positions, shown.segments)
-    residuals = shown.clicks - shown.weights * (beta + alpha * relevance[shown.pairs])
-    base = documents.sums(seen * documents.relevance + trusted)
-    displayed, gains = (
-        np.bincount(shown.pairs, values, relevance.size)
-        for values in (shown.weights * alpha, shown.clicks - shown.weights * beta)
-    )
-    ratios = np.divide(gains, displayed, out=relevance.copy(), where=displayed > 0.0)
-    realised = documents.relevance.copy()
-    realised[documents.rows] = ratios
-    traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
-    normalised = traffic @ documents.sums(seen * realised + trusted) / traffic.sum()
-    return Estimated(
-        shown.by_unit(weights[shown.pairs] * residuals, base),
-        float(normalised),
-        *_sizes(shown, weights[shown.pairs], cutoff),
-        _unsupported(shown, documents, places, cutoff),
-    )
+    relevance = documents.relevance[documents.rows[shown.pairs]]
+    residuals = shown.clicks - shown.weights * (beta + alpha * relevance)
+    totals = shown.by_unit(weights[shown.pairs] * residuals, documents.sums(seen * documents.relevance + trusted))
+    return _estimated(totals, shown, documents, places, weights[shown.pairs], cutoff)
 
 
 def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff: int) -> Estimated:
@@ -142,17 +121,9 @@ def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff
     places = Places.of(scores, documents)
     chances = np.where(shown.positions <= cutoff, places.chance(documents.rows[shown.pairs], shown.positions), 0.0)
     weights = chances / shown.probabilities
-    filled = documents.sums((places.last < documents.relevance.size).astype(np.float64))[shown.queries]
-    expected = np.array([shown.traffic[filled > place].sum() for place in range(cutoff)])
-    reached = _by_position(shown, weights * shown.weights, cutoff)
-    norms = np.divide(reached, expected, out=np.zeros(cutoff), where=expected > 0.0)
-    return Estimated(
-        shown.by_unit(weights * shown.clicks),
-        _normalised(shown, weights, norms),
-        *_sizes(shown, weights, cutoff),
-        _unsupported(shown, documents, places, cutoff),
-        float(reached.sum() / max(expected.sum(), 1e-300)),
-    )
+    lengths = np.minimum(documents.sums(np.where(scores > -np.inf, 1.0, 0.0)), cutoff)
+    balance = float(shown.weights @ weights) / float(shown.traffic @ lengths[shown.queries])
+    return _estimated(shown.by_unit(weights * shown.clicks), shown, documents, places, weights, cutoff, balance)
 
 
 def cascade(
@@ -165,7 +136,7 @@ def cascade(
     """
     alpha, beta = np.zeros((2, shown.positions.size)) if bias is None else bias.of(shown.positions, shown.segments)
     weights, before, expected = np.empty((3, shown.positions.size))
-    sizes, rows = np.bincount(shown.lists, minlength=shown.queries.size), documents.rows[shown.pairs]
+    sizes, rows = np.bincount(shown.lists), documents.rows[shown.pairs]
     of_log = rows, shown.probabilities, shown.queries, documents.offsets
     settings = *map(read_only, (*of_log, scores, documents.relevance)), temperature
     work = 4.0 * np.diff(documents.offsets)[shown.queries] * sizes
@@ -173,16 +144,14 @@ def cascade(
     for column in (weights, before, expected):
         column[shown.positions > cutoff] = 0.0
     corrected = weights * (shown.clicks - shown.weights * (beta + alpha * documents.relevance[rows]))
-    baseline = shown.weights * (alpha * expected + before * beta)
-    reached, entered = (_by_position(shown, column * shown.weights, cutoff) for column in (weights, before))
-    steps = np.divide(reached, entered, out=np.zeros(cutoff), where=entered > 0.0)
-    return Estimated(
-        shown.by_unit(corrected + baseline),
-        _normalised(shown, weights, np.asarray(np.cumprod(steps))),
-        *_sizes(shown, weights, cutoff),
-        _unsupported(shown, documents, Places.of(scores, documents), cutoff),
-        float(reached.sum() / max(entered.sum(), 1e-300)),
+    totals = shown.by_unit(corrected + shown.weights * (alpha * expected + before * beta))
+    reached, entered = (
+        np.bincount(shown.positions, column * shown.weights, cutoff + 1)[1 : cutoff + 1] for column in (weights, before)
     )
+    # Lists may end early: what is lost is seen from each position to the next, and is lost for all below.
+    steps = np.divide(reached, entered, out=np.ones(cutoff), where=entered > 0.0)
+    balance = float(np.cumprod(steps).mean())
+    return _estimated(totals, shown, documents, Places.of(scores, documents), weights, cutoff, balance)
 
 
 @kernel
@@ -230,28 +199,28 @@ def query_curves(shown: LoggedRows, bias: Bias, cutoff: int, n_queries: int) -> 
     return counts / counts.sum(axis=1, keepdims=True) @ curves, bias.of(positions)[1]
 
 
-def _sizes(shown: LoggedRows, weights: Array, cutoff: int) -> tuple[float, float]:
-    """Return the effective number of impressions, and the largest weight."""
-    squares = float(shown.weights @ weights**2)
-    rows = float(shown.weights @ weights) ** 2 / squares if squares > 0.0 else 0.0
-    traffic, length = shown.traffic.sum(), shown.weights[shown.positions <= cutoff].sum() / shown.traffic.sum()
-    return float(min(rows / max(length, 1e-300), traffic)), float(weights.max(initial=0.0))
-
-
-def _by_position(shown: LoggedRows, values: Array, cutoff: int) -> Array:
-    return np.asarray(np.bincount(shown.positions, values, cutoff + 1)[1 : cutoff + 1], np.float64)
-
-
-def _normalised(shown: LoggedRows, weights: Array, norms: Array) -> float:
-    """Σ_k of weighted clicks at each position, divided by the mean weight there."""
-    clicks = _by_position(shown, weights * shown.clicks, norms.size)
-    return float(np.divide(clicks, norms, out=np.zeros(norms.size), where=norms > 0.0).sum() / shown.traffic.sum())
-
-
-def _unsupported(shown: LoggedRows, documents: Documents, places: Places, cutoff: int) -> float:
-    """Return the share of the first places, weighed by traffic, with documents that were never shown."""
+def _estimated(
+    totals: Array,
+    shown: LoggedRows,
+    documents: Documents,
+    places: Places,
+    weights: Array,
+    cutoff: int,
+    balance: float = 1.0,
+) -> Estimated:
+    """Return an estimate with the effective number of impressions, and the share of places never shown by traffic."""
+    squares = shown.weights @ weights**2
+    rows = (shown.weights @ weights) ** 2 / squares if squares > 0.0 else 0.0
+    n_impressions = shown.traffic.sum()
+    length = shown.weights[shown.positions <= cutoff].sum() / n_impressions
     never = np.ones(documents.relevance.size)
     never[documents.rows] = 0.0
     top = places.mean(np.ones(cutoff), documents.queries)
     traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
-    return float(traffic @ documents.sums(top * never)) / max(float(traffic @ documents.sums(top)), 1e-300)
+    return Estimated(
+        totals,
+        effective=float(min(rows / max(length, 1e-300), n_impressions)),
+        largest=float(weights.max()),
+        unsupported=float(traffic @ documents.sums(top * never) / (traffic @ documents.sums(top))),
+        balance=balance,
+    )

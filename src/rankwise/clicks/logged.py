@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array
+from rankwise.arrays import Array, offsets_of
 from rankwise.clicks.bias import Bias
-from rankwise.clicks.exposure import query_impressions, query_of_pair
+from rankwise.clicks.exposure import ROUNDING, query_impressions
 from rankwise.clicks.log import Log
 
-_ROUNDING = 1e-6  # of probabilities that add up to 1
 _Numbers = NDArray[np.int64]
 
 
@@ -20,7 +19,7 @@ _Numbers = NDArray[np.int64]
 class LoggedRows:
     """Rows of a log that are added up by *units*, which are independent of each other: queries or users.
 
-    Rows belong to *lists*: impressions, or, of a log without them, all impressions of a query as one.
+    Rows belong to *lists*: impressions, or all impressions of a query as one.
     """
 
     pairs: _Numbers
@@ -30,8 +29,6 @@ class LoggedRows:
     weights: Array
     """How often each row was shown."""
     clicks: Array
-    probabilities: Array
-    """With which rows were drawn; empty without them."""
     lists: _Numbers
     """The list of each row."""
     queries: _Numbers
@@ -40,78 +37,94 @@ class LoggedRows:
     """The unit of each list."""
     traffic: Array
     """The impressions of each list."""
+    probabilities: Array
+    """With which rows were drawn; empty without them."""
 
     @classmethod
-    def of(cls, log: Log, by: str, bias: Bias | None = None) -> Self:
-        """Read the cells of a log, for units that are queries, or its impressions one by one."""
-        if check.choice("unit of intervals (by)", by, ("query", "user")) == "query":
+    def of(cls, log: Log, by: str, bias: Bias | None = None, *, one_by_one: bool = False) -> Self:
+        """Read the cells of a log, or its impressions one by one; units are queries, or users with ``by="user"``."""
+        check.choice("unit of intervals (by)", by, ("query", "user"))
+        names = () if bias is None else bias.segment_names
+        segments = np.array([names.index(name) if name in names else -1 for name in log.segment_names])
+        if by == "query" and not one_by_one:
             numbers = np.arange(log.n_queries)
             return cls(
                 pairs=log.pairs,
                 positions=log.positions,
-                segments=_segment_numbers(log, bias)[log.segments],
+                segments=segments[log.segments],
                 weights=log.impressions,
                 clicks=log.clicks,
-                probabilities=np.empty(0) if log.probabilities is None else log.probabilities,
                 lists=log.queries,
                 queries=numbers,
                 units=numbers,
                 traffic=query_impressions(log),
+                probabilities=np.empty(0),
             )
-        users = None if log.sessions is None else log.sessions.users
-        if users is None:
-            raise check.error(
-                "intervals by user need a log with impressions one by one and their users",
-                got="a log without " + ("sessions" if log.sessions is None else "users"),
-                hint='name the column of users in rw.clicks.read(…, user=…), or compare with by="query"',
-            )
-        return cls.of_sessions(log, bias, users)
-
-    @classmethod
-    def of_sessions(cls, log: Log, bias: Bias | None = None, users: _Numbers | None = None) -> Self:
-        """Read impressions one by one; units are users, or queries without them."""
         if (sessions := log.sessions) is None:
-            raise _no_sessions()
+            hint = "read the log with `sessions=True`"
+            raise check.error("this needs impressions one by one", got="a log without sessions", hint=hint)
+        if by == "user" and sessions.users is None:
+            hint = 'name the column of users in rw.clicks.read(…, user=…), or compare with by="query"'
+            raise check.error("intervals by user need the users of impressions", got="a log without users", hint=hint)
         lists = np.repeat(np.arange(sessions.n_impressions), np.diff(sessions.offsets))
-        queries, chances = query_of_pair(log)[sessions.pairs[sessions.offsets[:-1]]], sessions.probabilities
+        queries, chances = log.query_of_pair[sessions.pairs[sessions.offsets[:-1]]], sessions.probabilities
         return cls(
             pairs=sessions.pairs.astype(np.int64),
             positions=sessions.positions.astype(np.int64),
-            segments=_segment_numbers(log, bias)[sessions.segments[lists]],
+            segments=segments[sessions.segments[lists]],
             weights=sessions.weights[lists],
             clicks=sessions.weights[lists] * sessions.clicked,
-            probabilities=np.empty(0) if chances is None else chances.astype(np.float64),
             lists=lists,
             queries=queries,
-            units=queries if users is None else users,
+            units=queries if by == "query" or sessions.users is None else sessions.users,
             traffic=sessions.weights,
+            probabilities=np.empty(0) if chances is None else chances.astype(np.float64),
         )
 
-    def by_unit(self, of_rows: Array, of_queries: Array | float = 0.0) -> Array:
-        """Add up values of rows, and of each impression the value of its query, by unit."""
-        totals = np.bincount(self.units[self.lists], of_rows, self.n_units)
-        of_lists = np.broadcast_to(of_queries, int(self.queries.max()) + 1)[self.queries]
-        return np.asarray(totals + np.bincount(self.units, self.traffic * of_lists, self.n_units))
+    @classmethod
+    def drawn(cls, log: Log, by: str, bias: Bias | None = None) -> Self:
+        """Read impressions one by one with the probabilities of their rows; raise where rankers draw nothing."""
+        shown = cls.of(log, by, bias, one_by_one=True)
+        chances = shown.probabilities
+        if not chances.size:
+            raise check.error(
+                "this estimator needs the probabilities with which the logging ranker drew the documents",
+                got="a log without probabilities",
+                hint='rankers that always show the same list leave estimator="position"; of others, name the column in '
+                "rw.clicks.read(…, probability=…)",
+            )
+        if not ((chances > 0.0) & (chances <= 1.0 + ROUNDING)).all():
+            got = f"values from {chances.min():g} to {chances.max():g}"
+            raise check.error("logging probabilities of what was shown must be above 0 and at most 1", got=got)
+        for number, name in enumerate(log.ranker_names):
+            if log.sessions is not None and (chances[log.sessions.rankers[shown.lists] == number] == 1.0).all():
+                raise check.error(
+                    "rankers that always show the same list leave no estimator but the position-based one",
+                    got=f"ranker {name!r}, whose probabilities are all 1",
+                    hint='use estimator="position", or leave its impressions out with log.only(rankers=…)',
+                )
+        return shown
 
-    @property
-    def n_units(self) -> int:
-        """Number of queries or users."""
-        return int(self.units.max()) + 1
+    def by_unit(self, of_rows: Array, of_queries: Array | None = None) -> Array:
+        """Add up values of rows, and of each impression the value of its query, by unit."""
+        totals = np.bincount(self.units[self.lists], of_rows, self.unit_traffic.size)
+        if of_queries is not None:
+            totals = totals + np.bincount(self.units, self.traffic * of_queries[self.queries])
+        return np.asarray(totals, np.float64)
 
     @property
     def unit_traffic(self) -> Array:
         """The impressions of each unit."""
-        return np.asarray(np.bincount(self.units, self.traffic, self.n_units), np.float64)
+        return np.asarray(np.bincount(self.units, self.traffic), np.float64)
 
 
 def require_item_probabilities(log: Log) -> None:
-    """Raise unless the log has the probability of each document at its position, before the list is drawn."""
-    probabilities = _probabilities(log, log.probabilities, log.rankers, "of each document at its position")
+    """Raise where probabilities are not those of each document at its position, before the list is drawn."""
     shape = log.n_queries, len(log.ranker_names), len(log.segment_names), log.n_positions + 1
     keys = np.ravel_multi_index((log.queries, log.rankers, log.segments, log.positions), shape)
     _, cells = np.unique(keys, return_inverse=True)
-    largest = np.bincount(cells, probabilities).max(initial=0.0)
-    if largest > 1.0 + _ROUNDING:
+    largest = np.bincount(cells, log.probabilities).max(initial=0.0)
+    if largest > 1.0 + ROUNDING:
         raise check.error(
             "probabilities of documents at one position must add up to at most 1 in a query",
             got=f"a sum of {largest:.3g}, as probabilities of a document given those above it have",
@@ -119,56 +132,13 @@ def require_item_probabilities(log: Log) -> None:
         )
 
 
-def require_whole_lists(log: Log) -> None:
-    """Raise unless impressions are one by one, from the first position, with conditional probabilities."""
-    if (sessions := log.sessions) is None:
-        raise _no_sessions()
-    sizes = np.diff(sessions.offsets)
-    lists = np.repeat(np.arange(sizes.size), sizes)
-    _probabilities(
-        log, sessions.probabilities, sessions.rankers[lists].astype(np.int64), "of each document given those above it"
-    )
-    gaps = sessions.positions != np.arange(lists.size) - sessions.offsets[lists] + 1
+def require_lists_without_gaps(shown: LoggedRows) -> None:
+    """Raise unless lists start at the first position and have all positions up to their last."""
+    sizes = np.bincount(shown.lists)
+    gaps = shown.positions != np.arange(shown.lists.size) - offsets_of(sizes)[shown.lists] + 1
     if gaps.any():
         raise check.error(
             "a cascade needs lists from the first position on without gaps",
-            got=f"{np.unique(lists[gaps]).size:,} of {sizes.size:,} impressions with gaps",
+            got=f"{np.unique(shown.lists[gaps]).size:,} of {sizes.size:,} impressions with gaps",
             hint='leave them out, or use estimator="position"',
         )
-
-
-def _probabilities(log: Log, values: Array | NDArray[np.float32] | None, rankers: _Numbers, which: str) -> Array:
-    """Return logging probabilities; raise where they are absent, 0, or those of a ranker that draws nothing."""
-    if values is None:
-        raise _no_probabilities(which)
-    if not ((values > 0.0) & (values <= 1.0 + _ROUNDING)).all():
-        got = f"values from {values.min():g} to {values.max():g}"
-        raise check.error("logging probabilities of what was shown must be above 0 and at most 1", got=got)
-    for number, name in enumerate(log.ranker_names):
-        if (values[rankers == number] == 1.0).all():
-            raise check.error(
-                "rankers that always show the same list leave no estimator but the position-based one",
-                got=f"ranker {name!r}, whose probabilities are all 1",
-                hint='use estimator="position", or leave its impressions out with log.only(rankers=…)',
-            )
-    return values.astype(np.float64)
-
-
-def _no_sessions() -> ValueError:
-    hint = "read the log with `sessions=True`"
-    return check.error("this needs impressions one by one", got="a log without sessions", hint=hint)
-
-
-def _no_probabilities(which: str) -> ValueError:
-    return check.error(
-        f"this estimator needs the probability {which}, with which the logging ranker drew it",
-        got="a log without probabilities",
-        hint='rankers that always show the same list leave estimator="position"; of others, name the column in '
-        "rw.clicks.read(…, probability=…)",
-    )
-
-
-def _segment_numbers(log: Log, bias: Bias | None) -> _Numbers:
-    """Return the number in the bias of each segment of the log, found by name, or −1."""
-    numbers = {} if bias is None else {name: number for number, name in enumerate(bias.segment_names)}
-    return np.array([numbers.get(name, -1) for name in log.segment_names])

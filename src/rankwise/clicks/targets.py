@@ -3,29 +3,35 @@
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks.exposure import Policy, added, logging_exposure, query_impressions
+from rankwise.clicks.bias import Bias
+from rankwise.clicks.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.log import Log
-from rankwise.clicks.regression import cross_fitted
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.splits import fold_of_query
 from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
+from rankwise.sparse import for_library
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from rankwise.clicks.bias import Bias
-
-METHODS = ("dr", "regression", "ips")
-LABELS = ("regression", "offset")
-Method = Literal["dr", "regression", "ips"]
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
-_DISPLAYED = "logging propensities are displayed frequencies: doubly robust targets equal IPS but for the clip"
+_ROUNDS, _PATIENCE = 300, 20
+_SMALL = 20_000  # documents; fewer have small trees, and threads cost more than they save
+_LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
+_TREES: Keywords = {
+    "objective": "regression",
+    "learning_rate": 0.1,
+    "min_data_in_leaf": 20,
+    "lambda_l2": 1.0,
+    "force_row_wise": True,
+    "deterministic": True,
+    "verbosity": -1,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -42,8 +48,6 @@ class Estimates:
     """The row in ``data`` of each pair of the log."""
     impressions: Array
     """Impressions of the document's query."""
-    shown: Array
-    """Share of them in which the document was shown."""
     ctr: Array
     """Clicks by impression of the query."""
     alpha: Array
@@ -51,13 +55,11 @@ class Estimates:
     beta: Array
     """Mean β of the positions at which it was displayed, 0 where it was not."""
     rho: Array
-    """Expected α: the logging policy's, or ``alpha`` where the policy is not known."""
+    """Expected α: the logging policy's, or ``alpha`` where the policy is not known, so that dr is ips but for clips."""
     regression: Array
     """R̂, from clicks of other queries."""
     clip: float
     """The least ρ that is divided by."""
-    notes: tuple[str, ...] = ()
-    """What limits the estimates."""
 
     @property
     def ips(self) -> Array:
@@ -74,40 +76,21 @@ class Estimates:
         divisor = np.maximum(self.rho, self.clip)
         return np.where(divisor > 0.0, divisor, 1.0)  # never shown, and nothing clipped: the numerator is 0
 
-    def of(self, method: Method) -> Array:
-        """Return the estimates of a method: "dr", "regression" or "ips"."""
-        check.choice("method", method, METHODS)
-        values: Array = getattr(self, method)
-        return values
-
-    def to_frame(self) -> "pl.DataFrame":
-        """Return a table of the documents that were shown."""
-        import polars as pl
-
-        names = ("impressions", "shown", "ctr", "alpha", "beta", "rho", "regression", "ips", "dr")
-        frame = pl.DataFrame({"query": self.data.qids(), "document": self.data.document_ids})
-        return frame.with_columns(**{name: getattr(self, name) for name in names})[self.rows]
-
     def __repr__(self) -> str:
-        """Describe the estimates in a line, and what limits them."""
-        n_shown = int((self.shown > 0.0).sum())
         clipped = int((self.rho < self.clip)[self.rows].sum())
-        line = (
-            f"Estimates({n_shown:,} of {self.data.n_docs:,} documents shown, clip {self.clip:.4f}: {clipped:,} below)"
-        )
-        return "\n".join((line, *self.notes))
+        shown = f"{self.rows.size:,} of {self.data.n_docs:,} documents shown"
+        return f"Estimates({shown}, clip {self.clip:.4f}: {clipped:,} below)"
 
 
 def estimates(
     log: Log,
     features: RankingDataset | None,
-    bias: "Bias",
+    bias: Bias,
     *,
     clip: float | None = None,
     regression: Scored | None = None,
     folds: int = 5,
     probabilities: Policy | None = None,
-    drawn: float = 1.0,
     seed: int = 0,
 ) -> Estimates:
     """Estimate the relevance of documents from their clicks, given the bias of positions.
@@ -118,18 +101,23 @@ def estimates(
     which must not have seen these clicks.
 
     ``probabilities`` are those of the logging policy: an array of pairs and positions, the probability of the document
-    there before the ranking is drawn; or the scores (or models) of rankers of the log, by name, from which
-    Plackett-Luce rankings with temperature ``drawn`` were shown. Rankers that are left out count as they displayed the
-    documents, which is exact for those that always show the same.
+    there before the ranking is drawn; or the scores (or models) of rankers of the log, by name, by which
+    Plackett-Luce rankings were drawn. Rankers that are left out count as they displayed the documents, which is exact
+    for those that always show the same.
 
     >>> import polars as pl
-    >>> from rankwise.clicks.bias import Bias
     >>> rows = {"query": ["q"] * 4, "document": list("abba"), "impression": [1, 1, 2, 2], "position": [1, 2, 1, 2]}
     >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 0, 0, 1]}))
     >>> result = estimates(log, None, Bias.known([1.0, 0.5]), regression=[0.5, 0.5], clip=0.1)
     >>> result.ips.round(4)  # a was examined in (1 + 0.5)/2 of the impressions, and clicked in both
     array([1.3333, 0.    ])
     """
+    if log.clicks[log.positions > bias.n_positions].any():
+        raise check.error(
+            "the bias must have all positions with clicks: without α and β these would count as relevance",
+            got=f"{bias.n_positions} positions for clicks at up to {log.positions[log.clicks > 0.0].max()}",
+            hint="leave positions out with log.only(positions=…)",
+        )
     data = _documents(log) if features is None else features
     rows = log.rows_in(data)
     alpha, beta = bias.of_cells(log)
@@ -138,60 +126,58 @@ def estimates(
     traffic[query_in_data] = query_impressions(log)
     impressions = np.repeat(traffic, data.sizes)
     if clip is None:
-        clip = min(_CLIP / math.sqrt(log.n_impressions), 1.0) if log.n_impressions else 1.0
+        clip = min(_CLIP / math.sqrt(max(log.n_impressions, 1.0)), 1.0)
     check.number("clip", clip, least=0.0)
 
     def by_pair(values: Array) -> Array:
-        return added(values, log.pairs, log.n_pairs)
+        return np.asarray(np.bincount(log.pairs, values, log.n_pairs), np.float64)
 
     def mean(sums: Array) -> Array:
         column = np.zeros(data.n_docs)
         column[rows] = sums / impressions[rows]
         return read_only(column)
 
-    exposure = by_pair(log.impressions * alpha)
-    rho = logging_exposure(log, data, rows, alpha, probabilities, drawn, seed)
-    if ((rho <= 0.0) & (exposure > 0.0)).any():
-        pair = int(np.argmax((rho <= 0.0) & (exposure > 0.0)))
+    rho = exposure = by_pair(log.impressions * alpha)
+    if probabilities is not None:
+        rho = logging_exposure(log, data, rows, alpha, probabilities, seed)
+    impossible = (rho <= 0.0) & (exposure > 0.0)
+    if impossible.any():
         raise check.error(
             "probabilities of the logging policy must allow what was shown",
             got="probability 0",
-            where=check.query_of_row(int(rows[pair]), data.offsets, data.query_ids),
+            where=check.query_of_row(int(rows[np.argmax(impossible)]), data.offsets, data.query_ids),
         )
     if regression is None:
         # Σ (c − β − αR)² over the impressions of a pair is Σα² · (R − Σα(c − β)/Σα²)², but for a constant.
         squares = by_pair(log.impressions * alpha**2)
         products = by_pair(alpha * (log.clicks - log.impressions * beta))
         seen = np.where(squares > 0.0, squares, 1.0)
-        predicted = cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
+        predicted = _cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
     else:
         predicted = check.document_values("regression", scores_of(regression, data), data.offsets, data.query_ids)
     return Estimates(
         data=data,
         rows=rows,
         impressions=read_only(impressions),
-        shown=mean(by_pair(log.impressions)),
         ctr=mean(by_pair(log.clicks)),
         alpha=mean(exposure),
         beta=mean(by_pair(log.impressions * beta)),
         rho=mean(rho),
         regression=read_only(predicted),
         clip=float(clip),
-        notes=(_DISPLAYED,) if probabilities is None else (),
     )
 
 
 def targets(
     log: Log,
     features: RankingDataset,
-    bias: "Bias",
-    method: Method = "dr",
+    bias: Bias,
+    method: Literal["dr", "regression", "ips"] = "dr",
     *,
     clip: float | None = None,
     regression: Scored | None = None,
     folds: int = 5,
     probabilities: Policy | None = None,
-    drawn: float = 1.0,
     labels: Literal["regression", "offset"] | None = None,
     seed: int = 0,
 ) -> RankingDataset:
@@ -207,7 +193,6 @@ def targets(
     ``features`` are left as they are otherwise.
 
     >>> import polars as pl
-    >>> from rankwise.clicks.bias import Bias
     >>> rows = {"query": ["q"] * 4, "document": list("abba"), "impression": [1, 1, 2, 2], "position": [1, 2, 1, 2]}
     >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [1, 0, 0, 1]}))
     >>> ids = {"query_ids": ["q"], "document_ids": ["a", "b", "c"]}
@@ -216,20 +201,21 @@ def targets(
     >>> targets(log, features, bias, "ips", clip=0.1).document_rewards.round(4)
     array([ 1.2   , -0.1333,  0.    ])
     """
-    check.choice("method", method, METHODS)
+    check.choice("method", method, ("dr", "regression", "ips"))
     if labels is not None:
-        check.choice("labels", labels, LABELS)
+        check.choice("labels", labels, ("regression", "offset"))
     if method == "ips" and labels != "regression" and regression is None:
         regression = np.zeros(features.n_docs)
-    options: Keywords = {"probabilities": probabilities, "drawn": drawn, "seed": seed}
-    result = estimates(log, features, bias, clip=clip, regression=regression, folds=folds, **options)
-    values = result.regression if labels == "regression" else result.of(method)
+    result = estimates(
+        log, features, bias, clip=clip, regression=regression, folds=folds, probabilities=probabilities, seed=seed
+    )
+    values: Array = getattr(result, "regression" if labels == "regression" else method)
     if labels == "offset":
         values = values - np.repeat(np.minimum.reduceat(values, features.offsets[:-1]), features.sizes)
     traffic = result.impressions[features.offsets[:-1]]
-    weights = traffic if features.weights is None else traffic * features.weights
     changes: Keywords = {"document_rewards": values} if labels is None else {"labels": values, "judged": None}
     if (traffic != traffic.max()).any():
+        weights = traffic if features.weights is None else traffic * features.weights
         changes["weights"] = weights / weights[traffic > 0.0].mean()
     data = features.with_(**changes)
     if (left_out := int((traffic == 0.0).sum())) == 0:
@@ -243,3 +229,49 @@ def _documents(log: Log) -> RankingDataset:
     """Return the pairs of the log, with one constant feature."""
     labels, ids = np.zeros(log.n_pairs), {"query_ids": log.query_ids, "document_ids": log.document_ids}
     return RankingDataset(np.zeros((log.n_pairs, 1)), labels, log.offsets, **ids)  # type: ignore[arg-type]
+
+
+def _cross_fitted(
+    data: RankingDataset, rows: NDArray[np.int64], targets: Array, weights: Array, *, folds: int = 5, seed: int = 0
+) -> Array:
+    """Return R̂ of every document of ``data``, in [0, 1], from trees that never saw the clicks of its query.
+
+    Trees of LightGBM minimise Σ weight · (target − R(x))² over ``rows``. The queries of ``rows`` fall into folds: each
+    is predicted by trees of the other folds, whose number is chosen on one of them. Other queries have the mean of all
+    predictions.
+    """
+    folds = check.integer("folds", folds, least=_LEAST_FOLDS)
+    examined = weights > 0.0
+    rows, targets, weights = rows[examined], targets[examined], weights[examined]
+    query_of_row = np.repeat(np.arange(data.n_queries), data.sizes)
+    logged = np.unique(query_of_row[rows])
+    if logged.size < folds:
+        raise check.error(
+            "a regression that is fitted and applied to different queries needs as many queries as folds",
+            got=f"{logged.size} queries with documents that were examined, for {folds} folds",
+            hint="use more queries, or pass the predictions of another model, regression=…",
+        )
+    fold_of = np.full(data.n_queries, -1)
+    fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)
+    fold_of_document, fold = fold_of[query_of_row], fold_of[query_of_row[rows]]
+    parameters: Keywords = {**_TREES, "seed": seed % 2**31}
+    parameters |= {"num_leaves": 7, "num_threads": 1} if rows.size < _SMALL else {"num_threads": threads()}
+
+    def dataset(part: NDArray[np.bool_]) -> Any:
+        matrix, categorical = for_library(data.features[rows[part]]), list(data.categorical)
+        options: Keywords = {"categorical_feature": categorical, "params": parameters}
+        return lightgbm().Dataset(matrix, targets[part], weight=weights[part] / weights.mean(), **options)
+
+    predictions = np.zeros(data.n_docs)
+    for number in range(folds):
+        chosen_by = (number + 1) % folds
+        parts = ~np.isin(fold, (number, chosen_by)), fold == chosen_by
+        stop = lightgbm().early_stopping(_PATIENCE, verbose=False)
+        train, valid = map(dataset, parts)
+        trial = lightgbm().train(parameters, train, _ROUNDS, valid_sets=[valid], callbacks=[stop])
+        trees = lightgbm().train(parameters, dataset(fold != number), max(trial.best_iteration, 1))
+        for share, predicted in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
+            if predicted.any():
+                scores = trees.predict(for_library(data.features[predicted]), num_threads=threads())
+                predictions[predicted] += share * np.asarray(scores)
+    return predictions.clip(0.0, 1.0)
