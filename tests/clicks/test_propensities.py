@@ -108,6 +108,8 @@ def test_a_segment_without_swaps_has_the_common_curve_and_it_is_said():
     ("arguments", "message"),
     [
         ({"method": "harvesting"}, "unknown method"),
+        ({"features": object()}, "features= belongs to method='em'"),
+        ({"method": "em", "features": object(), "trust": True}, "trust=True works without features"),
         ({"samples": 1}, "samples"),
         ({"level": 1.0}, "level"),
         ({"method": "em", "segments": True}, "segments=True works with"),

@@ -141,11 +141,11 @@ class Bias:
         positions = np.arange(1, self.alpha.size + 1)
         with figure(path, 7.2, 4.0, force=force) as drawing:
             panel = drawing.subplots()
-            for name, colour in (("alpha", BLUE), ("beta", VERMILLION)):
+            for name, colour, style in (("alpha", BLUE, "o-"), ("beta", VERMILLION, "s--")):
                 if (curve := getattr(self, name)).any():
                     low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
                     panel.fill_between(positions, low, high, color=colour, alpha=0.18, linewidth=0)
-                    panel.plot(positions, curve, "o-", color=colour, markersize=4, linewidth=1.5, label=name)
+                    panel.plot(positions, curve, style, color=colour, markersize=4, linewidth=1.5, label=name)
             for i, (name, curve) in enumerate(self._other_curves().items()):
                 colour = (GREY, *COLOURS[2:])[i % (len(COLOURS) - 1)]
                 dashes = DASHES[1 + i % (len(DASHES) - 1)]

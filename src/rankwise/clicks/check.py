@@ -218,9 +218,9 @@ def _ratios(places: NDArray[np.int64], observed: Array, predicted: Array, size: 
 
 def _of_others(column: pl.Expr) -> pl.Expr:
     """Return for each cell the sum over its document's cells with another ranker and another position."""
-    at_all, by_same = column.sum().over("unit"), column.sum().over("unit", "ranker")
-    at_same, by_same_at_same = column.sum().over("unit", "position"), column.sum().over("unit", "position", "ranker")
-    return at_all - by_same - at_same + by_same_at_same
+    return (
+        column.sum().over("unit") - column.sum().over("unit", "ranker") - column.sum().over("unit", "position") + column
+    )
 
 
 def _joined(log: Log, other: Log) -> Log:

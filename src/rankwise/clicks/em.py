@@ -206,6 +206,7 @@ def _with_trees(counts: Counts, data: object, parameters: Keywords, logs: Array,
     units, place = counts.units, counts.positions
     shown, clicks = weight * counts.shown, weight * counts.clicks
     relevance, below = np.zeros(counts.queries.size), np.arange(logs.size) > 0
+    trees, base = 0, 0.0
 
     def rates() -> tuple[Array, Array, Array]:
         """Return click rates of rows, the derivative of the likelihood by them, and the information about them."""
@@ -227,7 +228,7 @@ def _with_trees(counts: Counts, data: object, parameters: Keywords, logs: Array,
 
     for _ in range(_PASSES):
         before, trees = logs, 0
-        base = logit(np.clip(clicks.sum() / max(shown @ np.exp(logs)[place], 1e-12), 1e-4, 0.9))
+        base = float(logit(np.clip(clicks.sum() / max(shown @ np.exp(logs)[place], 1e-12), 1e-4, 0.9)))
         lightgbm().train({**parameters, "objective": derivatives}, data, _ROUNDS)
         if np.abs(logs - before).max() < _CHANGE:
             break

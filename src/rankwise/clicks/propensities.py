@@ -121,7 +121,8 @@ def _bias(curves: em.Curves, *, few: bool, level: float, **facts: Any) -> Bias:
         "beta_low": curves.beta - width * curves.beta_error,
         "beta_high": curves.beta + width * curves.beta_error,
     }
-    return Bias(**{name: read_only(column) for name, column in columns.items()}, level=level, **facts)
+    columns = {name: read_only(column) for name, column in columns.items()}
+    return Bias(**columns, level=level, **facts)
 
 
 def _swaps(log: Log, method: str, *, by_segment: bool) -> Swaps:
