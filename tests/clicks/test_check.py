@@ -1,9 +1,11 @@
 """The check of a position bias: exact on expectations, alarmed by wrong curves, silent where it cannot be done."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rankwise.clicks import Bias, Log
+from rankwise.clicks import Bias
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 RELEVANCE = np.random.default_rng(5).uniform(0.02, 0.9, (40, 6))
@@ -60,10 +62,7 @@ def test_predictions_below_zero_and_clicks_that_are_missing_raise_the_alarm():
     too_trusting = Bias.known(CURVE, np.full(6, 0.9)).check(log)
     assert np.isinf(too_trusting.ratio).any()
     assert too_trusting.alarm
-    unclicked = Log(
-        **{name: value for name, value in vars(log).items() if name != "queries"}
-        | {"clicks": np.where(log.positions == 6, 0.0, log.clicks)}
-    )
+    unclicked = replace(log, clicks=np.where(log.positions == 6, 0.0, log.clicks))
     outcome = Bias.known(CURVE).check(unclicked)
     assert (outcome.ratio[:, 5] == 0).all()
     assert outcome.off[:, 5].all()

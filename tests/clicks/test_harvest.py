@@ -1,12 +1,14 @@
 """AllPairs on exact moments, what it refuses, its gradient, and what intervals depend on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-import rankwise as rw
 from rankwise.clicks import propensities
-from rankwise.clicks.harvest import Swaps, likelihood
+from rankwise.clicks.harvest import Swaps, poisson_counts
+from rankwise.stream import Stream
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 RELEVANCE = np.random.default_rng(5).uniform(0.02, 0.95, (30, 6))
@@ -43,23 +45,22 @@ def test_documents_count_by_their_impressions():
     log = exact_log(shown, relevance=np.array([[0.5], [0.5]]), impressions=[1000, 1000, 1, 1])
     clicks = log.clicks.copy()
     clicks[2:] = 0.0, 1.0
-    log = rw.clicks.Log(**{**vars(log), "clicks": clicks})
-    assert propensities(log).alpha[1] == pytest.approx(CURVE[1], rel=0.01)
+    assert propensities(replace(log, clicks=clicks)).alpha[1] == pytest.approx(CURVE[1], rel=0.01)
 
 
 def test_the_gradient_is_that_of_the_likelihood():
     swaps = Swaps.of(confounded(draw=np.random.default_rng(2)), confounded().pairs)
     sums = swaps.sums.sum((0, 1))
     point = np.random.default_rng(0).normal(size=6)
-    gradient = likelihood(point, sums, swaps.first, swaps.second)[1]
-    numeric = approx_fprime(point, lambda x: likelihood(x, sums, swaps.first, swaps.second)[0], 1e-6)
+    gradient = swaps.likelihood(point, sums)[1]
+    numeric = approx_fprime(point, lambda x: swaps.likelihood(x, sums)[0], 1e-6)
     np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-3)
 
 
 def test_the_relevance_of_a_pair_is_the_best_one():
     sums = np.array([[50.0, 30.0, 10.0]])
     logs = np.log([1.0, 0.6])
-    best = likelihood(logs, sums, np.array([0]), np.array([1]))[0]
+    best = Swaps.of(exact_log([(0, 0, 1), (0, 0, 2)]), np.zeros(2, np.int64)).likelihood(logs, sums)[0]
     rates = np.linspace(0.01, 0.99, 981)[:, None] * np.exp(logs)
     listed = (np.array([30, 10]) * np.log(rates) + np.array([20, 40]) * np.log1p(-rates)).sum(1)
     assert listed.max() <= best < listed.max() + 1e-3
@@ -68,10 +69,11 @@ def test_the_relevance_of_a_pair_is_the_best_one():
 def test_samples_are_fitted_as_the_log_is():
     log = confounded(draw=np.random.default_rng(7))
     swaps = Swaps.of(log, log.pairs)
-    sums = np.array([swaps.sums[0][part].sum(0) for part in (slice(0, 30, 2), slice(1, 30, 2), slice(0, 30))])
-    fitted = [swaps.fit_sums(one) for one in sums]
-    np.testing.assert_allclose(swaps._newton(swaps.fit(), sums), fitted, atol=1e-6)
-    np.testing.assert_allclose(swaps._newton(np.zeros(6), sums), fitted, atol=1e-6)
+    times = poisson_counts(swaps.words, 3, Stream(5))
+    assert np.unique(times).size > 2
+    fitted = [swaps.fit(np.einsum("g,gpc->pc", row, swaps.sums[0])) for row in times]
+    for start in (swaps.fit(swaps.sums.sum((0, 1))), np.zeros(6)):
+        np.testing.assert_allclose(swaps.resampled(start, 3, Stream(5)), fitted, atol=1e-6)
 
 
 def test_positions_that_exchange_nothing_are_named():
@@ -116,14 +118,12 @@ def test_intervals_do_not_depend_on_the_order_of_queries_and_come_back():
     rows = np.concatenate([np.arange(start[q], start[q] + size[q]) for q in turned])
     number = np.empty(rows.size, np.int64)
     number[rows] = np.arange(rows.size)
-    other = rw.clicks.Log(
-        **{
-            **{name: value for name, value in vars(log).items() if name != "queries"},
-            "query_ids": log.query_ids[turned],
-            "offsets": np.append(0, np.cumsum(size[turned])),
-            "document_ids": log.document_ids[rows],
-            "pairs": number[log.pairs],
-        }
+    other = replace(
+        log,
+        query_ids=log.query_ids[turned],
+        offsets=np.append(0, np.cumsum(size[turned])),
+        document_ids=log.document_ids[rows],
+        pairs=number[log.pairs],
     )
     np.testing.assert_allclose(propensities(other, samples=20, seed=3).alpha_low, bias.alpha_low, rtol=1e-6)
     assert not np.allclose(propensities(log, samples=20, seed=4).alpha_low[1:], bias.alpha_low[1:], rtol=1e-6)

@@ -1,8 +1,7 @@
 """Position bias: how the click rate of a document depends on the position at which it is shown."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,11 +10,12 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, settings_files
-from rankwise.arrays import Array, Json, read_only
+from rankwise.arrays import Array, Keywords, read_only
 from rankwise.clicks.check import BiasCheck, check_bias
 from rankwise.clicks.log import Log
 from rankwise.files import replacing
 from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import BLUE, COLOURS, DASHES, GREY, VERMILLION, figure
 
 _FORMAT = "rankwise position bias 1"
 _CURVES = ("alpha", "alpha_low", "alpha_high", "beta", "beta_low", "beta_high")
@@ -54,16 +54,15 @@ class Bias:
     """The curve without trust, beside one with it."""
 
     def __post_init__(self) -> None:
-        sizes = {name: getattr(self, name).shape for name in _CURVES}
-        n_positions = self.alpha.size
-        if n_positions == 0 or set(sizes.values()) != {(n_positions,)}:
-            raise check.error("curves of a bias need one number per position each", got=sizes)
+        shapes = {name: getattr(self, name).shape for name in _CURVES}
+        if self.alpha.size == 0 or set(shapes.values()) != {(self.alpha.size,)}:
+            raise check.error("curves of a bias need one number per position each", got=shapes)
         if not (np.isfinite(self.alpha).all() and np.isfinite(self.beta).all() and (self.alpha >= 0).all()):
             got = f"alpha {self.alpha.tolist()}, beta {self.beta.tolist()}"
             raise check.error("alpha must be finite and at least 0, beta finite", got=got)
-        expected = (len(self.segment_names), n_positions)
-        if self.by_segment is not None and self.by_segment.shape != expected:
-            raise check.error(f"curves by segment must have the shape {expected}", got=self.by_segment.shape)
+        expected, rows = (len(self.segment_names), self.alpha.size), self.by_segment
+        if rows is not None and not (rows.shape == expected and np.isfinite(rows).all()):
+            raise check.error(f"by_segment must have finite numbers and the shape {expected}", got=rows.tolist())
 
     @classmethod
     def known(cls, alpha: ArrayLike, beta: ArrayLike | None = None) -> Self:
@@ -72,24 +71,10 @@ class Bias:
         >>> Bias.known([1.0, 0.5], beta=[0.0, 0.02])
         Bias(known, 2 positions: alpha 1.0000, 0.5000; beta 0.0000, 0.0200)
         """
-        curve = _curve("alpha", alpha)
-        trust = np.zeros(curve.size) if beta is None else _curve("beta", beta)
-        curve, trust = read_only(curve), read_only(trust)
-        return cls(
-            alpha=curve,
-            alpha_low=curve,
-            alpha_high=curve,
-            beta=trust,
-            beta_low=trust,
-            beta_high=trust,
-            method="known",
-            assumptions=("the curves are known from elsewhere and exact",),
-        )
-
-    @property
-    def n_positions(self) -> int:
-        """The last position with a bias."""
-        return self.alpha.size
+        curve = _numbers("alpha", alpha)
+        trust = _numbers("beta", np.zeros(curve.size) if beta is None else beta)
+        curves: Keywords = dict(zip(_CURVES, [curve] * 3 + [trust] * 3, strict=True))
+        return cls(**curves, method="known", assumptions=("the curves are known from elsewhere and exact",))
 
     def of(self, positions: NDArray[np.integer], segments: NDArray[np.integer] | None = None) -> tuple[Array, Array]:
         """Return alpha and beta at each of these positions, which count from 1; both are 0 beyond the last.
@@ -99,7 +84,7 @@ class Bias:
         positions = np.asarray(positions)
         if (positions < 1).any():
             raise check.error("positions count from 1", got=int(positions.min()))
-        place = np.minimum(positions - 1, self.n_positions)
+        place = np.minimum(positions - 1, self.alpha.size)
         alpha = np.append(self.alpha, 0.0)[place]
         if segments is not None and self.by_segment is not None:
             curves = np.vstack([self.by_segment, self.alpha])  # the last row is number −1
@@ -123,61 +108,63 @@ class Bias:
     def to_frame(self) -> pl.DataFrame:
         """One row per position: alpha and beta with their intervals, and a column for each segment."""
         columns = {name: getattr(self, name) for name in _CURVES}
-        if self.by_segment is not None:
-            columns |= {f"alpha of {name}": row for name, row in zip(self.segment_names, self.by_segment, strict=True)}
-        return pl.DataFrame({"position": np.arange(1, self.n_positions + 1), **columns})
+        return pl.DataFrame({"position": np.arange(1, self.alpha.size + 1), **columns, **self._other_curves()})
 
     def table(self) -> tables.Table:
         """Return a table with a row per position."""
-        trusting = bool(self.beta.any())
-        header = ["position", "alpha", f"{self.level:.0%} interval"]
-        header += ["beta", f"{self.level:.0%} interval"] if trusting else []
-        header += ["alpha without trust"] if self.pbm is not None else []
-        segments = () if self.by_segment is None else self.segment_names
-        header += [f"alpha of {tables.shortened(name)}" for name in segments]
-        rows = []
-        for k in range(self.n_positions):
-            row = [str(k + 1), tables.number(self.alpha[k])]
-            row.append(tables.interval(self.alpha_low[k], self.alpha_high[k]))
-            if trusting:
-                row += [tables.number(self.beta[k]), tables.interval(self.beta_low[k], self.beta_high[k])]
-            if self.pbm is not None:
-                row.append(tables.number(self.pbm.alpha[k]))
-            row += [tables.number(alpha) for alpha in (() if self.by_segment is None else self.by_segment[:, k])]
-            rows.append(tuple(row))
-        return tables.Table(
-            header=tuple(header), rows=tuple(rows), align="r" * len(header), notes=tuple(self.assumptions)
-        )
+        columns = {"position": [str(position) for position in range(1, self.alpha.size + 1)]}
+        for name in ("alpha", "beta") if self.beta.any() else ("alpha",):
+            ends = zip(getattr(self, f"{name}_low"), getattr(self, f"{name}_high"), strict=True)
+            columns[name] = [tables.number(value) for value in getattr(self, name)]
+            columns[f"{self.level:.0%} of {name}"] = [tables.interval(low, high) for low, high in ends]
+        for name, curve in self._other_curves().items():
+            columns[tables.shortened(name)] = [tables.number(value) for value in curve]
+        rows = tuple(zip(*columns.values(), strict=True))
+        return tables.Table(header=tuple(columns), rows=rows, align="r" * len(columns), notes=self.assumptions)
+
+    def _other_curves(self) -> dict[str, Array]:
+        """Return alpha without trust and alpha of each segment, by the names of their columns."""
+        curves = {} if self.pbm is None else {"alpha without trust": self.pbm.alpha}
+        rows = () if self.by_segment is None else self.by_segment
+        return curves | {f"alpha of {name}": row for name, row in zip(self.segment_names, rows, strict=False)}
 
     def __repr__(self) -> str:
         curve = ", ".join(map(tables.number, self.alpha))
         trust = f"; beta {', '.join(map(tables.number, self.beta))}" if self.beta.any() else ""
-        return f"Bias({self.method}, {tables.count(self.n_positions, 'position')}: alpha {curve}{trust})"
+        return f"Bias({self.method}, {tables.count(self.alpha.size, 'position')}: alpha {curve}{trust})"
 
     def __str__(self) -> str:
         return f"position bias by method {self.method!r}\n{self.table().text()}"
 
-    def _repr_html_(self) -> str:
-        return self.table().html()
-
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the curves with their intervals: .png, .svg or .pdf."""
-        from rankwise.clicks.bias_figures import plot_bias
-
-        return plot_bias(self, path, force=force)
+        positions = np.arange(1, self.alpha.size + 1)
+        with figure(path, 7.2, 4.0, force=force) as drawing:
+            panel = drawing.subplots()
+            for name, colour, style in (("alpha", BLUE, "o-"), ("beta", VERMILLION, "s--")):
+                if (curve := getattr(self, name)).any():
+                    low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
+                    panel.fill_between(positions, low, high, color=colour, alpha=0.18, linewidth=0)
+                    panel.plot(positions, curve, style, color=colour, markersize=4, linewidth=1.5, label=name)
+            for i, (name, curve) in enumerate(self._other_curves().items()):
+                colour = (GREY, *COLOURS[2:])[i % (len(COLOURS) - 1)]
+                dashes = DASHES[1 + i % (len(DASHES) - 1)]
+                label = tables.shortened(name)
+                panel.plot(positions, curve, color=colour, linestyle=dashes, linewidth=1.1, label=label)
+            panel.locator_params(axis="x", integer=True)
+            panel.set_xlabel("position")
+            panel.set_ylabel("clicks of one document, first position = 1")
+            panel.set_ylim(bottom=min(0.0, float(np.nanmin(self.beta_low, initial=0.0)) * 1.1))
+            panel.set_title(f"Position bias ({self.method}), {self.level:.0%} intervals", loc="left", fontweight="bold")
+            panel.legend(loc="upper right")
+        return Path(path)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the bias to a JSON file that :func:`rankwise.clicks.read_bias` reads."""
+        content = {"format": _FORMAT, **asdict(self)}
         with replacing(path, force=force) as new:
-            new.write_text(json.dumps(self._json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+            new.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=_plain) + "\n", "utf-8")
         return Path(path)
-
-    def _json(self) -> Json:
-        curves = {name: [_plain(value) for value in getattr(self, name)] for name in _CURVES}
-        facts: Json = {"method": self.method, "level": self.level, "assumptions": list(self.assumptions)}
-        rows = None if self.by_segment is None else self.by_segment.tolist()
-        segments = {"segment_names": list(self.segment_names), "by_segment": rows}
-        return {"format": _FORMAT, **facts, **curves, **segments, "pbm": None if self.pbm is None else self.pbm._json()}
 
 
 def read_bias(path: str | Path) -> Bias:
@@ -190,66 +177,42 @@ def read_bias(path: str | Path) -> Bias:
     """
     path = check.readable(path)
     with check.naming(path):
-        return _from_json(settings_files.load(path, "a position bias", as_json=True).keys)
+        keys = settings_files.load(path, "a position bias", as_json=True).keys
+        if keys.pop("format", None) != _FORMAT:
+            raise check.error(f"a position bias has the format {_FORMAT!r}", hint="read a file that Bias.save wrote")
+        return _from_json(keys)
 
 
-def _from_json(keys: Json) -> Bias:
-    if keys.get("format") != _FORMAT:
-        hint = "read a file that Bias.save wrote"
-        raise check.error(f"a position bias has the format {_FORMAT!r}", got=repr(keys.get("format")), hint=hint)
-    expected = {"format", "method", "level", "assumptions", *_CURVES, "segment_names", "by_segment", "pbm"}
-    if set(keys) != expected:
-        missing, extra = sorted(expected - set(keys)), sorted(set(keys) - expected)
-        raise check.error("the fields of a position bias are wrong", got=f"missing {missing}, unknown {extra}")
-    curves = {name: read_only(_numbers(name, keys[name])) for name in _CURVES}
-    if not isinstance(keys["method"], str):
-        raise check.error("method must be text", got=repr(keys["method"]))
-    rows = keys["by_segment"]
-    if rows is not None and not (isinstance(rows, list) and rows):
-        raise check.error("by_segment must be rows of numbers", got=repr(rows))
-    if keys["pbm"] is not None and not isinstance(keys["pbm"], dict):
-        raise check.error("pbm must be a position bias", got=repr(keys["pbm"]))
+def _from_json(keys: Any) -> Bias:
+    expected = {field.name for field in fields(Bias)}
+    if not isinstance(keys, dict) or set(keys) != expected:
+        got = sorted(keys) if isinstance(keys, dict) else repr(keys)
+        raise check.error(f"a position bias has the fields {sorted(expected)}", got=got)
+    rows, pbm = keys["by_segment"], keys["pbm"]
     return Bias(
-        **curves,
-        method=keys["method"],
+        **{name: _numbers(name, keys[name]) for name in _CURVES},
+        method=_texts("method", [keys["method"]])[0],
         level=check.number("level", keys["level"], least=0.0, most=1.0, open_ends=True),
         assumptions=_texts("assumptions", keys["assumptions"]),
         segment_names=_texts("segment_names", keys["segment_names"]),
-        by_segment=None if rows is None else _matrix([_numbers("by_segment", row) for row in rows]),
-        pbm=None if keys["pbm"] is None else _from_json(keys["pbm"]),
+        by_segment=None if rows is None else _numbers("by_segment", rows),
+        pbm=None if pbm is None else _from_json(pbm),
     )
 
 
-def _curve(name: str, values: ArrayLike) -> Array:
-    """Return a curve as numbers, one per position."""
+def _plain(array: Array) -> Any:
+    return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
+
+
+def _numbers(name: str, values: ArrayLike) -> Array:
+    """Return a copy as numbers; None is NaN."""
     try:
-        curve = np.asarray(values, np.float64)
+        return read_only(np.array(values, np.float64))
     except (TypeError, ValueError):
-        curve = np.empty((0, 0))
-    if curve.ndim != 1:
-        raise check.error(f"{name} must be one number per position", got=repr(values)[:80])
-    return curve.copy()
-
-
-def _matrix(rows: Sequence[Array]) -> Array:
-    if len({row.size for row in rows}) != 1 or not np.isfinite(rows).all():
-        raise check.error("by_segment must have one finite number per position in each row")
-    return read_only(np.vstack(rows))
-
-
-def _plain(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _numbers(name: str, values: Any) -> Array:
-    if not isinstance(values, list) or not all(
-        value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values
-    ):
-        raise check.error(f"{name} must be a list of numbers", got=repr(values)[:80])
-    return np.array([np.nan if value is None else float(value) for value in values], np.float64)
+        raise check.error(f"{name} must be numbers, one per position", got=repr(values)[:80]) from None
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise check.error(f"{name} must be a list of texts", got=repr(values)[:80])
+        raise check.error(f"{name} must be text", got=repr(values)[:80])
     return tuple(values)

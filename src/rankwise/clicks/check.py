@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from rankwise import check
-from rankwise.arrays import Array
-from rankwise.clicks.harvest import Numbers, spans, sums_by
-from rankwise.clicks.log import Log
+from rankwise.arrays import Array, Keywords
+from rankwise.clicks.harvest import spans, sums_by
+from rankwise.clicks.log import KEYS, Log
 from rankwise.statistics import tables
+from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
 from rankwise.statistics.significance import RESAMPLED
 
 if TYPE_CHECKING:
     from rankwise.clicks.bias import Bias
 
-TOLERANCE = 0.1
-"""How far observed clicks may be from predicted ones, as a share, before there is an alarm."""
+_TOLERANCE = 0.1  # how far observed clicks may be from predicted ones, as a share
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -55,12 +55,12 @@ class BiasCheck:
     @property
     def off(self) -> NDArray[np.bool_]:
         """Where clicks are off by more than a tenth, and not by chance."""
-        return (np.abs(self.ratio - 1.0) > TOLERANCE) & ((self.low > 1.0) | (self.high < 1.0))
+        return (np.abs(self.ratio - 1.0) > _TOLERANCE) & ((self.low > 1.0) | (self.high < 1.0))
 
     @property
     def unseen(self) -> NDArray[np.bool_]:
         """Where there are too few clicks to see an error of a fifth."""
-        seen: NDArray[np.bool_] = self.high < self.low * (1.0 + 2.0 * TOLERANCE) ** 2
+        seen: NDArray[np.bool_] = self.high < self.low * (1.0 + 2.0 * _TOLERANCE) ** 2
         return ~(seen | self.off)
 
     @property
@@ -116,16 +116,29 @@ class BiasCheck:
         title = "observed over predicted clicks of each ranker, held out in turn"
         return f"{title}\n{self.table().text()}" if self.shared.any() else self.sentence
 
-    def _repr_html_(self) -> str:
-        return self.table().html() if self.shared.any() else f"<p>{self.sentence}</p>"
-
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw observed over predicted clicks by position: .png, .svg or .pdf."""
-        from rankwise.clicks.bias_figures import plot_check
-
         if not self.shared.any():
             raise check.error("there is nothing to draw", got=self.sentence)
-        return plot_check(self, path, force=force)
+        n_rankers, n_positions = self.ratio.shape
+        with figure(path, 7.2, 4.0, force=force) as drawing:
+            panel = drawing.subplots()
+            panel.axhspan(1.0 - _TOLERANCE, 1.0 + _TOLERANCE, color=GREY, alpha=0.15, linewidth=0)
+            panel.axhline(1.0, color=GREY, linewidth=0.8)
+            for i, name in enumerate(self.names):
+                places = np.arange(1, n_positions + 1) + 0.5 * ((i + 0.5) / n_rankers - 0.5)
+                ends = np.abs(np.array([self.low[i], self.high[i]]) - self.ratio[i])
+                style: Keywords = {"color": COLOURS[i % len(COLOURS)], "fmt": "osD^v"[i % 5], "markersize": 4}
+                panel.errorbar(places, self.ratio[i], ends, linewidth=1.0, label=tables.shortened(name), **style)
+            low, high = np.nanmin(self.low, initial=0.8), np.nanmax(self.high, initial=1.25)
+            panel.set_ylim(0.95 * low, min(1.05 * high, 10.0))
+            panel.locator_params(axis="x", integer=True)
+            panel.set_xlabel("position")
+            panel.set_ylabel("observed / predicted clicks")
+            title = "ALARM: off by more than a tenth" if self.alarm else "No alarm"
+            panel.set_title(f"Rankers held out in turn: {title}", loc="left", fontweight="bold")
+            panel.legend(loc="best")
+        return Path(path)
 
 
 def check_bias(bias: "Bias", log: Log, other: Log | None = None, *, level: float = 0.95) -> BiasCheck:
@@ -136,97 +149,87 @@ def check_bias(bias: "Bias", log: Log, other: Log | None = None, *, level: float
     held-out ranker have the mean of impressions · (α r̂ + β) if the bias is right.
     """
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
-    logs = [log] if other is None else [log, other]
-    parts = [(one.positions, one.impressions, one.clicks, *bias.of_cells(one)) for one in logs]
-    positions, shown, clicks, alpha, beta = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    if other is None:
-        names, held, queries = log.ranker_names, log.rankers, log.queries
-        units = log.pairs * len(log.segment_names) + log.segments
-    else:
-        names = ("the first log", "the second log")
-        held = np.repeat([0, 1], [log.pairs.size, other.pairs.size])
-        units, queries = _joined(logs)
-    exposure = shown * alpha
-    elsewhere, excess = _of_others([exposure, clicks - shown * beta], units, positions, held)
-    usable = (elsewhere > 0) & (exposure > 0)
-    cells = np.flatnonzero(usable)
+    log = log if other is None else _joined(log, other)
+    alpha, beta = bias.of_cells(log)
+    cells = pl.DataFrame(
+        {
+            "unit": log.pairs * len(log.segment_names) + log.segments,
+            "query": log.queries,
+            "ranker": log.rankers,
+            "position": log.positions,
+            "shown": log.impressions,
+            "clicks": log.clicks,
+            "exposure": log.impressions * alpha,
+            "trust": log.impressions * beta,
+        }
+    )
+    exposure, elsewhere, trust = pl.col("exposure"), pl.col("elsewhere"), pl.col("trust")
+    cells = cells.with_columns(elsewhere=_of_others(exposure), excess=_of_others(pl.col("clicks") - trust))
+    cells = cells.filter((elsewhere > 1e-9 * exposure.sum().over("unit")) & (exposure > 0))  # what is less is rounding
     # The inverse variance of what is compared, up to relevance; any weights keep both sides equal on average.
-    weight = elsewhere[cells] / (elsewhere[cells] + exposure[cells])
-    prediction = exposure[cells] * excess[cells] / elsewhere[cells] + shown[cells] * beta[cells]
-    places = held[cells] * bias.n_positions + positions[cells] - 1
-    size = len(names) * bias.n_positions
-    columns = _ratios(places, queries[cells], weight * clicks[cells], weight * prediction, size, level)
-    observed, predicted, ratio, low, high = (column.reshape(len(names), -1) for column in columns)
+    weight = elsewhere / (elsewhere + exposure)
+    sums = cells.group_by("ranker", "position", "query", maintain_order=True).agg(
+        shown=pl.sum("shown"),
+        observed=(weight * pl.col("clicks")).sum(),
+        predicted=(weight * (exposure * pl.col("excess") / elsewhere + trust)).sum(),
+    )
+    n_rankers, n_positions = len(log.ranker_names), bias.alpha.size
+    rankers, positions, _, shown, observed, predicted = (column.to_numpy() for column in sums.iter_columns())
+    places = rankers * n_positions + positions - 1
+    ratios: Keywords = _ratios(places, observed, predicted, n_rankers * n_positions, level)
+    in_all, shared = sums_by(log.rankers, log.impressions, n_rankers), sums_by(rankers, shown, n_rankers)
     outcome = BiasCheck(
-        names=names, observed=observed, predicted=predicted, ratio=ratio, low=low, high=high, level=level,
-        shared=sums_by(held, shown * usable, len(names)) / np.maximum(sums_by(held, shown, len(names)), 1e-300),
-    )  # fmt: skip
-    if np.unique(held[shown > 0]).size < 2:
+        names=log.ranker_names,
+        **{name: column.reshape(n_rankers, n_positions) for name, column in ratios.items()},
+        shared=shared / np.maximum(in_all, 1e-300),
+        level=level,
+    )
+    if np.count_nonzero(in_all) < 2:
         reason = "the log has one ranker; pass a second log, such as that of the time after a change of the index"
-    elif not cells.size:
+    elif not shared.any():
         reason = "no document was shown at different positions by different rankers"
     else:
         reason = "too few clicks to see an error of a fifth at any position" if outcome.unseen.all() else ""
     return replace(outcome, reason=reason)
 
 
-def _ratios(
-    places: Numbers, queries: Numbers, observed: Array, predicted: Array, size: int, level: float
-) -> tuple[Array, ...]:
+def _ratios(places: NDArray[np.int64], observed: Array, predicted: Array, size: int, level: float) -> dict[str, Array]:
     """Return observed and predicted clicks by place, their ratio, and its interval from the spread between queries."""
-    sums = [sums_by(places, column, size) for column in (observed, predicted)]
-    keys = places * (int(queries.max(initial=0)) + 1) + queries
-    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    n_queries = np.bincount(places[first], minlength=size)
+    clicks, expected = sums_by(places, observed, size), sums_by(places, predicted, size)
+    n_queries = np.bincount(places, minlength=size)
 
     def spread(factor: Array) -> Array:
-        gaps = sums_by(number, observed - factor[places] * predicted, first.size)
-        return np.sqrt(sums_by(places[first], gaps**2, size) * n_queries / np.maximum(n_queries - 1, 1))
+        gaps = observed - factor[places] * predicted
+        return np.sqrt(sums_by(places, gaps**2, size) * n_queries / np.maximum(n_queries - 1, 1))
 
     enough = n_queries >= RESAMPLED
     width = norm.ppf(1.0 - (1.0 - level) / 2.0 / max(int(enough.sum()), 1))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = np.where(sums[1] > 0, sums[0] / sums[1], np.where(sums[0] > 0, np.inf, np.nan))
-        ordinary = (sums[0] > 0) & (sums[1] > 0)
-        half = width * spread(np.where(ordinary, ratio, 1.0)) / sums[0]
+        ratio = np.where(expected > 0, clicks / expected, np.where(clicks > 0, np.inf, np.nan))
+        ordinary = (clicks > 0) & (expected > 0)
+        half = width * spread(np.where(ordinary, ratio, 1.0)) / clicks
         # Without observed clicks, or with predictions below 0, the ratio has no logarithm; the difference has an error.
-        apart = np.sign(sums[0] - sums[1]) * (np.abs(sums[0] - sums[1]) > width * spread(np.ones(size)))
+        apart = np.sign(clicks - expected) * (np.abs(clicks - expected) > width * spread(np.ones(size)))
         low = np.where(ordinary, ratio * np.exp(-half), np.where(apart > 0, np.inf, 0.0))
         high = np.where(ordinary, ratio * np.exp(half), np.where(apart < 0, 0.0, np.inf))
     low[~enough] = high[~enough] = np.nan
-    return *sums, ratio, low, high
+    return {"observed": clicks, "predicted": expected, "ratio": ratio, "low": low, "high": high}
 
 
-def _of_others(columns: list[Array], units: Numbers, positions: Numbers, held: Numbers) -> list[Array]:
-    """Return for each cell the sums of its document's cells with another ranker and another position."""
-    n_rankers, n_positions = int(held.max(initial=0)) + 1, int(positions.max(initial=0)) + 1
-    place = units * n_positions + positions
-    keys = ((1, units), (-1, units * n_rankers + held), (-1, place), (1, place * n_rankers + held))
-    sums = [np.zeros(units.size) for _ in columns]
-    for sign, key in keys:
-        _, number = np.unique(key, return_inverse=True)
-        for j, column in enumerate(columns):
-            sums[j] += sign * sums_by(number, column)[number]
-        if sign == 1 and key is units:
-            least = 1e-9 * sums[0]
-    sums[0][sums[0] < least] = 0.0  # rounding
-    return sums
-
-
-def _joined(logs: list[Log]) -> tuple[Numbers, Numbers]:
-    """Return numbers of documents by segment, and of queries, for the cells of several logs: equal where ids are."""
-    frames = [
-        pl.DataFrame(
-            {
-                "query": log.query_ids.astype(str)[log.queries],
-                "document": log.document_ids.astype(str)[log.pairs],
-                "segment": np.array(log.segment_names)[log.segments],
-            }
-        )
-        for log in logs
-    ]
-    numbers = (
-        pl.struct(keys).rank("dense").cast(pl.Int64) - 1 for keys in (["query", "document", "segment"], ["query"])
+def _of_others(column: pl.Expr) -> pl.Expr:
+    """Return for each cell the sum over its document's cells with another ranker and another position."""
+    return (
+        column.sum().over("unit") - column.sum().over("unit", "ranker") - column.sum().over("unit", "position") + column
     )
-    units, queries = (pl.concat(frames).select(number).to_series().to_numpy() for number in numbers)
-    return units, queries
+
+
+def _joined(log: Log, other: Log) -> Log:
+    """Return one log of two, as of two rankers; queries and documents are matched by their ids."""
+    frames = [
+        part.to_frame().with_columns(pl.col("query", "document").cast(pl.String), ranker=pl.lit(name))
+        for part, name in ((log, "the first log"), (other, "the second log"))
+    ]
+    cells = pl.concat([frame.select(*KEYS, "impressions", "clicks") for frame in frames]).lazy()
+    clicked = cells.with_columns(weight=pl.col("clicks"), clicked=1)
+    missed = cells.with_columns(weight=pl.col("impressions") - pl.col("clicks"), clicked=0)
+    return Log.from_rows([clicked, missed], sessions=False)

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse.csgraph import connected_components
 from scipy.special import xlog1py, xlogy
-from scipy.stats import norm, poisson
+from scipy.stats import poisson
 
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.clicks.log import Log
-from rankwise.statistics.significance import RESAMPLED
 from rankwise.stream import Stream, hashed_ids
 
 _MOST_GROUPS = 4096  # more queries than that are resampled in groups
@@ -31,13 +30,61 @@ _FARTHEST = 20.0  # of a logarithm from 0: e^20 is beyond any curve
 _SMALLEST = 1e-300
 _MOST_STEPS, _LAST_STEP = 50, 1e-9
 _LARGEST = 1.0 - 1e-15  # of a click rate
+LBFGS = {"gtol": 1e-11, "ftol": 1e-16, "maxiter": 1000, "maxcor": 20}
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
+class Counts:
+    """Impressions and clicks by unit and position, over all rankers.
+
+    A unit keeps its relevance: a document of a query, or a query whose documents were shuffled. In two segments it is
+    two units: who sees a page in one may click more than who sees it in another.
+    """
+
+    units: Numbers
+    """The unit of each row, sorted; positions are sorted within a unit."""
+    positions: Numbers
+    """From 0."""
+    shown: Array
+    clicks: Array
+    cells: Numbers
+    """A cell of each unit in the log."""
+    queries: Numbers
+    """The query of each unit."""
+    n_positions: int
+    n_queries: int
+
+    @classmethod
+    def of(cls, log: Log, items: Numbers) -> Self:
+        """Add up the cells of a log; ``items`` has the number of each cell's document or query."""
+        shown = np.flatnonzero(log.impressions > 0)
+        keys = (items * len(log.segment_names) + log.segments) * log.n_positions + log.positions - 1
+        rows, cells, row_of_cell = np.unique(keys[shown], return_index=True, return_inverse=True)
+        _, first, units = np.unique(rows // log.n_positions, return_index=True, return_inverse=True)
+        impressions, clicks = (sums_by(row_of_cell, column[shown]) for column in (log.impressions, log.clicks))
+        cells = shown[cells[first]]
+        positions = rows % log.n_positions
+        return cls(units, positions, impressions, clicks, cells, log.queries[cells], log.n_positions, log.n_queries)
+
+    def by_position(self, column: Array) -> Array:
+        """Return sums by position."""
+        return sums_by(self.positions, column, self.n_positions)
+
+    def by_query(self, column: Array) -> Array:
+        """Return sums by query and position."""
+        places = self.queries[self.units] * self.n_positions + self.positions
+        return sums_by(places, column, self.n_queries * self.n_positions).reshape(-1, self.n_positions)
+
+    def by_unit(self, column: Array) -> Array:
+        """Return the sum of each row's unit."""
+        return sums_by(self.units, column)[self.units]
+
+
+@dataclass(frozen=True, eq=False)
 class Swaps:
-    """Sums over documents that were shown at both positions of a pair."""
+    """Sums over units that were shown at both positions of a pair."""
 
     first: Numbers
     """The first position of each pair, from 0."""
@@ -46,45 +93,34 @@ class Swaps:
     """Segment × group of queries × pair × (weight, clicks at the first, clicks at the second position)."""
     words: NDArray[np.uint64]
     """The name of each group in random streams."""
-    n_queries: int
+    n_positions: int
 
     @classmethod
     def of(cls, log: Log, items: Numbers, *, by_segment: bool = False) -> Self:
-        """Add up the swaps of a log; ``items`` are what keeps its relevance, one number per cell.
-
-        Items of different segments are different: who sees a page in one may click more than who sees it in another.
-        """
-        n_positions, n_segments = log.n_positions, len(log.segment_names)
-        first, second = np.triu_indices(n_positions, 1)
-        n_parts = n_segments if by_segment else 1
-        groups, words = _groups(log, first.size * n_parts)
-        order = np.lexsort((log.positions, log.segments, items))
-        order = order[log.impressions[order] > 0]
-        units, positions = (items * n_segments + log.segments)[order], log.positions[order] - 1
-        starts = np.flatnonzero(np.diff(units * n_positions + positions, prepend=-1))
-        shown = np.add.reduceat(log.impressions[order], starts) if starts.size else np.empty(0)
-        clicks = np.add.reduceat(log.clicks[order], starts) if starts.size else np.empty(0)
-        units, positions, cells = units[starts], positions[starts], order[starts]
-        rows = groups[log.queries[cells]] + words.size * (log.segments[cells] if by_segment else 0)
-        number = np.zeros((n_positions, n_positions), np.int64)
+        """Add up the swaps of a log; ``items`` as in :meth:`Counts.of`."""
+        counts = Counts.of(log, items)
+        units, positions, shown, clicks = counts.units, counts.positions, counts.shown, counts.clicks
+        number = np.zeros((log.n_positions, log.n_positions), np.int64)
+        first, second = np.triu_indices(log.n_positions, 1)
         number[first, second] = np.arange(first.size)
-        sums = np.zeros((words.size * n_parts * first.size, 3))
-        for lag in range(1, n_positions):  # positions of an item are sorted and distinct
+        n_segments = len(log.segment_names) if by_segment else 1
+        groups, words = _groups(log, first.size * n_segments)
+        rows = groups[counts.queries] + words.size * (log.segments[counts.cells] if by_segment else 0)
+        sums = np.zeros((n_segments * words.size * first.size, 3))
+        for lag in range(1, log.n_positions):
             upper = np.flatnonzero(units[lag:] == units[:-lag])
-            if not upper.size:
-                break
             lower = upper + lag
-            place = rows[upper] * first.size + number[positions[upper], positions[lower]]
+            place = rows[units[upper]] * first.size + number[positions[upper], positions[lower]]
             share = 1.0 / (shown[upper] + shown[lower])
             columns = (shown[upper] * shown[lower], clicks[upper] * shown[lower], clicks[lower] * shown[upper])
             for j, column in enumerate(columns):
                 sums[:, j] += sums_by(place, column * share, len(sums))
-        return cls(first, second, sums.reshape(-1, words.size, first.size, 3), words, log.n_queries)
+        return cls(first, second, sums.reshape(n_segments, words.size, first.size, 3), words, log.n_positions)
 
-    @property
-    def n_positions(self) -> int:
-        """Number of positions."""
-        return int(self.second.max(initial=0)) + 1
+    def clicks(self, sums: Array) -> Array:
+        """Return clicks by position of sums by pair."""
+        upper, lower = sums_by(self.first, sums[:, 1], self.n_positions), sums_by(self.second, sums[:, 2])
+        return upper + lower
 
     def check_connected(self, what: str) -> None:
         """Raise an error that names positions whose clicks are not comparable, by impressions and by clicks."""
@@ -107,98 +143,73 @@ class Swaps:
                     hint="log several rankers or shuffle a part of the traffic, or keep the positions of one part with"
                     f" log.only(positions=…), such as {parts[0]}",
                 )
-        clicks = sums_by(self.first, total[:, 1], self.n_positions)
-        clicks += sums_by(self.second, total[:, 2], self.n_positions)
-        if not clicks.all():
+        if not (clicks := self.clicks(total)).all():
             raise check.error(
                 "position bias needs clicks at every position",
                 got=f"none at {spans(np.flatnonzero(clicks == 0) + 1)} on {what} that was shown elsewhere too",
                 hint="keep the positions above with log.only(positions=…)",
             )
 
-    def fit(self) -> Array:
-        """Return log θ, 0 at the first position, from all groups of all segments."""
-        return self.fit_sums(self.sums.sum((0, 1)))
-
-    def fit_sums(
-        self, sums: Array, start: Array | None = None, *, center: Array | None = None, ridge: float = 0.0
-    ) -> Array:
+    def fit(self, sums: Array, center: Array | None = None, ridge: float = 0.0) -> Array:
         """Return log θ, 0 at the first position, from sums by pair; ``ridge`` pulls it to ``center``."""
-        begin = np.zeros(self.n_positions) if start is None else start
         middle = np.zeros(self.n_positions) if center is None else center
         scale = 1.0 / max(float(sums[:, 1:].sum()), 1.0)
 
         def loss(free: Array) -> tuple[float, Array]:
             logs = np.append(0.0, free)
-            value, gradient = likelihood(logs, sums, self.first, self.second)
+            value, gradient, _ = self.likelihood(logs, sums)
             gap = logs - middle
             return float(scale * (0.5 * ridge * gap @ gap - value)), (scale * (ridge * gap - gradient))[1:]
 
         ends = [(-_FARTHEST, _FARTHEST)] * (self.n_positions - 1)
-        options = {"gtol": 1e-11, "ftol": 1e-16, "maxiter": 1000, "maxcor": 20}
-        solution = minimize(loss, begin[1:], jac=True, method="L-BFGS-B", bounds=ends, options=options)
+        solution = minimize(loss, middle[1:], jac=True, method="L-BFGS-B", bounds=ends, options=LBFGS)
         return np.append(0.0, solution.x)
 
-    def resampled(self, best: Array, samples: int, stream: Stream) -> Array | None:
-        """Return log θ of samples of queries with replacement; None with too few queries.
-
-        Every group of queries is drawn a number of times that has Poisson's distribution, by its name: results do not
-        depend on the order of queries.
-        """
-        if self.n_queries < RESAMPLED:
-            return None
-        names = Stream(stream.seed, query_ids=self.words, path=stream.path)
-        times = poisson_counts(names.per_query(self.words.size, samples)).T
-        flat = self.sums.sum(0).reshape(self.words.size, -1)
-        return self._newton(best, (times @ flat).reshape(samples, self.first.size, 3))
-
-    def _newton(self, start: Array, sums: Array) -> Array:
-        """Return log θ of many sums at once, by Newton's method with the expected information.
-
-        That of a pair, with its relevance at the best value, is a spring between its positions.
-        """
-        places = np.eye(self.n_positions)
-        logs = np.tile(start, (len(sums), 1))
-        weight = sums[..., 0]
+    def resampled(self, logs: Array, samples: int, stream: Stream) -> Array:
+        """Return log θ of samples of queries with replacement, by Newton's method from ``logs``, all at once."""
+        times = poisson_counts(self.words, samples, stream)
+        sums = (times @ self.sums.sum(0).reshape(self.words.size, -1)).reshape(samples, self.first.size, 3)
+        logs = np.tile(logs, (samples, 1))
         for _ in range(_MOST_STEPS):
-            gradient, springs = np.zeros_like(logs), []
-            for side, rate in enumerate(_rates(logs, sums, self.first, self.second)):
-                odds, clicked = rate / (1.0 - rate), sums[..., 1 + side]
-                gradient += (clicked - (weight - clicked) * odds) @ places[(self.first, self.second)[side]]
-                springs.append(weight * odds + _SMALLEST)
-            spring = springs[0] * springs[1] / (springs[0] + springs[1])
-            matrix = np.zeros((len(sums), self.n_positions, self.n_positions))
+            _, gradient, spring = self.likelihood(logs, sums)
+            matrix = np.zeros((samples, self.n_positions, self.n_positions))
             matrix[:, self.first, self.second] = matrix[:, self.second, self.first] = -spring
             total = -matrix.sum(2)
-            matrix += (total + 1e-9 * total.sum(1, keepdims=True))[:, :, None] * places
+            matrix += (total + 1e-9 * total.sum(1, keepdims=True))[:, :, None] * np.eye(self.n_positions)
             steps = np.linalg.solve(matrix[:, 1:, 1:], gradient[:, 1:, None])[..., 0].clip(-1.0, 1.0)
             logs[:, 1:] = (logs[:, 1:] + steps).clip(-_FARTHEST, _FARTHEST)
             if np.abs(steps).max(initial=0.0) < _LAST_STEP:
                 break
         return logs
 
+    def likelihood(self, logs: Array, sums: Array) -> tuple[Array, Array, Array]:
+        """Return the log-likelihood at the best relevance of each pair of positions, and its gradient by log θ.
 
-def likelihood(logs: Array, sums: Array, first: Numbers, second: Numbers) -> tuple[float, Array]:
-    """Return the log-likelihood at the best relevance of each pair of positions, and its gradient by log θ."""
-    value, gradient = 0.0, np.zeros(logs.size)
-    for side, rate in enumerate(_rates(logs, sums, first, second)):
-        clicked = sums[:, 1 + side]
-        missed = sums[:, 0] - clicked
-        value += float(np.sum(xlogy(clicked, rate) + xlog1py(missed, -rate)))
-        gradient += sums_by((first, second)[side], clicked - missed * rate / (1.0 - rate), logs.size)
-    return value, gradient
+        The third is the expected information of each pair, a spring between its positions. Rows of ``logs`` and
+        ``sums`` may be several.
+        """
+        places, weight = np.eye(self.n_positions), sums[..., 0]
+        left, right = np.exp(logs[..., self.first]), np.exp(logs[..., self.second])
+        total = np.maximum(sums[..., 1] + sums[..., 2], _SMALLEST)  # without a click relevance is 0, and any θ as good
+        # The smaller root of a quadratic, at which both click rates are below 1.
+        linear = _SMALLEST + total * (left + right) + left * (weight - sums[..., 1]) + right * (weight - sums[..., 2])
+        root = np.sqrt(np.maximum(linear**2 - 8.0 * weight * left * right * total, 0.0))
+        relevance = 2.0 * total / (linear + root)
+        value, gradient, springs = np.zeros(logs.shape[:-1]), np.zeros_like(logs), []
+        for side, (alpha, position) in enumerate(((left, self.first), (right, self.second)), start=1):
+            rate = np.minimum(alpha * relevance, _LARGEST)
+            odds, clicked = rate / (1.0 - rate), sums[..., side]
+            missed = weight - clicked
+            value += (xlogy(clicked, rate) + xlog1py(missed, -rate)).sum(-1)
+            gradient += (clicked - missed * odds) @ places[position]
+            springs.append(weight * odds + _SMALLEST)
+        return value, gradient, springs[0] * springs[1] / (springs[0] + springs[1])
 
 
-def _rates(logs: Array, sums: Array, first: Numbers, second: Numbers) -> tuple[Array, Array]:
-    """Return click rates at both positions of each pair, with the relevance that makes its clicks most likely."""
-    left, right = np.exp(logs[..., first]), np.exp(logs[..., second])
-    weight, upper, lower = sums[..., 0], sums[..., 1], sums[..., 2]
-    total = np.maximum(upper + lower, _SMALLEST)  # without a click relevance is 0, and any θ as good
-    # The smaller root of a quadratic, at which both rates are below 1.
-    linear = _SMALLEST + total * (left + right) + left * (weight - upper) + right * (weight - lower)
-    root = np.sqrt(np.maximum(linear**2 - 8.0 * weight * left * right * total, 0.0))
-    relevance = 2.0 * total / (linear + root)
-    return np.minimum(left * relevance, _LARGEST), np.minimum(right * relevance, _LARGEST)
+def poisson_counts(ids: NDArray[np.generic], samples: int, stream: Stream) -> Array:
+    """Return how often each id is in each sample with replacement, in any order of the ids."""
+    uniforms = Stream(stream.seed, query_ids=ids, path=stream.path).per_query(ids.size, samples)
+    return np.searchsorted(poisson.cdf(np.arange(20), 1.0), uniforms).astype(np.float64).T
 
 
 def sums_by(places: Numbers, values: Array, size: int = 0) -> Array:
@@ -210,25 +221,8 @@ def sums_by(places: Numbers, values: Array, size: int = 0) -> Array:
     return np.bincount(places, values, size).astype(np.float64, copy=False)
 
 
-def poisson_counts(uniforms: Array) -> Array:
-    """Return counts with Poisson's distribution of mean 1 from uniform numbers.
-
-    >>> poisson_counts(np.array([0.1, 0.5, 0.95, 0.9999]))
-    array([0., 1., 3., 6.])
-    """
-    return np.searchsorted(poisson.cdf(np.arange(20), 1.0), uniforms).astype(np.float64)
-
-
-def log_interval(logs: Array, samples: Array | None, level: float) -> tuple[Array, Array]:
-    """Return the ends of intervals of exp(logs), symmetric on the log scale; NaN without samples."""
-    if samples is None:
-        return np.full(logs.size, np.nan), np.full(logs.size, np.nan)
-    half = norm.ppf(0.5 + level / 2.0) * samples.std(0, ddof=1)
-    return np.exp(logs - half), np.exp(logs + half)
-
-
 def spans(positions: Numbers) -> str:
-    """Write positions as ranges.
+    """Return positions as ranges.
 
     >>> spans(np.array([1, 2, 3, 7]))
     '1 to 3, 7'
