@@ -3,7 +3,8 @@
 python -m benchmarks.speed.click_models [IMPRESSIONS]
 
 EM of PBM and UBM works on cells: rows of the same document in the same context are added up once, so that an iteration
-costs less for a row of the log than for a cell. CPU time, because a busy machine slows a program that waits for a core.
+costs less for a row of the log than for a cell. In the second log, with three impressions a query, hardly any rows
+share a cell. CPU time, because a busy machine slows a program that waits for a core.
 """
 
 import sys
@@ -14,7 +15,7 @@ from functools import partial
 import rankwise as rw
 from rankwise.clicks.model_fitting import cells_of
 
-QUERIES, DEPTH, STEPS = 10_000, 10, 60
+QUERIES, DEPTH, STEPS, FEW = 10_000, 10, 60, 3
 LOGS = {"ranked": {}, "drawn": {"drawn": 0.5}, "drawn, DBN users": {"drawn": 0.5, "model": "dbn"}}
 
 
@@ -29,20 +30,29 @@ def cpu_seconds(call: Callable[[], object], rounds: int = 3) -> float:
 
 
 def speed(impressions: int = 1_000_000) -> None:
-    """Print a line for each kind of log, and one for each model of the last of them."""
-    data = rw.synthetic(n_queries=QUERIES, n_docs=30, n_features=5, seed=1)
-    rankers = {name: data.features[:, column] for column, name in enumerate("abc")}
-    often = max(1, impressions // QUERIES)
-    simulate = partial(rw.clicks.simulate, data, rankers=rankers, impressions=often, cutoff=DEPTH, seed=1)
+    """Print a line for each kind of log, and one for each model of the last of them, often and rarely shown."""
     print(f"{'log':>22} {'rows':>11} {'cells':>10} {'CPU s':>6} {'ns a row':>8}")
+    simulate = _simulation(QUERIES, max(1, impressions // QUERIES))
     for name, options in LOGS.items():
-        log = simulate(**options)  # type: ignore[arg-type]
-        seconds = cpu_seconds(partial(simulate, **options), 2)  # type: ignore[arg-type]
+        log = simulate(**options)
+        seconds = cpu_seconds(partial(simulate, **options), 2)
         rows = int(log.impressions.sum())
         print(f"{name:>22} {rows:11,} {log.pairs.size:10,} {seconds:6.2f} {1e9 * seconds / rows:8.1f}", flush=True)
+    _fit(log, ("pbm", "ubm", "dbn", "sdbn", "dcm"))
+    _fit(_simulation(max(1, impressions // FEW), FEW)(drawn=2.0, model="dbn"), ("pbm", "ubm", "dbn"))
 
-    print(f"\nmodel      cells  ns a cell and iteration  ns a row and iteration  {'5 iterations, CPU s':>19}")
-    for model in ("pbm", "ubm", "dbn", "sdbn", "dcm"):
+
+def _simulation(queries: int, impressions: int) -> Callable[..., rw.clicks.Log]:
+    data = rw.synthetic(n_queries=queries, n_docs=30, n_features=5, seed=1)
+    rankers = {name: data.features[:, column] for column, name in enumerate("abc")}
+    return partial(rw.clicks.simulate, data, rankers=rankers, impressions=impressions, cutoff=DEPTH, seed=1)
+
+
+def _fit(log: rw.clicks.Log, models: tuple[str, ...]) -> None:
+    rows = int(log.impressions.sum())
+    print(f"\n{rows:,} rows, {rows / log.n_queries / DEPTH:.0f} impressions a query, on one thread")
+    print(f"model      cells  ns a cell and iteration  ns a row and iteration  {'5 iterations, CPU s':>19}")
+    for model in models:
         fit = partial(rw.clicks.click_model, log, model, tolerance=0.0)
         few = cpu_seconds(partial(fit, iterations=5))
         cells = cells_of(log, model).pairs.size if model in ("pbm", "ubm") else rows

@@ -240,6 +240,10 @@ def test_a_curve_ends_the_list_and_data_without_ids_are_numbered():
             "each of the examination probabilities must be a number in [0, 1]: got 1.5.",
         ),
         (
+            {"curve": [1.0], "eta": 0.5},
+            "examination is either a curve or (1/r)^eta: got a curve and eta=0.5. Hint: leave one of them out.",
+        ),
+        (
             {"trust": (0.1, [0.05, 0.3])},
             "a click on a relevant document must be at least as likely as on another: "
             "got trust 0.1 below 0.3 at position 2.",

@@ -15,6 +15,8 @@ from rankwise.clicks.models import NAMES, ClickModel, contexts_of, sessions_of
 from rankwise.compiling import kernel
 from rankwise.statistics.tables import count
 
+_BLOCKS = 128  # of pairs; each has sums of its own, so that they do not depend on threads
+
 
 def click_model(
     log: Log,
@@ -167,12 +169,14 @@ def _by_context(
     examination = np.where(shown > 0.0, 0.5, np.nan)  # 1 would be a fixed point
     examination[first] = 1.0
     skips, of_pairs = read_only(cells.shown - cells.clicked), (clicks + added[0], clicks + sum(added))
-    unclicked = np.empty(cells.pairs.size)
+    blocks = np.linspace(0, n_pairs, _BLOCKS + 1).astype(np.int64)
+    work = 2.0 * np.diff(starts[blocks])
     step, change = 0, np.inf
     while step < iterations and change > tolerance:
-        parameters = examination, attractiveness, unclicked
-        threads.over_queries(_examine, starts, cells.contexts, skips, *of_pairs, *parameters)
-        update = _ratio(clicked + np.bincount(cells.contexts, unclicked, width), shown)
+        sums = np.zeros((_BLOCKS, width))
+        arguments = starts, cells.contexts, skips, *of_pairs, examination, attractiveness, sums
+        threads.over_queries(_examine, blocks, *arguments, work=work)
+        update = _ratio(clicked + sums.sum(axis=0), shown)
         update[first] = 1.0
         change = float(np.nanmax(np.abs(update - examination)))
         examination, step = update, step + 1
@@ -183,19 +187,21 @@ def _by_context(
 
 @kernel
 def _examine(  # type: ignore[no-untyped-def]
-    first, last, offsets, contexts, skips, clicks, added, examination, attractiveness, unclicked
+    first, last, blocks, starts, contexts, skips, clicks, added, examination, attractiveness, sums
 ):
-    """One EM step: fill the expected examinations without a click of each cell, and new values of attractiveness."""
-    for pair in range(first, last):
-        attractive = attractiveness[pair]
-        examined = added[pair]
-        for cell in range(offsets[pair], offsets[pair + 1]):
-            chance = examination[contexts[cell]]
-            # P(examined | not clicked), times the impressions without a click
-            unclicked[cell] = skips[cell] * (chance * (1.0 - attractive) / (1.0 - chance * attractive))
-            examined += unclicked[cell]
-        if examined > 0.0:
-            attractiveness[pair] = clicks[pair] / examined
+    """One EM step: add up the expected examinations without a click by block and context; renew attractiveness."""
+    for block in range(first, last):
+        for pair in range(blocks[block], blocks[block + 1]):
+            attractive = attractiveness[pair]
+            examined = added[pair]
+            for cell in range(starts[pair], starts[pair + 1]):
+                chance = examination[contexts[cell]]
+                # P(examined | not clicked), times the impressions without a click
+                unclicked = skips[cell] * (chance * (1.0 - attractive) / (1.0 - chance * attractive))
+                sums[block, contexts[cell]] += unclicked
+                examined += unclicked
+            if examined > 0.0:
+                attractiveness[pair] = clicks[pair] / examined
 
 
 def _counted(log: Log, model: str, added: tuple[Array, Array]) -> Keywords:

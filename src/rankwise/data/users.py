@@ -78,6 +78,9 @@ class Users:
         check.number("eta", self.eta, least=0.0, most=10.0)
         if self.curve is not None:
             check.probabilities("examination probabilities", self.curve)  # type: ignore[arg-type]
+            if self.eta != 1.0:
+                what, hint = "examination is either a curve or (1/r)^eta", "leave one of them out"
+                raise check.error(what, got=f"a curve and eta={self.eta}", hint=hint)
         if self.continuation is not None:
             check.number("continuation", self.continuation, least=0.0, most=1.0)
 
