@@ -46,7 +46,7 @@ def linear(data: rw.RankingDataset, queries: np.ndarray) -> np.ndarray:
     features = np.nan_to_num((data.features - data.features.mean(0)) / (data.features.std(0) + 1e-9))
     rows = np.isin(np.repeat(np.arange(data.n_queries), data.sizes), queries)
     few, labels = features[rows], data.labels[rows] - data.labels[rows].mean()
-    return features @ np.linalg.solve(few.T @ few + 10.0 * np.eye(few.shape[1]), few.T @ labels)
+    return np.asarray(features @ np.linalg.solve(few.T @ few + 10.0 * np.eye(few.shape[1]), few.T @ labels))
 
 
 def candidate(data: rw.RankingDataset, production: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -54,9 +54,9 @@ def candidate(data: rw.RankingDataset, production: np.ndarray, rng: np.random.Ge
     spread = production.std()
     kind = rng.integers(3)
     if kind == 0:
-        return production + spread * rng.uniform(0.1, 1.5) * rng.normal(size=data.n_docs)
+        return np.asarray(production + spread * rng.uniform(0.1, 1.5) * rng.normal(size=data.n_docs))
     if kind == 1:
-        return production + spread * rng.uniform(0.02, 0.6) * data.labels
+        return np.asarray(production + spread * rng.uniform(0.02, 0.6) * data.labels)
     return linear(data, rng.choice(data.n_queries, rng.choice([3, 5, 10, 40, 100]), replace=False))
 
 

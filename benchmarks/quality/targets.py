@@ -70,8 +70,8 @@ def simulated(data: rw.RankingDataset, scores: np.ndarray, truth: np.ndarray, ce
     row = data.offsets[query] + drawn
     chance = alpha[position] * truth[row] + beta[position]
     frame = {
-        "query": np.tile(data.query_ids[query], cell.impressions),
-        "document": data.document_ids[row].ravel(),
+        "query": np.tile(np.asarray(data.query_ids)[query], cell.impressions),
+        "document": np.asarray(data.document_ids)[row].ravel(),
         "impression": (np.arange(cell.impressions)[:, None] * data.n_queries + query).ravel(),
         "position": np.tile(position + 1, cell.impressions),
         "clicked": (rng.uniform(size=row.shape) < chance).ravel(),

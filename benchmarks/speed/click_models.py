@@ -11,12 +11,13 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import rankwise as rw
 from rankwise.clicks.model_fitting import cells_of
 
 QUERIES, DEPTH, STEPS, FEW = 10_000, 10, 60, 3
-LOGS = {"ranked": {}, "drawn": {"drawn": 0.5}, "drawn, DBN users": {"drawn": 0.5, "model": "dbn"}}
+LOGS: dict[str, Any] = {"ranked": {}, "drawn": {"drawn": 0.5}, "drawn, DBN users": {"drawn": 0.5, "model": "dbn"}}
 
 
 def cpu_seconds(call: Callable[[], object], rounds: int = 3) -> float:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -52,8 +53,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rw.clicks.Bias, "check", lambda _bias, _log: FINE)
 
 
-def run(name: str, systems: dict[str, np.ndarray], *args: object, **how: object) -> OffPolicyComparison:
-    return compare({name: systems[name], "production": systems["production"]}, *args, **how)  # type: ignore[arg-type]
+def run(name: str, systems: Any, *args: Any, **how: Any) -> OffPolicyComparison:
+    return compare({name: systems[name], "production": systems["production"]}, *args, **how)
 
 
 def seen(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
@@ -65,7 +66,7 @@ def seen(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
     return np.append(CURVE, np.zeros(data.n_docs))[ranks]
 
 
-def test_the_difference_is_that_of_doubly_robust_targets_by_traffic(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_the_difference_is_that_of_doubly_robust_targets_by_traffic(data, systems, log) -> None:
     result = run("good", systems, log, BIAS, data)
     targets = rw.clicks.estimates(log, data, BIAS)
     gains = (seen(systems["good"], data) - seen(systems["production"], data)) * targets.dr
@@ -82,7 +83,7 @@ def test_the_difference_is_that_of_doubly_robust_targets_by_traffic(data, system
     )
 
 
-def test_better_is_shipped_and_worse_is_not(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_better_is_shipped_and_worse_is_not(data, systems, log) -> None:
     users = rw.clicks.Users(curve=CURVE)
     counts = np.bincount(log.queries, log.impressions * (log.positions == 1))
     counts = counts[np.argsort(np.argsort(data.query_ids))]
@@ -95,7 +96,7 @@ def test_better_is_shipped_and_worse_is_not(data, systems, log) -> None:  # type
         assert result.reason.startswith("Ship good:" if verdict == "ship" else "Do not ship poor:")
 
 
-def test_rows_of_features_and_queries_may_come_in_any_order(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_rows_of_features_and_queries_may_come_in_any_order(data, systems, log) -> None:
     result = run("good", systems, log, BIAS, data)
     turned = data.take(np.arange(data.n_queries)[::-1])
     rows = turned.document_ids
@@ -103,7 +104,7 @@ def test_rows_of_features_and_queries_may_come_in_any_order(data, systems, log) 
     assert other.difference == pytest.approx(result.difference, abs=0.02)  # the folds of R̂ differ
 
 
-def test_features_may_have_queries_that_were_not_logged(data, systems) -> None:  # type: ignore[no-untyped-def]
+def test_features_may_have_queries_that_were_not_logged(data, systems) -> None:
     rankers, counts = {"a": systems["production"], "b": systems["poor"]}, np.arange(data.n_queries) % 2 * 100
     few = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=counts, seed=1)
     logged = data.take(counts > 0)
@@ -114,7 +115,7 @@ def test_features_may_have_queries_that_were_not_logged(data, systems) -> None: 
     assert result.difference == pytest.approx(part.difference, abs=1e-12)
 
 
-def test_intervals_by_user(data, systems) -> None:  # type: ignore[no-untyped-def]
+def test_intervals_by_user(data, systems) -> None:
     rankers = {"production": systems["production"], "other": data.features[:, 0]}
     log = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=100, seed=1)
     assert log.sessions is not None
@@ -128,7 +129,7 @@ def test_intervals_by_user(data, systems) -> None:  # type: ignore[no-untyped-de
     assert by_user.high - by_user.low < by_query.high - by_query.low
 
 
-def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, monkeypatch) -> None:
     outcomes = {
         "fails its check": SimpleNamespace(alarm=True, possible=True, reason="", sentence="ALARM: clicks are off."),
         "cannot be checked: one ranker": SimpleNamespace(
@@ -148,7 +149,7 @@ def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, mon
         assert "Unchecked, although the click model" in " ".join(repr(anyway).split())
 
 
-def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:
     monkeypatch.setattr(rw.clicks.Bias, "check", CHECK)
     right, wrong = BIAS, rw.clicks.Bias.known([1.0, 0.9, 0.8, 0.7, 0.6])
     assert run("good", systems, log, right, data).verdict == "ship"
@@ -162,7 +163,7 @@ def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:  # 
     assert "cannot be checked: the log has one ranker" in result.reason
 
 
-def test_unsure_propensities_leave_the_verdict_open(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_unsure_propensities_leave_the_verdict_open(data, systems, log) -> None:
     # The candidate sorts the lists of production by relevance: worse where users look at the end of lists.
     ranks = ranks_of(systems["production"], data)
     systems = systems | {"good": np.where(ranks < len(CURVE), 10.0 + data.labels, 0.0) - 0.01 * ranks}
@@ -184,7 +185,7 @@ def ranks_of(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
     return ranks
 
 
-def test_propensities_without_intervals_do_not_decide(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_propensities_without_intervals_do_not_decide(data, systems, log) -> None:
     for end in (np.nan, np.inf):
         result = run("good", systems, log, replace(BIAS, alpha_high=np.full(5, end)), data)
         assert result.verdict == "cannot tell"
@@ -192,7 +193,7 @@ def test_propensities_without_intervals_do_not_decide(data, systems, log) -> Non
     assert run("good", systems, log, replace(BIAS, alpha_high=np.full(5, np.nan)), data, unchecked=True).low > 0.0
 
 
-def test_a_log_without_production_does_not_decide(data, systems) -> None:  # type: ignore[no-untyped-def]
+def test_a_log_without_production_does_not_decide(data, systems) -> None:
     # Half of what production shows was never shown: its clicks would be those of mean documents.
     rankers = {"a": -systems["production"], "b": systems["poor"] - 10.0 * systems["production"]}
     log = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=100, seed=1)
@@ -203,7 +204,7 @@ def test_a_log_without_production_does_not_decide(data, systems) -> None:  # typ
     assert "it shows too little of production" in result.reason
 
 
-def test_runs_without_features(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_runs_without_features(data, systems, log) -> None:
     def as_run(scores: np.ndarray) -> dict[str, dict[str, float]]:
         rows = zip(data.qids(), data.document_ids, scores, strict=True)
         runs: dict[str, dict[str, float]] = {}
@@ -233,7 +234,7 @@ def test_runs_without_features(data, systems, log) -> None:  # type: ignore[no-u
     assert nothing.verdict == "cannot tell"
 
 
-def test_never_shown_documents_are_counted(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_never_shown_documents_are_counted(data, systems, log) -> None:
     shown = np.zeros(data.n_docs, np.bool_)
     shown[log.rows_in(data)] = True
     top = ranks_of(systems["poor"], data) < len(CURVE)
@@ -290,7 +291,7 @@ def blend(share: float, low: float, high: float, **facts: float) -> Blend:
         ),
     ],
 )
-def test_blends_are_tested_in_order_up_to_the_first_failure(blends, verdict, recommended, words) -> None:  # type: ignore[no-untyped-def]
+def test_blends_are_tested_in_order_up_to_the_first_failure(blends, verdict, recommended, words) -> None:
     got = decision.decide("new", "old", [blend(*one) for one in blends], "")
     assert got[0] == verdict
     assert got[2] == recommended
@@ -315,7 +316,7 @@ def drawn(data: rw.RankingDataset, systems: dict[str, np.ndarray]) -> Log:
     )
 
 
-def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:  # type: ignore[no-untyped-def]
+def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:
     how = {"estimator": "cascade", "temperature": 1.0, "blends": (0.1, 0.2, 1.0)}
     result = run("good", systems, drawn, None, data, **how)
     assert result.bias_check is None
@@ -325,7 +326,7 @@ def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:  #
     assert first.low < result.blends[0].difference < first.high
 
 
-def test_item_position_needs_probabilities_before_rankings_are_drawn(data, systems, drawn) -> None:  # type: ignore[no-untyped-def]
+def test_item_position_needs_probabilities_before_rankings_are_drawn(data, systems, drawn) -> None:
     with pytest.raises(ValueError, match="given those above it"):
         run("good", systems, drawn, None, data, estimator="item-position")
     first = rw.clicks.simulate(data, ranker=systems["production"], drawn=2.0, cutoff=1, impressions=1000, seed=5)
@@ -334,7 +335,7 @@ def test_item_position_needs_probabilities_before_rankings_are_drawn(data, syste
     assert result.blends[0].clicks == pytest.approx(rewards.mean(), abs=0.05)
 
 
-def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:
     result = run("good", systems, log, BIAS, data)
     text = repr(result)
     assert text.splitlines()[1].startswith("production")
@@ -349,10 +350,10 @@ def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:  # type:
     assert result.plot(tmp_path / "decision.png").stat().st_size > 0
 
 
-def test_errors(data, systems, log) -> None:  # type: ignore[no-untyped-def]
+def test_errors(data, systems, log) -> None:
     good, production = systems["good"], systems["production"]
     with pytest.raises(ValueError, match="one candidate is compared with production"):
-        compare(systems, log, BIAS, data)  # type: ignore[arg-type]
+        compare(systems, log, BIAS, data)
     for blends in ((), (0.5,), (0.5, 0.25, 1.0), (0.0, 1.0)):
         with pytest.raises(ValueError, match="blends"):
             run("good", systems, log, BIAS, data, blends=blends)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -94,7 +95,7 @@ def expected_log(users: Users, *, conditional: bool = True) -> Log:
 
 def clicks_on(users: Users, query: int, order: Ranking) -> np.ndarray:
     """Return the expected clicks at each position of a list."""
-    return np.sum([users(query, order, clicks) * np.array(clicks) for clicks in PATTERNS], axis=0)
+    return np.asarray(np.sum([users(query, order, clicks) * np.array(clicks) for clicks in PATTERNS], axis=0))
 
 
 def truth(users: Users, orders: list[list[tuple[Ranking, float]]], depth: int = DEPTH) -> float:
@@ -134,13 +135,13 @@ def value(estimated: Estimated, shown: LoggedRows) -> float:
 
 def exposure(log: Log) -> np.ndarray:
     traffic = TRAFFIC[np.repeat([0, 1], SIZE)]
-    return np.bincount(log.pairs, log.impressions * BIAS.of(log.positions)[0]) / traffic
+    return np.asarray(np.bincount(log.pairs, log.impressions * BIAS.of(log.positions)[0]) / traffic)
 
 
 def position_based(users: Users, by: str = "query", **how: object) -> float:
     log = expected_log(users)
     shown = LoggedRows.of(log, by)
-    settings = {"bias": BIAS, "exposure": exposure(log), "floor": 0.0, **how}
+    settings: Any = {"bias": BIAS, "exposure": exposure(log), "floor": 0.0, **how}
     relevance = settings.pop("relevance", WRONG)
     estimated = estimators.position_based(NEW.ravel(), shown, documents_of(log, relevance), DEPTH, **settings)
     return value(estimated, shown)
@@ -206,7 +207,7 @@ def test_cascade_is_unbiased(users: Users, bias: Bias | None, temperature: float
     log = expected_log(users)
     shown = LoggedRows.drawn(log, "query")
     require_lists_without_gaps(shown)
-    how = {"bias": bias, "temperature": temperature}
+    how: Any = {"bias": bias, "temperature": temperature}
     estimated = estimators.cascade(NEW.ravel(), shown, documents_of(log), depth, **how)
     expected = truth(users, drawn(temperature) if temperature else BEST, depth)
     assert value(estimated, shown) == pytest.approx(expected, abs=1e-10)

@@ -1,6 +1,7 @@
 """A part of a log is what reading only those rows returns."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -62,6 +63,7 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_is_what_reading_these_rows_returns(name: str) -> None:
+    arguments: Any
     arguments, condition = PARTS[name]
     part = Log.from_rows(rows().lazy()).only(**arguments)
     assert_same(part, Log.from_rows(rows().filter(condition).lazy()))

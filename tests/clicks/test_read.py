@@ -11,7 +11,7 @@ import rankwise as rw
 from rankwise.clicks import reading
 from tests.clicks.test_log import assert_same, rows
 
-ROLES = {
+ROLES: Any = {
     "query": "text",
     "document": "sku",
     "impression": "search",
@@ -23,7 +23,7 @@ ROLES = {
     "weight": "times",
     "probability": "chance",
 }
-FEW = {role: ROLES[role] for role in ("query", "document", "impression", "position", "clicked")}
+FEW: Any = {role: ROLES[role] for role in ("query", "document", "impression", "position", "clicked")}
 GOOD = pl.DataFrame(
     {
         "text": ["tv"] * 4,

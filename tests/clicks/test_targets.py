@@ -2,6 +2,7 @@
 
 import dataclasses
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,9 @@ SCORES = np.array([0.5, 0.2, -0.3, 0.9])
 
 def listed(alpha=ALPHA, beta=BETA):
     """Every ranking and pattern of clicks, each as a query with one impression: log, features and probabilities."""
-    rows, chances, at = [], [], np.zeros((4, 3))
+    rows: list[Any] = []
+    chances: list[Any] = []
+    at = np.zeros((4, 3))
     for ranking in permutations(range(4), 3):
         chance, left = 1.0, np.exp(SCORES)
         for document in ranking:
@@ -158,7 +161,7 @@ def simulated(n_queries=60, impressions=40, seed=0, n_docs=8):
         "clicked": rng.uniform(size=row.size) < ALPHA[position] * truth[row] + BETA[position],
     }
     offsets = np.arange(0, n_queries * n_docs + 1, n_docs)
-    ids = {"query_ids": np.arange(n_queries), "document_ids": np.arange(n_queries * n_docs)}
+    ids: Any = {"query_ids": np.arange(n_queries), "document_ids": np.arange(n_queries * n_docs)}
     features = rw.RankingDataset(matrix, np.zeros(truth.size), offsets, **ids)
     return rw.clicks.Log.from_rows(pl.LazyFrame(rows)), features, truth
 
@@ -182,9 +185,9 @@ def test_sums_of_cells_stand_for_impressions_one_by_one():
     without = dataclasses.replace(log, sessions=None)
     np.testing.assert_array_equal(query_impressions(log), np.full(12, 6.0))
     np.testing.assert_array_equal(query_impressions(without), np.full(12, 6.0))
-    arguments = {"regression": np.zeros(features.n_docs)}
+    arguments: Any = {"regression": np.zeros(features.n_docs)}
     both = [rw.clicks.estimates(one, features, Bias.known(ALPHA, BETA), **arguments).ips for one in (log, without)]
-    np.testing.assert_array_equal(*both)
+    np.testing.assert_array_equal(both[0], both[1])
     assert rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **arguments).clip == 1.0  # 72 impressions
 
 
@@ -245,23 +248,23 @@ def test_labels_instead_of_rewards():
     np.testing.assert_allclose(data.labels.reshape(12, -1), result.dr.reshape(12, -1) - least, atol=1e-15)
     rw.LightGBMRanker("lambdarank(gain=linear)", rounds=2, threads=1).fit(data)
     with pytest.raises(ValueError, match="labels"):
-        rw.clicks.targets(log, features, bias, labels="clicks")
+        rw.clicks.targets(log, features, bias, labels="clicks")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="method"):
-        rw.clicks.targets(log, features, bias, "dm")
+        rw.clicks.targets(log, features, bias, "dm")  # type: ignore[arg-type]
 
 
 def test_queries_count_by_their_impressions_and_those_without_are_left_out():
     log, features, _ = simulated(n_queries=12, impressions=6)
     more = rw.concatenate([features, features.with_(query_ids=np.arange(100, 112))])
     with pytest.warns(UserWarning, match="12 of 24 queries were never shown, and are left out"):
-        data = rw.clicks.targets(log, more, Bias.known(ALPHA, BETA), "ips")
+        data: Any = rw.clicks.targets(log, more, Bias.known(ALPHA, BETA), "ips")
     assert data.query_ids.tolist() == list(range(12))
     np.testing.assert_array_equal(data.weights, 1.0)
     twice = np.where(log.queries < 6, 2.0, 1.0)
     sums = {"impressions": log.impressions * twice, "clicks": log.clicks * twice, "sessions": None}
     data = rw.clicks.targets(dataclasses.replace(log, **sums), features, Bias.known(ALPHA, BETA), "ips", clip=0.2)
     np.testing.assert_allclose(data.weights, np.repeat([4 / 3, 2 / 3], 6), rtol=1e-12)
-    once = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), "ips", clip=0.2)
+    once: Any = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), "ips", clip=0.2)
     np.testing.assert_allclose(data.document_rewards, once.document_rewards, atol=1e-15)
 
 
@@ -269,7 +272,7 @@ def test_a_ranker_that_always_shows_the_same_has_its_displayed_exposure():
     rows = {"query": ["q"] * 8, "document": list("abab") + list("baab"), "position": [1, 2] * 4, "clicked": [1, 0] * 4}
     rows |= {"impression": [1, 1, 2, 2, 3, 3, 4, 4], "ranker": ["fixed"] * 4 + ["drawn"] * 4}
     log = rw.clicks.Log.from_rows(pl.LazyFrame(rows))
-    ids = {"query_ids": ["q"], "document_ids": ["a", "b"]}
+    ids: Any = {"query_ids": ["q"], "document_ids": ["a", "b"]}
     features = rw.RankingDataset([[0.0], [1.0]], [0, 0], [0, 2], **ids)
     scores = np.array([np.log(3.0), 0.0])  # a comes first with probability 3/4
     result = rw.clicks.estimates(
@@ -283,7 +286,7 @@ def test_a_ranker_that_always_shows_the_same_has_its_displayed_exposure():
 def test_scores_far_apart_leave_no_document_without_exposure():
     log, features, _, _ = listed()
     scores = {"": np.tile([3000.0, 0.0, -3000.0, -6000.0], features.n_queries)}
-    options = {"probabilities": scores, "regression": np.zeros(features.n_docs)}
+    options: Any = {"probabilities": scores, "regression": np.zeros(features.n_docs)}
     with pytest.raises(ValueError, match="must allow what was shown"):  # the last was shown, which never happens
         rw.clicks.estimates(log, features, Bias.known(ALPHA), **options)
     rows = log.queries < 8  # the first ranking alone: 0, 1, 2

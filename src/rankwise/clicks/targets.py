@@ -112,10 +112,10 @@ def estimates(
     >>> result.ips.round(4)  # a was examined in (1 + 0.5)/2 of the impressions, and clicked in both
     array([1.3333, 0.    ])
     """
-    if log.clicks[log.positions > bias.n_positions].any():
+    if log.clicks[log.positions > bias.alpha.size].any():
         raise check.error(
             "the bias must have all positions with clicks: without α and β these would count as relevance",
-            got=f"{bias.n_positions} positions for clicks at up to {log.positions[log.clicks > 0.0].max()}",
+            got=f"{bias.alpha.size} positions for clicks at up to {log.positions[log.clicks > 0.0].max()}",
             hint="leave positions out with log.only(positions=…)",
         )
     data = _documents(log) if features is None else features
