@@ -110,9 +110,9 @@ def test_parts_of_a_large_log_are_added_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert log.drop("probability").equals(expected.drop("probability"))
     np.testing.assert_allclose(log["probability"], expected["probability"], rtol=1e-14)
     monkeypatch.setattr(reading, "_MOST_IN_SESSIONS", 20)
-    log = read(frame())
-    assert log.sessions is None
-    assert "not kept one by one" in log.notes[0]
+    summed = read(frame())
+    assert summed.sessions is None
+    assert "not kept one by one" in summed.notes[0]
     assert read(frame(), sessions=True).sessions is not None
 
 
@@ -133,6 +133,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_row_is_an_error_with_its_file_and_line(name: str, tmp_path: Path) -> None:
+    values: Any
     values, what, value = BAD[name]
     changed(3, **values).write_csv(path := tmp_path / "log.csv", null_value="")
     with pytest.raises(ValueError, match="every row of a click log must be usable") as raised:
@@ -146,6 +147,7 @@ def test_a_bad_row_is_an_error_with_its_file_and_line(name: str, tmp_path: Path)
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_rows_can_be_left_out_with_their_number(name: str, tmp_path: Path) -> None:
+    values: Any
     values, what, _ = BAD[name]
     changed(3, **values).write_parquet(path := tmp_path / "log.parquet")
     with pytest.raises(ValueError, match=r"log\.parquet, row 3"):
@@ -203,10 +205,10 @@ def test_rankers_and_segments_may_be_numbers_or_truth_values() -> None:
     ("role", "values"), [("ranker", ["o", "n", "n", "n"]), ("user", [1, 2, 3, 3]), ("weight", [1.0, 2.0, 1.0, 1.0])]
 )
 def test_an_impression_has_one_ranker_user_and_weight(role, values) -> None:
-    table = GOOD.with_columns(value=pl.Series(values))
+    table, named = GOOD.with_columns(value=pl.Series(values)), {**FEW, role: "value"}
     with pytest.raises(ValueError, match=f"an impression must have one {role}"):
-        rw.clicks.read(table, **FEW, **{role: "value"})
-    rw.clicks.read(table, **FEW, **{role: "value"}, sessions=False)
+        rw.clicks.read(table, **named)
+    rw.clicks.read(table, **named, sessions=False)
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
