@@ -267,11 +267,15 @@ def test_the_logging_policy_itself_has_weights_of_one() -> None:
     scores = np.log([[0.5, 0.25, 0.125, 0.125]] * 2).ravel()
     rows = []
     for order in itertools.permutations(range(SIZE), DEPTH):
-        left, chance = 1.0, 1.0
-        for k, document in enumerate(order):
-            share = np.exp(scores[document]) / left
-            left, chance = left - np.exp(scores[document]), chance * share
-            rows += [(f"q{query}", f"d{document}", str(order), k + 1, k == 1, share, chance) for query in range(2)]
+        left, shares = 1.0, []
+        for document in order:
+            shares.append(np.exp(scores[document]) / left)
+            left -= np.exp(scores[document])
+        rows += [
+            (f"q{query}", f"d{document}", str(order), k + 1, k == 1, shares[k], np.prod(shares))
+            for query in range(2)
+            for k, document in enumerate(order)
+        ]
     names = ("query", "document", "impression", "position", "clicked", "probability", "weight")
     log = Log.from_rows(pl.DataFrame(rows, schema=names, orient="row").lazy())
     shown = LoggedRows.drawn(log, "query")

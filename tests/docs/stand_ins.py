@@ -4,7 +4,7 @@ import json
 import shutil
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -68,8 +68,11 @@ def _provide(word: str, home: Path) -> None:
         "mine.py": lambda to: shutil.copy(ROOT / "examples" / "own_ranker.py", to),
         "mine.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
         "noise.toml": lambda to: shutil.copy(ROOT / "examples" / "noise.toml", to),
-        "model": _model,
-        "lambdarank": _model,
+        "log.parquet": _log,
+        "features.parquet": lambda to: (
+            to_frame(_named()).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(to)
+        ),
+        **dict.fromkeys(("model", "old", "lambdarank"), _model),
         "letor": sets,
         **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
         **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all") for ending in _ENDINGS},
@@ -115,8 +118,28 @@ def _products(path: Path) -> None:
 
 
 def _model(path: Path) -> None:
-    named = rows().with_(feature_names=[f"feature_{number}" for number in range(6)])
-    rw.LightGBMRanker(rounds=3, threads=1).fit(named).save(path)
+    rw.LightGBMRanker(rounds=3, threads=1).fit(_named()).save(path)
+
+
+def _named() -> rw.RankingDataset:
+    return rows().with_(feature_names=[f"feature_{number}" for number in range(6)])
+
+
+def _log(path: Path) -> None:
+    """A click log of two rankers."""
+    arms = {name: rows().features[:, number] for number, name in enumerate(("old", "second"))}
+    log = rw.clicks.simulate(rows(), rankers=arms, curve=[1.0, 0.6, 0.4], impressions=40, seed=1)
+    shown: Any = log.sessions
+    sizes, names = np.diff(shown.offsets), np.array(log.ranker_names)
+    table = {
+        "query": np.repeat(log.query_ids, np.diff(log.offsets))[shown.pairs],
+        "sku": log.document_ids[shown.pairs],
+        "impression": np.repeat(np.arange(sizes.size), sizes),
+        "rank": shown.positions,
+        "click": shown.clicked,
+        "arm": np.repeat(names[shown.rankers], sizes),
+    }
+    pl.DataFrame(table).write_parquet(path)
 
 
 def _ratings(path: Path) -> None:

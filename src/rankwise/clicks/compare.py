@@ -289,7 +289,7 @@ def _scored(
     if longest[0] != longest[1]:
         what = "systems must have lists of the same length: with fewer documents one has fewer clicks"
         got = " and ".join(f"{length} of {name!r}" for name, length in zip(systems, longest, strict=True))
-        raise check.error(what, got=f"at most {got}", hint=f"set cutoff={min(longest)}, or read longer runs")
+        raise check.error(what, got=f"at most {got}", hint=f"`set cutoff={min(longest)}`, or read longer runs")
     return data, scores[0], scores[1]
 
 

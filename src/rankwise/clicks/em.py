@@ -170,8 +170,8 @@ def _unidentified(got: str) -> ValueError:
     return check.error(
         "position bias is not identified by this log",
         got=got,
-        hint="log several rankers on the same queries, or shuffle a part of the traffic; trust=True needs documents of "
-        "very different relevance at every position, each at several positions",
+        hint="log several rankers on the same queries, or shuffle a part of the traffic; `trust=True` needs documents "
+        "of very different relevance at every position, each at several positions",
     )
 
 

@@ -64,7 +64,7 @@ class LoggedRows:
             hint = "read the log with `sessions=True`"
             raise check.error("this needs impressions one by one", got="a log without sessions", hint=hint)
         if by == "user" and sessions.users is None:
-            hint = 'name the column of users in rw.clicks.read(…, user=…), or compare with by="query"'
+            hint = "`set user=…`, the column of users, where the log is read, or `by='query'`"
             raise check.error("intervals by user need the users of impressions", got="a log without users", hint=hint)
         lists = np.repeat(np.arange(sessions.n_impressions), np.diff(sessions.offsets))
         queries, chances = log.query_of_pair[sessions.pairs[sessions.offsets[:-1]]], sessions.probabilities
