@@ -167,12 +167,12 @@ def train(
     names = _names(query, document, impression, position, clicked, ranker=ranker, segment=segment)
     untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
     clicks, data = _read(log, names | {"weight": weight}), _features(features, reading, names)
-    known = _part(clicks.within(data), 1.0 - holdout, seed)
-    for note in known.notes[len(clicks.notes) :]:
+    part = _part(clicks.within(data), 1.0 - holdout, seed)
+    for note in part.notes[len(clicks.notes) :]:
         console.note(note)
     settings: Keywords = {"method": method, "seed": seed}
-    in_log = np.isin(np.asarray(data.query_ids).astype(str), known.query_ids.astype(str))
-    targets = rw.clicks.targets(known, data.take(in_log), rw.clicks.read_bias(bias), **settings)
+    in_log = np.isin(np.asarray(data.query_ids).astype(str), part.query_ids.astype(str))
+    targets = rw.clicks.targets(part, data.take(in_log), rw.clicks.read_bias(bias), **settings)
     trained = untrained.fit(targets)
     trained.save(output, force=force)
     document_ = {"model": output, "expression": repr(trained), "queries": targets.n_queries, "method": method}

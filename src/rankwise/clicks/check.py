@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
-from rankwise.clicks.harvest import spans, sums_by
+from rankwise.clicks.harvest import Numbers, spans, sums_by
 from rankwise.clicks.log import KEYS, Log
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
@@ -74,16 +74,16 @@ class BiasCheck:
         if self.alarm:
             gaps = np.where(self.off, np.abs(np.log(np.maximum(self.ratio, 1e-9))), 0.0)
             ranker, place = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
-            where = spans(np.flatnonzero(self.off.any(0)) + 1)
+            where = _at(np.flatnonzero(self.off.any(0)) + 1)
             return (
-                f"ALARM: clicks are off by more than a tenth at positions {where}; "
+                f"ALARM: clicks are off by more than a tenth at {where}; "
                 f"{self.names[ranker]!r} has {self.ratio[ranker, place]:.2f} times the predicted clicks at position "
                 f"{place + 1}."
             )
         if not self.possible:
             return f"This bias cannot be checked: {self.reason}."
         unseen = np.flatnonzero(self.unseen.all(0)) + 1
-        blind = f"; too few clicks to see an error of a fifth at positions {spans(unseen)}" if unseen.size else ""
+        blind = f"; too few clicks to see an error of a fifth at {_at(unseen)}" if unseen.size else ""
         return f"No alarm: clicks of what was held out are predicted within a tenth, or within chance{blind}."
 
     def to_frame(self) -> pl.DataFrame:
@@ -233,3 +233,7 @@ def _joined(log: Log, other: Log) -> Log:
     clicked = cells.with_columns(weight=pl.col("clicks"), clicked=1)
     missed = cells.with_columns(weight=pl.col("impressions") - pl.col("clicks"), clicked=0)
     return Log.from_rows([clicked, missed], sessions=False)
+
+
+def _at(positions: Numbers) -> str:
+    return f"position{'s' if positions.size > 1 else ''} {spans(positions)}"

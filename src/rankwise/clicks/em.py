@@ -20,7 +20,7 @@ from scipy.special import expit, logit, xlog1py, xlogy
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
-from rankwise.clicks.harvest import LBFGS, Counts, Swaps, poisson_counts, spans, sums_by
+from rankwise.clicks.harvest import LBFGS, PositionCounts, Swaps, poisson_counts, spans, sums_by
 from rankwise.clicks.log import Log
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
@@ -59,7 +59,7 @@ class Curves:
 def by_document(log: Log) -> Curves:
     """Return curves without trust, with one relevance per document."""
     Swaps.of(log, log.pairs).check_connected("a document")
-    counts = Counts.of(log, log.pairs)
+    counts = PositionCounts.of(log, log.pairs)
     clicks = counts.by_unit(counts.clicks)
     scale = 1.0 / max(float(counts.clicks.sum()), 1.0)
 
@@ -86,7 +86,7 @@ def by_document(log: Log) -> Curves:
 
 def with_trust(log: Log, plain: Array) -> Curves:
     """Return curves with trust beside log α without it, with one relevance per document."""
-    counts = Counts.of(log, log.pairs)
+    counts = PositionCounts.of(log, log.pairs)
     measured = counts.shown > 1.0  # noise needs two impressions to be known
     rows = measured & (counts.by_unit(measured.astype(np.float64)) > 1.0)
     names = ("units", "positions", "shown", "clicks")
@@ -113,7 +113,7 @@ def with_trust(log: Log, plain: Array) -> Curves:
     return best
 
 
-def _solved(counts: Counts, weights: Array, logs: Array, beta: Array) -> Curves | None:
+def _solved(counts: PositionCounts, weights: Array, logs: Array, beta: Array) -> Curves | None:
     """Return the curves at which residuals, and their products with relevance, add up to 0; None without any."""
     size, place = logs.size, counts.positions
     noise = counts.clicks * (counts.shown - counts.clicks) / (counts.shown - 1.0)
@@ -177,7 +177,7 @@ def _unidentified(got: str) -> ValueError:
 
 def by_features(log: Log, features: RankingDataset, samples: int, stream: Stream) -> Curves:
     """Return curves without trust, with relevance as a function of features; several starts have to agree."""
-    counts = Counts.of(log, log.pairs)
+    counts = PositionCounts.of(log, log.pairs)
     if np.unique(log.rankers).size == 1 and counts.units.size == counts.queries.size:
         raise check.error(
             "position bias is not identified: nothing tells position from relevance",
@@ -201,7 +201,9 @@ def by_features(log: Log, features: RankingDataset, samples: int, stream: Stream
     return best
 
 
-def _with_trees(counts: Counts, data: object, parameters: Keywords, logs: Array, weight: Array) -> tuple[Array, float]:
+def _with_trees(
+    counts: PositionCounts, data: object, parameters: Keywords, logs: Array, weight: Array
+) -> tuple[Array, float]:
     """Return log α and its log-likelihood after boosted trees, with a step of the curve after the later ones."""
     units, place = counts.units, counts.positions
     shown, clicks = weight * counts.shown, weight * counts.clicks

@@ -36,7 +36,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class PositionCounts:
     """Impressions and clicks by unit and position, over all rankers.
 
     A unit keeps its relevance: a document of a query, or a query whose documents were shuffled. In two segments it is
@@ -97,8 +97,8 @@ class Swaps:
 
     @classmethod
     def of(cls, log: Log, items: Numbers, *, by_segment: bool = False) -> Self:
-        """Add up the swaps of a log; ``items`` as in :meth:`Counts.of`."""
-        counts = Counts.of(log, items)
+        """Add up the swaps of a log; ``items`` as in :meth:`PositionCounts.of`."""
+        counts = PositionCounts.of(log, items)
         units, positions, shown, clicks = counts.units, counts.positions, counts.shown, counts.clicks
         number = np.zeros((log.n_positions, log.n_positions), np.int64)
         first, second = np.triu_indices(log.n_positions, 1)

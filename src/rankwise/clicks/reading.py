@@ -34,7 +34,7 @@ _MIXED = 1.1  # more rows at 1 than that for each at 0: some lists begin at 1
 
 
 @dataclass(frozen=True)
-class Rows:
+class LogRows:
     """Rows whose columns have the names of their roles, and the place of each in its file."""
 
     frame: pl.LazyFrame
@@ -100,7 +100,7 @@ def read(
 
 
 def add_up(
-    rows: Rows,
+    rows: LogRows,
     *,
     by: str | None,
     first: int | None,
@@ -251,16 +251,16 @@ def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple
     return zero["source"].to_list(), (note,)
 
 
-def _opened(source: Source, names: dict[str, str], stack: contextlib.ExitStack) -> Rows:
+def _opened(source: Source, names: dict[str, str], stack: contextlib.ExitStack) -> LogRows:
     """Return the named columns of a file, of several, or of a frame; the stack names the file in later errors."""
     if not isinstance(source, str | Path | list | tuple):
         frame, _ = as_polars(cast("Table", source))
-        return Rows(_selected(frame, names), lambda row: f"row {row}")
+        return LogRows(_selected(frame, names), lambda row: f"row {row}")
     paths = _paths(source)
     kinds = {compressed.by_name(path) for path in paths}
     if kinds == {"parquet"}:
         stack.enter_context(parquet.reading(paths))
-        return Rows(_selected(parquet.scan(paths), names), lambda row: _row_of_file(paths, row))
+        return LogRows(_selected(parquet.scan(paths), names), lambda row: _row_of_file(paths, row))
     if kinds != {"csv"}:
         got = ", ".join(path.name for path in paths[:_SHOWN])
         raise check.error("a click log is read from .csv, .tsv or .parquet files, of one kind", got=got)
@@ -272,7 +272,7 @@ def _opened(source: Source, names: dict[str, str], stack: contextlib.ExitStack) 
         number = int(np.searchsorted(ends, row, side="right"))
         return f"{paths[number]}, {tables[number].place(row - int(ends[number]) + tables[number].frame.height)}"
 
-    return Rows(pl.concat(frames), place)
+    return LogRows(pl.concat(frames), place)
 
 
 def _selected(frame: pl.LazyFrame, names: dict[str, str]) -> pl.LazyFrame:

@@ -12,7 +12,7 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.clicks.log import Log
-from rankwise.clicks.reading import Rows, add_up, left_out
+from rankwise.clicks.reading import LogRows, add_up, left_out
 from rankwise.data.compressed import read_lines
 from rankwise.statistics.tables import count
 
@@ -90,7 +90,9 @@ def read_ubi(
         more += [f"users are not known: {strangers:,} displays have no client_id"]
         frame = frame.drop("user")
     return add_up(
-        Rows(frame.drop("place").lazy(), lambda row: f"{paths[table[row]['place'][0]]}, line {table[row]['place'][1]}"),
+        LogRows(
+            frame.drop("place").lazy(), lambda row: f"{paths[table[row]['place'][0]]}, line {table[row]['place'][1]}"
+        ),
         by="application",
         first=first if shown is not None else 1,
         sessions=sessions,
