@@ -19,7 +19,7 @@ import polars as pl
 
 import rankwise as rw
 from benchmarks import harness
-from rankwise.clicks.bias import Bias
+from rankwise.clicks.positions.bias import Bias
 
 IMPRESSIONS = (1, 5, 50)
 METHODS = ("production", "naive", "ips", "regression", "dr", "truth")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.clicks.bias import Bias
+from rankwise.clicks.positions.bias import Bias
 
 
 @pytest.fixture

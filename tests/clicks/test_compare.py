@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks import decision
-from rankwise.clicks.compare import _blended, _scale, compare
-from rankwise.clicks.decision import Blend, OffPolicyComparison
-from rankwise.clicks.estimators import Estimated
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.off_policy import decision
+from rankwise.clicks.off_policy.compare import _blended, _scale, compare
+from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison
+from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.rankers.ensembles.weights import spread
 from rankwise.statistics.significance import t_test
 

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rankwise.clicks import estimators
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.estimators import Documents, Estimated, Places
-from rankwise.clicks.log import Log
-from rankwise.clicks.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.off_policy import estimators
+from rankwise.clicks.off_policy.estimators import Documents, Estimated, Places
+from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.clicks.positions.bias import Bias
 
 DEPTH, SIZE = 3, 4
 ALPHA, BETA = np.array([0.9, 0.5, 0.3]), np.array([0.06, 0.03, 0.01])

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from rankwise.clicks import propensities
-from rankwise.clicks.harvest import Swaps, poisson_counts
+from rankwise.clicks.positions.harvest import Swaps, poisson_counts
 from rankwise.stream import Stream
 from tests.clicks.logs import CURVE, exact_log, rankings
 
@@ -148,8 +148,8 @@ def test_many_queries_are_resampled_in_groups(monkeypatch):
     rows = [(query, 0, position) for query in range(640) for position in (1, 2)]
     log = exact_log(rows, draw=np.random.default_rng(0))
     one_by_one = propensities(log)
-    monkeypatch.setattr("rankwise.clicks.harvest._MOST_GROUPS", 256)
-    monkeypatch.setattr("rankwise.clicks.harvest._MOST_SUMS", 1)
+    monkeypatch.setattr("rankwise.clicks.positions.harvest._MOST_GROUPS", 256)
+    monkeypatch.setattr("rankwise.clicks.positions.harvest._MOST_SUMS", 1)
     grouped = propensities(log)
     np.testing.assert_allclose(grouped.alpha, one_by_one.alpha, rtol=1e-9)
     np.testing.assert_allclose(

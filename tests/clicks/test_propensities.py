@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise.clicks import propensities
-from rankwise.clicks.harvest import Swaps
+from rankwise.clicks.positions.harvest import Swaps
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 

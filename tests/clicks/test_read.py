@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks import reading
+from rankwise.clicks.logs import reading
 from tests.clicks.test_log import assert_same, rows
 
 ROLES: Any = {

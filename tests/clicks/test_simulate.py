@@ -11,7 +11,7 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise import threads
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
 
 CURVE = [1.0, 0.68, 0.44, 0.32]
 TRUST = ([0.98, 0.9, 0.8, 0.75], [0.3, 0.2, 0.1, 0.05])

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.exposure import query_impressions
+from rankwise.clicks.off_policy.exposure import query_impressions
+from rankwise.clicks.positions.bias import Bias
 
 ALPHA, BETA = np.array([1.0, 0.55, 0.3]), np.array([0.1, 0.08, 0.05])
 RELEVANCE = np.array([0.7, 0.1, 0.45, 0.3])

@@ -16,7 +16,7 @@ from rankwise.cli.data_options import Reading
 from rankwise.data.compressed import shown
 
 if TYPE_CHECKING:
-    from rankwise.clicks.log import Log
+    from rankwise.clicks.logs.log import Log
     from rankwise.data.dataset import RankingDataset
 
 _UBI = (".json", ".ndjson", ".jsonl")

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, offsets_of, read_only
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
 from rankwise.compiling import kernel
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of

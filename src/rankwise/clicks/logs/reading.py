@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from rankwise import check
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
 from rankwise.data import compressed
 from rankwise.data.tables import Table, parquet
 from rankwise.data.tables.csv import read_table

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets, read_only
-from rankwise.clicks.examination import Examination, examine
-from rankwise.clicks.sessions import Sessions as Sessions
+from rankwise.clicks.logs.examination import Examination, examine
+from rankwise.clicks.logs.sessions import Sessions as Sessions
 from rankwise.data.dataset import RankingDataset
 
 KEYS = ("query", "document", "position", "ranker", "segment")

@@ -10,14 +10,14 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
-from rankwise.clicks import estimators
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.check import BiasCheck
-from rankwise.clicks.decision import Blend, OffPolicyComparison, decide, failure, lack
-from rankwise.clicks.estimators import Documents, Estimated
-from rankwise.clicks.log import Log
-from rankwise.clicks.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
-from rankwise.clicks.targets import Estimates, estimates
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.off_policy import estimators
+from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, decide, failure, lack
+from rankwise.clicks.off_policy.estimators import Documents, Estimated
+from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
+from rankwise.clicks.off_policy.targets import Estimates, estimates
+from rankwise.clicks.positions.bias import Bias
+from rankwise.clicks.positions.check import BiasCheck
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of

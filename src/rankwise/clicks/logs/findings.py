@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.arrays import Array
-from rankwise.clicks.exchanges import Exchanges
+from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.statistics import tables
 
 if TYPE_CHECKING:
-    from rankwise.clicks.log import Log
-    from rankwise.clicks.sessions import Sessions
+    from rankwise.clicks.logs.log import Log
+    from rankwise.clicks.logs.sessions import Sessions
 
 _PRECISE = 0.1  # relative error of a propensity
 _FEW_ROWS = 10  # of a user who has clicked all of them

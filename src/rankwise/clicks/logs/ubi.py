@@ -11,8 +11,8 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.clicks.log import Log
-from rankwise.clicks.reading import LogRows, add_up, left_out
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.reading import LogRows, add_up, left_out
 from rankwise.data.compressed import read_lines
 from rankwise.statistics.tables import count
 

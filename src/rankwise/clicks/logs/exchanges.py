@@ -11,7 +11,7 @@ from rankwise.arrays import Array
 from rankwise.compiling import kernel
 
 if TYPE_CHECKING:
-    from rankwise.clicks.log import Log
+    from rankwise.clicks.logs.log import Log
 
 _MOST_POSITIONS = 500
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.exposure import Policy, logging_exposure, query_impressions
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
+from rankwise.clicks.positions.bias import Bias
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.evaluation.systems import Scored, scores_of

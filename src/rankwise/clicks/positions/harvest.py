@@ -21,7 +21,7 @@ from scipy.stats import poisson
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
 from rankwise.stream import Stream, hashed_ids
 
 _MOST_GROUPS = 4096  # more queries than that are resampled in groups

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, settings_files
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks.check import BiasCheck, check_bias
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.positions.check import BiasCheck, check_bias
 from rankwise.files import replacing
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, COLOURS, DASHES, GREY, VERMILLION, figure

@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Keywords, read_only
-from rankwise.clicks.log import Log
-from rankwise.clicks.models import NAMES, ClickModel, contexts_of, sessions_of
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.models.model import NAMES, ClickModel, contexts_of, sessions_of
 from rankwise.compiling import kernel
 from rankwise.statistics.tables import count
 
@@ -162,25 +162,33 @@ def _by_context(
     depth, n_pairs = log.n_positions, log.n_pairs
     width = depth if model == "pbm" else depth**2
     first = int(cells.contexts.min())
-    starts = np.searchsorted(cells.pairs, np.arange(n_pairs + 1))
     shown, clicked = (np.bincount(cells.contexts, part, width) for part in (cells.shown, cells.clicked))
     clicks = np.bincount(cells.pairs, cells.clicked, n_pairs)
-    attractiveness = (clicks + added[0] + 0.5) / (np.bincount(cells.pairs, cells.shown, n_pairs) + sum(added) + 1.0)
+    impressions = np.bincount(cells.pairs, cells.shown, n_pairs)
+    attractiveness = (clicks + added[0] + 0.5) / (impressions + sum(added) + 1.0)
     examination = np.where(shown > 0.0, 0.5, np.nan)  # 1 would be a fixed point
     examination[first] = 1.0
+    # Pairs without clicks have attractiveness 0: they are examined as often as anything in their context is.
+    clickable = clicks + added[0] > 0.0
+    attractiveness[~clickable] = 0.0
+    never = ~clickable[cells.pairs]
+    unattractive = np.bincount(cells.contexts[never], cells.shown[never], width)
+    cells = Cells._make(read_only(column[~never]) for column in cells)
+    starts = np.searchsorted(cells.pairs, np.arange(n_pairs + 1))
     skips, of_pairs = read_only(cells.shown - cells.clicked), (clicks + added[0], clicks + sum(added))
-    blocks = np.linspace(0, n_pairs, _BLOCKS + 1).astype(np.int64)
+    blocks = np.searchsorted(starts, np.linspace(0, cells.pairs.size, _BLOCKS + 1)).astype(np.int64)
+    blocks[-1] = n_pairs
     work = 2.0 * np.diff(starts[blocks])
     step, change = 0, np.inf
     while step < iterations and change > tolerance:
         sums = np.zeros((_BLOCKS, width))
         arguments = starts, cells.contexts, skips, *of_pairs, examination, attractiveness, sums
         threads.over_queries(_examine, blocks, *arguments, work=work)
-        update = _ratio(clicked + sums.sum(axis=0), shown)
+        update = _ratio(clicked + sums.sum(axis=0) + unattractive * examination, shown)
         update[first] = 1.0
         change = float(np.nanmax(np.abs(update - examination)))
         examination, step = update, step + 1
-    attractiveness[np.diff(starts) == 0] = np.nan
+    attractiveness[impressions == 0.0] = np.nan
     table = examination if model == "pbm" else examination.reshape(depth, depth)
     return {"attractiveness": attractiveness, "examination": table}, change
 

@@ -20,8 +20,8 @@ from scipy.special import expit, logit, xlog1py, xlogy
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
-from rankwise.clicks.harvest import LBFGS, PositionCounts, Swaps, poisson_counts, spans, sums_by
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, Swaps, poisson_counts, spans, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library

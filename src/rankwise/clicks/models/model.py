@@ -8,7 +8,7 @@ from scipy.special import xlog1py, xlogy
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets
-from rankwise.clicks.log import Log, Sessions
+from rankwise.clicks.logs.log import Log, Sessions
 from rankwise.compiling import kernel
 from rankwise.statistics.tables import Table, count, number
 

@@ -7,10 +7,10 @@ from scipy.stats import norm
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks import em
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.harvest import Numbers, Swaps, spans, sums_by
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.positions import em
+from rankwise.clicks.positions.bias import Bias
+from rankwise.clicks.positions.harvest import Numbers, Swaps, spans, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.statistics.significance import RESAMPLED
 from rankwise.stream import Stream

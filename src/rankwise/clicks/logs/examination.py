@@ -11,16 +11,16 @@ import polars as pl
 from scipy import special
 
 from rankwise.arrays import Array
-from rankwise.clicks import findings
-from rankwise.clicks.exchanges import Exchanges
-from rankwise.clicks.findings import LogFinding
+from rankwise.clicks.logs import findings
+from rankwise.clicks.logs.exchanges import Exchanges
+from rankwise.clicks.logs.findings import LogFinding
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rankwise.clicks.log import Log
+    from rankwise.clicks.logs.log import Log
 
 _MARKS = {"error": "✗", "warning": "!", "note": "·"}
 _Z = float(special.ndtri(0.975))

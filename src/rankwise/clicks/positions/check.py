@@ -11,14 +11,14 @@ from scipy.stats import norm
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
-from rankwise.clicks.harvest import Numbers, spans, sums_by
-from rankwise.clicks.log import KEYS, Log
+from rankwise.clicks.logs.log import KEYS, Log
+from rankwise.clicks.positions.harvest import Numbers, spans, sums_by
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
 from rankwise.statistics.significance import RESAMPLED
 
 if TYPE_CHECKING:
-    from rankwise.clicks.bias import Bias
+    from rankwise.clicks.positions.bias import Bias
 
 _TOLERANCE = 0.1  # how far observed clicks may be from predicted ones, as a share
 

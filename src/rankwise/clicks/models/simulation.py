@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check, threads
 from rankwise.arrays import Column, offsets_of, read_only
-from rankwise.clicks.log import Log, Sessions
+from rankwise.clicks.logs.log import Log, Sessions
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.users import Shown, UserOptions, named_rankers, show
 from rankwise.data.users import Users as Users

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, offsets_of
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.exposure import ROUNDING, query_impressions
-from rankwise.clicks.log import Log
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.off_policy.exposure import ROUNDING, query_impressions
+from rankwise.clicks.positions.bias import Bias
 
 _Numbers = NDArray[np.int64]
 

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from rankwise.clicks.check import BiasCheck
-from rankwise.clicks.estimators import Estimated
+from rankwise.clicks.off_policy.estimators import Estimated
+from rankwise.clicks.positions.check import BiasCheck
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
 

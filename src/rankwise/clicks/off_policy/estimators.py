@@ -18,8 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Offsets, offsets_of, read_only
-from rankwise.clicks.bias import Bias
-from rankwise.clicks.logged import LoggedRows
+from rankwise.clicks.off_policy.logged import LoggedRows
+from rankwise.clicks.positions.bias import Bias
 from rankwise.compiling import kernel
 from rankwise.threads import over_queries
 

@@ -1,0 +1,1 @@
+"""Click logs: reading, sessions, and what a log can identify."""

@@ -1,0 +1,1 @@
+"""Click models: estimation and simulated logs."""

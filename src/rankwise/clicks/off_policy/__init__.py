@@ -1,0 +1,1 @@
+"""Targets and comparisons of rankers from logged clicks."""

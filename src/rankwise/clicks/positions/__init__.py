@@ -1,0 +1,1 @@
+"""Position bias: curves of examination and trust, and their check."""
