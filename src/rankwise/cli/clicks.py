@@ -1,6 +1,7 @@
 """The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,17 +55,24 @@ LogFile = Annotated[str, typer.Argument(metavar="LOG", help=_LOG)]
 Features = Annotated[str, typer.Argument(metavar="FEATURES", help=f"Features by query and document. {options.FORMS}")]
 
 
+@dataclass(frozen=True)
+class LogColumns:
+    """Names of the columns of a log."""
+
+    query: str = "query"
+    document: str = "document"
+    impression: str = "impression"
+    position: str = "position"
+    clicked: str | None = None
+    ranker: str | None = None
+    user: str | None = None
+    segment: str | None = None
+    weight: str | None = None
+
+
 def info(
     log: LogFile,
-    query: str = "query",
-    document: str = "document",
-    impression: str = "impression",
-    position: str = "position",
-    clicked: str | None = None,
-    ranker: str | None = None,
-    user: str | None = None,
-    segment: str | None = None,
-    weight: str | None = None,
+    columns: LogColumns,
     plot: Path | None = None,
     force: bool = False,
     json: bool = False,
@@ -75,8 +83,7 @@ def info(
     [cyan]rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png[/cyan]
     """
     outputs.free(plot, outputs.PICTURES, force=force)
-    names = _names(query, document, impression, position, clicked, ranker=ranker, user=user, segment=segment)
-    page = _read(log, names | {"weight": weight}).examine()
+    page = _read(log, columns).examine()
     if plot is not None:
         page.plot(plot, force=force)
     findings = [{"severity": one.severity, "sentence": one.sentence} for one in page.findings]
@@ -86,14 +93,7 @@ def info(
 def propensities(
     log: LogFile,
     output: Path,
-    query: str = "query",
-    document: str = "document",
-    impression: str = "impression",
-    position: str = "position",
-    clicked: str | None = None,
-    ranker: str | None = None,
-    segment: str | None = None,
-    weight: str | None = None,
+    columns: LogColumns,
     method: str = "harvest",
     trust: bool = False,
     shuffled: str | None = None,
@@ -118,9 +118,8 @@ def propensities(
     """
     outputs.free(output, (".json",), force=force)
     outputs.free(plot, outputs.PICTURES, force=force, beside=output)
-    names = _names(query, document, impression, position, clicked, ranker=ranker, segment=segment)
-    clicks = _read(log, names | {"weight": weight})
-    by_segment = segment is not None
+    clicks = _read(log, columns)
+    by_segment = columns.segment is not None
     bias = rw.clicks.propensities(clicks, method, trust=trust, segments=by_segment, ranker=shuffled, seed=seed)
     bias.save(output, force=force)
     if plot is not None:
@@ -136,14 +135,7 @@ def train(
     features: Features,
     output: Path,
     bias: Path,
-    query: str = "query",
-    document: str = "document",
-    impression: str = "impression",
-    position: str = "position",
-    clicked: str | None = None,
-    ranker: str | None = None,
-    segment: str | None = None,
-    weight: str | None = None,
+    columns: LogColumns,
     method: str = "dr",
     model: str = _MODEL,
     holdout: float = 0.3,
@@ -164,9 +156,8 @@ def train(
         ips, clicks over propensities.
     """
     force = outputs.free_model(output, force=force)
-    names = _names(query, document, impression, position, clicked, ranker=ranker, segment=segment)
     untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
-    clicks, data = _read(log, names | {"weight": weight}), _features(features, reading, names)
+    clicks, data = _read(log, columns), _features(features, reading, columns)
     part = _part(clicks.within(data), 1.0 - holdout, seed)
     for note in part.notes[len(clicks.notes) :]:
         console.note(note)
@@ -192,15 +183,7 @@ def compare(
         ),
     ],
     bias: Path,
-    query: str = "query",
-    document: str = "document",
-    impression: str = "impression",
-    position: str = "position",
-    clicked: str | None = None,
-    ranker: str | None = None,
-    user: str | None = None,
-    segment: str | None = None,
-    weight: str | None = None,
+    columns: LogColumns,
     by: str = "query",
     cutoff: int | None = None,
     holdout: float = 0.3,
@@ -224,8 +207,7 @@ def compare(
     --unchecked: Decide although the check of the bias alarms or cannot run.
     """
     outputs.free(plot, outputs.PICTURES, force=force)
-    names = _names(query, document, impression, position, clicked, ranker=ranker, user=user, segment=segment)
-    clicks, data = _read(log, names | {"weight": weight}), _features(features, reading, names)
+    clicks, data = _read(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
         name: rw.load(path) if path.is_dir() else rw.read_run(path) for name, path in inputs.named(systems).items()
     }
@@ -246,17 +228,10 @@ def compare(
     _show(document_, result, json=json, wrote=(plot,))
 
 
-def _names(
-    query: str, document: str, impression: str, position: str, clicked: str | None, **more: str | None
-) -> Keywords:
-    columns = {"query": query, "document": document, "impression": impression, "position": position}
-    return columns | {"clicked": clicked} | more
-
-
-def _read(source: str, names: Keywords) -> "Log":
+def _read(source: str, columns: LogColumns) -> "Log":
     """Read a log; files of User Behavior Insights are known by their endings."""
     paths = inputs.items(source)
-    named: Keywords = {name: value for name, value in names.items() if value is not None}
+    named: Keywords = {name: value for name, value in asdict(columns).items() if value is not None}
     if all(_is_ubi(path) for path in paths):
         fields: Keywords = {name: named[name] for name in ("ranker", "segment") if name in named}
         log = rw.clicks.read_ubi(*paths, clicked=inputs.items(named.get("clicked", "click")), **fields)
@@ -288,11 +263,11 @@ def _is_ubi(path: str) -> bool:
     return Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower() in _UBI
 
 
-def _features(source: str, reading: Reading, names: Keywords) -> "RankingDataset":
+def _features(source: str, reading: Reading, columns: LogColumns) -> "RankingDataset":
     """Read features; columns of ids are called as in the log unless the user names them."""
     with console.progress(1) as bar:
         bar.step(f"Reading {shown(Path(source))}")
-        tables = {"query": names["query"], "document": names["document"], "to_score": True}
+        tables = {"query": columns.query, "document": columns.document, "to_score": True}
         return reading.data(source, bar=bar, tables=tables)
 
 

@@ -7,6 +7,8 @@ import shlex
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -78,23 +80,34 @@ def register(
     """Add a function to the commands, below the title ``panel`` of the list of all.
 
     Its docstring is the help page and describes its options, but for ``shared`` ones. A parameter ``reading`` has the
-    options of reading, without those that the command calls something else, as ``explain --query ID`` does.
+    options of reading, without those that the command calls something else, as ``explain --query ID`` does. Another
+    parameter that is a dataclass has an option for each of its fields.
     """
     text, options = page(command)
     options = {**data_options.OPTIONS, **shared, **options}
     signature = inspect.signature(command).parameters
+    bundles = {
+        name: (one.annotation, inspect.signature(one.annotation).parameters)
+        for name, one in signature.items()
+        if is_dataclass(one.annotation) and name != "reading"
+    }
     parameters = []
-    for parameter in signature.values():
+    for parameter in chain(
+        *(bundles[name][1].values() if name in bundles else [one] for name, one in signature.items())
+    ):
         kind = parameter.annotation
         if not hasattr(kind, "__metadata__") and parameter.name != "reading":
             kind = Annotated[kind, options[parameter.name.rstrip("_")]]
         parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
-    added = data_options.parameters(options, {*signature, *leave_out}) if "reading" in signature else []
+    names = {one.name for one in parameters}
+    added = data_options.parameters(options, {*names, *leave_out}) if "reading" in signature else []
     parameters = [*(one for one in parameters if one.name != "reading"), *added]
     parameters.sort(key=lambda one: (None, READING, RUNNING).index(one.annotation.__metadata__[0].rich_help_panel))
 
     def run(**words: Any) -> None:
         values = {one.name: words.pop(one.name) for one in added}
+        for name, (bundle, fields) in bundles.items():
+            words[name] = bundle(**{field: words.pop(field) for field in fields})
         command(**words, **({"reading": data_options.Reading.of(values)} if added else {}))
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
