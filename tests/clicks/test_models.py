@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from rankwise.clicks.models.model import NAMES, ClickModel
 from scipy import optimize
 
 import rankwise as rw
 from rankwise import threads
 from rankwise.clicks.logs.log import Log
+from rankwise.clicks.models.model import NAMES, ClickModel
 
 EVERY = tuple(NAMES)
 

@@ -120,6 +120,22 @@ def test_trust_that_is_ignored_biases_by_the_clicks_that_it_brings(case):
     np.testing.assert_allclose(expected(result.dr, chances) - RELEVANCE, bias, atol=1e-10)
 
 
+def test_the_regression_counts_like_impressions_that_were_examined(case):
+    log, features, _, _ = case
+    guess = np.random.default_rng(0).uniform(size=features.n_docs)
+    same = {"clip": 0.0, "regression": guess}
+    result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **same)
+    seen = result.alpha > 0
+    # With displayed frequencies an estimate is (n·α·IPS + strength·R̂) / (n·α + strength).
+    examined = (result.impressions * result.alpha)[seen]
+    mixed = (examined * result.ips[seen] + 7.0 * guess[seen]) / (examined + 7.0)
+    data = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), strength=7.0, **same)
+    np.testing.assert_allclose(data.document_rewards[seen], mixed, atol=1e-12)
+    np.testing.assert_array_equal(data.document_rewards[~seen], guess[~seen])
+    unchanged = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), strength=0.0, **same)
+    np.testing.assert_array_equal(unchanged.document_rewards, result.dr)
+
+
 def test_with_displayed_frequencies_dr_is_ips_but_for_the_clip(case):
     log, features, _, _ = case
     guess = np.random.default_rng(0).uniform(size=features.n_docs)
@@ -226,7 +242,7 @@ def test_targets_are_one_list_a_query_with_rewards_of_all_documents(case):
     options = {"clip": 0.1, "probabilities": by_pair(log, at), "regression": np.full(features.n_docs, 0.5)}
     result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **options)
     for method in ("dr", "regression", "ips"):
-        data = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), method, **options)
+        data = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), method, strength=0.0, **options)
         np.testing.assert_array_equal(data.document_rewards, getattr(result, method))
         assert (data.n_queries, data.n_docs, data.weights) == (features.n_queries, features.n_docs, None)
     never_shown = result.alpha == 0.0
@@ -243,7 +259,7 @@ def test_labels_instead_of_rewards():
     data = rw.clicks.targets(log, features, bias, labels="regression")
     np.testing.assert_array_equal(data.labels, result.regression)
     assert data.document_rewards is None
-    data = rw.clicks.targets(log, features, bias, labels="offset")
+    data = rw.clicks.targets(log, features, bias, strength=0.0, labels="offset")
     least = result.dr.reshape(12, -1).min(axis=1, keepdims=True)
     np.testing.assert_allclose(data.labels.reshape(12, -1), result.dr.reshape(12, -1) - least, atol=1e-15)
     rw.LightGBMRanker("lambdarank(gain=linear)", rounds=2, threads=1).fit(data)

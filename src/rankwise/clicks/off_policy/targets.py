@@ -69,7 +69,12 @@ class Estimates:
     @property
     def dr(self) -> Array:
         """Doubly robust estimates."""
-        return self.regression + (self.ctr - self.beta - self.alpha * self.regression) / self._divisor
+        return self.shrunk(0.0)
+
+    def shrunk(self, strength: float) -> Array:
+        """Return doubly robust estimates, drawn to R̂ as if it were the outcome of ``strength`` examined impressions."""
+        divisor = self._divisor + strength / np.maximum(self.impressions, 1.0)
+        return self.regression + (self.ctr - self.beta - self.alpha * self.regression) / divisor
 
     @property
     def _divisor(self) -> Array:
@@ -178,6 +183,7 @@ def targets(
     regression: Scored | None = None,
     folds: int = 5,
     probabilities: Policy | None = None,
+    strength: float = 10.0,
     labels: Literal["regression", "offset"] | None = None,
     seed: int = 0,
 ) -> RankingDataset:
@@ -187,6 +193,9 @@ def targets(
     :func:`estimates` for the ``method`` and the other arguments. They may be negative, which is what makes them
     unbiased. Documents that were never shown have R̂, or 0 with ``method="ips"``. Queries count by their impressions;
     those without are left out, with a warning that counts them.
+
+    With ``method="dr"``, R̂ counts like ``strength`` impressions that were examined, so that documents that were seldom
+    seen keep close to it; 0 leaves the estimates as they are. With curves that are wrong, this saves what is learned.
 
     Objectives that learn from labels need numbers of 0 or more, which ``labels`` makes instead of rewards:
     ``"regression"`` is R̂ alone, in [0, 1]; ``"offset"`` subtracts the least target of the query. Labels of
@@ -204,12 +213,14 @@ def targets(
     check.choice("method", method, ("dr", "regression", "ips"))
     if labels is not None:
         check.choice("labels", labels, ("regression", "offset"))
+    strength = check.number("strength", strength, least=0.0)
     if method == "ips" and labels != "regression" and regression is None:
         regression = np.zeros(features.n_docs)
     result = estimates(
         log, features, bias, clip=clip, regression=regression, folds=folds, probabilities=probabilities, seed=seed
     )
-    values: Array = getattr(result, "regression" if labels == "regression" else method)
+    by_method = {"regression": result.regression, "ips": result.ips, "dr": result.shrunk(strength)}
+    values = by_method["regression" if labels == "regression" else method]
     if labels == "offset":
         values = values - np.repeat(np.minimum.reduceat(values, features.offsets[:-1]), features.sizes)
     traffic = result.impressions[features.offsets[:-1]]
