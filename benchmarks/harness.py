@@ -81,6 +81,12 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 """Synthetic kinds: few and many queries, noisy labels, few relevant documents, long lists, 150 useless features, and
 clicks on an older ranking instead of the labels of training and validation queries."""
+LARGE: dict[str, dict[str, Any]] = {
+    "large": {"n_queries": 1500, "n_features": 136},
+    "larger": {"n_queries": 6000, "n_features": 136},
+    "largest": {"n_queries": 25_000, "n_features": 136},
+}
+"""Synthetic sets of 180,000, 720,000 and 3 million documents with as many features as MSLR."""
 
 
 @functools.cache
@@ -98,8 +104,8 @@ def parts(folder: str, data: str, fold: int) -> tuple[rw.RankingDataset, ...]:
 @functools.cache
 def whole(folder: str, data: str = "mq2007") -> rw.RankingDataset:
     """Return all queries of a data set that has no folds of its own."""
-    if data in KINDS:
-        made = rw.synthetic(**KINDS[data], seed=7)
+    if data in KINDS | LARGE:
+        made = rw.synthetic(**(KINDS | LARGE)[data], seed=7)
         if data != "useless":
             return made
         noise = np.random.default_rng(7).normal(size=(made.n_docs, 150)).astype(np.float32)

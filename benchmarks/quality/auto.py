@@ -38,7 +38,7 @@ import numpy as np
 
 import rankwise as rw
 from benchmarks import harness
-from benchmarks.harness import FOLDS, KINDS, REAL, parts, say, shuffled, versions, write
+from benchmarks.harness import FOLDS, KINDS, LARGE, REAL, parts, say, shuffled, versions, write
 from rankwise.model_selection.auto.choice import averages
 from rankwise.rankers.ensembles.weights import centred, spread
 
@@ -293,7 +293,7 @@ def show_recipes(cells: dict[Cell, Any], data: list[str]) -> None:
 def main() -> int:
     parser = harness.arguments(__doc__, out="results/auto.json", processes=1)
     parser.add_argument("folder", nargs="?", help="where the data are; by default where rw.load_dataset looks")
-    parser.add_argument("--data", nargs="+", choices=(*REAL, *KINDS), default=list(REAL))
+    parser.add_argument("--data", nargs="+", choices=(*REAL, *KINDS, *LARGE), default=list(REAL))
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=METHODS, help="the first is held against the rest"
     )
