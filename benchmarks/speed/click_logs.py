@@ -4,8 +4,8 @@
 
 Parquet files of 10⁷ rows are written into FOLDER, unless they are there: 10⁵ queries with uneven traffic, three rankers
 that show ten documents each, Baidu's examination. Ids of queries and documents are strings. The log is then read by a
-new process, whose peak memory is printed (Linux); CPU seconds are of all threads, because a busy machine slows a program that
-waits for a core.
+new process, whose peak memory is printed (on Linux). CPU seconds are of all threads, because a busy machine slows a
+program that waits for a core.
 """
 
 import subprocess
