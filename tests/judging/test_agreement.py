@@ -11,6 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 import rankwise as rw
 from rankwise.judging import Agreement, agreement
+from tests import shared
 
 PAGE = """\
 people \\ judge  0  1  2
@@ -159,3 +160,16 @@ def test_what_cannot_be_compared_is_rejected():
         agreement({"q": {"a": 0}}, {"q": {"a": 1}}, {"new": {"q": {"a": 1.0}}})
     with pytest.raises(ValueError, match="new: run and qrels have no query in common"):
         agreement({"q": {"a": 1}}, {"q": {"a": 1}}, {"new": {"p": {"a": 1.0}}})
+
+
+def test_a_real_weak_judge_is_better_than_chance_and_far_from_people():
+    """MQ2008's prob, cut at one half, beside people's judgments."""
+    data = rw.read_letor(shared.data("mq2008/Fold1/test.txt.gz"))
+    assert data.relevance_probabilities is not None
+    columns = {"query": data.qids(), "document": data.document_ids}
+    people = pl.DataFrame({**columns, "grade": (data.labels > 0).astype(float)})
+    judge = pl.DataFrame({**columns, "grade": (data.relevance_probabilities > 0.5).astype(float)})
+    found = agreement(people, judge)
+    row = estimate(found, "kappa", "unweighted")
+    assert 0.0 < row["low"] < row["high"] < 1.0
+    assert estimate(found, "calibration", "0")["high"] < estimate(found, "calibration", "1")["low"]
