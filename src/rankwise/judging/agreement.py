@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,27 +25,14 @@ from rankwise.statistics.figures.comparisons import BLUE, figure
 from rankwise.statistics.significance import FEWEST, TTest, holm, t_test
 
 _MOST_GRADES = 12
+_COLUMNS = ("part", "name", "value", "low", "high", "queries", "p")
 _TITLES = {
     "kappa": "Cohen's κ, {}",
     "calibration": "people's mean grade where the judge's is {}",
     "leniency": "{1} of {0}, judge − people",
     "favour": "{1} of {0}, judge − people",
 }
-
-
-class AgreementEstimate(NamedTuple):
-    """A number about a judge, with its interval over queries; the ends are NaN for fewer than 3 queries."""
-
-    part: str
-    """``kappa``, ``calibration`` (people's mean grade by the judge's grade), ``leniency`` (the metric by the judge's
-    grades less that by people's, of a system) or ``favour`` (the leniency of one system less another's)."""
-    name: str
-    value: float
-    low: float
-    high: float
-    queries: int
-    p: float | None = None
-    """Of ``favour``: two-sided, with Holm's correction over all pairs of systems."""
+_Row = tuple[str, str, float, float, float, int, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -56,7 +42,8 @@ class Agreement:
     grades: tuple[float, ...]
     confusion: NDArray[np.int64]
     """(n_grades, n_grades) number of documents, by people's grade and by the judge's."""
-    estimates: tuple[AgreementEstimate, ...]
+    estimates: tuple[_Row, ...]
+    """The rows of :meth:`to_frame`."""
     metric: str
     confidence: float
     basis: str
@@ -65,58 +52,57 @@ class Agreement:
     @property
     def kappa(self) -> float:
         """Cohen's κ: 1 for the same grades, 0 for agreement by chance."""
-        return self.estimates[0].value
+        return self.estimates[0][2]
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per estimate, with the fields of :class:`AgreementEstimate`; ends that are NaN are null."""
-        return pl.DataFrame(self.estimates, schema_overrides={"p": pl.Float64}, orient="row").fill_nan(None)
+        """One row per estimate: part, name, value, ends of its interval (NaN for fewer than 3 queries), queries and p.
+
+        Parts are ``kappa``, ``calibration`` (people's mean grade by the judge's grade), ``leniency`` (the metric by the
+        judge's grades less that by people's, of each system) and ``favour`` (the leniency of one system less
+        another's, with the p-value after Holm's correction; elsewhere p is NaN).
+        """
+        return pl.DataFrame(self.estimates, schema=_COLUMNS, orient="row")
 
     def tables(self) -> list[tables.Table]:
         """Return the tables of the page: confusion, and estimates with their intervals."""
         names = [f"{grade:g}" for grade in self.grades]
-        counts = [[f"{count:,}" for count in row] for row in self.confusion.tolist()]
-        confusion = tuple((name, *row) for name, row in zip(names, counts, strict=True))
-        rows = []
-        for one in self.estimates:
-            signed, name = one.part in ("leniency", "favour"), _TITLES[one.part].format(one.name, self.metric)
-            value, ends = tables.number(one.value, signed=signed), tables.interval(one.low, one.high, signed=signed)
-            rows.append((name, value, ends, f"{one.queries:,}"))
-        pairs = self._part("favour")
-        unfair = [one for one in pairs if one.p is not None and one.p < 1.0 - self.confidence]
-        notes = [f"The judge favours {one.name} (p {tables.probability(one.p or 0.0)}, Holm)." for one in unfair]
-        notes += [] if unfair or not pairs else ["These queries do not show that the judge favours a system."]
-        title, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.confidence:g}% interval")
+        counts = zip(names, self.confusion.tolist(), strict=True)
+        confusion = tuple((name, *(f"{count:,}" for count in row)) for name, row in counts)
+        rows, notes = [], []
+        for part, name, value, low, high, queries, p in self.estimates:
+            signed, title = part in ("leniency", "favour"), _TITLES[part].format(name, self.metric)
+            ends = tables.interval(low, high, signed=signed)
+            rows.append((title, tables.number(value, signed=signed), ends, f"{queries:,}"))
+            if p < 1.0 - self.confidence:
+                notes.append(f"The judge favours {name} (p {tables.probability(p)}, Holm).")
+        if self._part("favour") and not notes:
+            notes.append("These queries do not show that the judge favours a system.")
+        grid, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.confidence:g}% interval", "queries")
         return [
-            tables.Table(header=title, rows=confusion, align="l" + "r" * len(names), notes=(self.basis,)),
-            tables.Table(header=(*header, "queries"), rows=tuple(rows), align="lrlr", notes=tuple(notes)),
+            tables.Table(header=grid, rows=confusion, align="l" + "r" * len(names), notes=(self.basis,)),
+            tables.Table(header=header, rows=tuple(rows), align="lrlr", notes=tuple(notes)),
         ]
 
-    def _part(self, part: str) -> list[AgreementEstimate]:
-        return [one for one in self.estimates if one.part == part]
+    def _part(self, part: str) -> list[_Row]:
+        return [row for row in self.estimates if row[0] == part]
 
     def __repr__(self) -> str:
         return "\n\n".join(table.text() for table in self.tables())
 
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
-
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw people's mean grade by the judge's, and the judge's leniency by system: .png, .svg or .pdf."""
-        parts = {
-            f"people's mean grade, by the judge's (κ {tables.number(self.kappa, 2)})": self._part("calibration"),
-            f"{self.metric}: judge − people": self._part("leniency"),
-        }
-        shown = {title: rows for title, rows in parts.items() if rows}
+        calibration, leniency = self._part("calibration"), self._part("leniency")
+        shown = {f"people's mean grade, by the judge's (κ {tables.number(self.kappa, 2)})": calibration}
+        shown |= {f"{self.metric}: judge − people": leniency} if leniency else {}
         with figure(path, 4.5 * len(shown), 3.4, force=force) as drawing:
             panels = drawing.subplots(1, len(shown), squeeze=False)[0]
             for panel, (title, rows) in zip(panels, shown.items(), strict=True):
-                for x, one in enumerate(rows):
-                    panel.plot([x, x], [one.low, one.high], "_-", color=BLUE, markersize=8)
-                    panel.plot(x, one.value, "o", color=BLUE, markersize=5)
-                    agreed = float(one.name) if one.part == "calibration" else 0.0
+                for x, (_, name, value, low, high, *_) in enumerate(rows):
+                    panel.plot([x, x], [low, high], "_-", color=BLUE, markersize=8)
+                    panel.plot(x, value, "o", color=BLUE, markersize=5)
+                    agreed = float(name) if rows is calibration else 0.0
                     panel.plot([x - 0.3, x + 0.3], [agreed, agreed], "--", color="#444444", linewidth=0.9)
-                panel.set_xticks(range(len(rows)), [tables.shortened(one.name) for one in rows])
-                panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+                panel.set_xticks(range(len(rows)), [tables.shortened(row[1]) for row in rows])
                 panel.set_title(title, loc="left", fontweight="bold")
                 panel.set_xlabel("dashed: the judge agrees with people")
         return Path(path)
@@ -161,16 +147,16 @@ def agreement(
     if grades.size > _MOST_GRADES:
         hint = "turn the scores of the judge into the grades that people use"
         raise check.error(f"at most {_MOST_GRADES} different grades are compared", got=grades.size, hint=hint)
-    cells = np.ravel_multi_index(tuple(codes.reshape(-1, 2).T), (grades.size, grades.size))
     shape = int(queries[-1]) + 1, grades.size, grades.size
-    counts = np.bincount(queries * grades.size**2 + cells, minlength=int(np.prod(shape))).reshape(shape)
+    cells = np.ravel_multi_index((queries, *codes.reshape(-1, 2).T), shape)
+    counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
     square = (grades[:, None] - grades) ** 2
     kinds = {"unweighted": (square > 0.0).astype(np.float64), "quadratic weights": square}
     rows = [_kappa(name, counts, weights, confidence) for name, weights in kinds.items()]
-    for code, sizes in enumerate(counts.sum(1).T.astype(np.float64)):
-        graded = sizes > 0
-        means = counts[graded, :, code] @ grades / sizes[graded]
-        rows += [_mean("calibration", f"{grades[code]:g}", means, confidence, sizes[graded])] if graded.any() else []
+    for grade, table in zip(grades.tolist(), np.moveaxis(counts, 2, 0), strict=True):
+        sizes = table.sum(1).astype(np.float64)
+        means = table[sizes > 0] @ grades / sizes[sizes > 0]
+        rows += [_mean("calibration", f"{grade:g}", means, confidence, sizes[sizes > 0])] if means.size else []
     measured = metric_of(metric)
     alone = [frame.height - both.height for frame in (human, machine)]
     basis = f"{tables.count(both.height, 'document')} of {tables.count(len(counts), 'query', 'queries')} have both "
@@ -185,41 +171,38 @@ def agreement(
     )
 
 
-def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: float) -> AgreementEstimate:
+def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: float) -> _Row:
     """Compute 1 − observed/expected disagreement, and its jackknife over queries."""
 
-    def kappa(tables: NDArray[np.int64]) -> Array:
-        observed = np.tensordot(tables, weights) * tables.sum((1, 2))
-        expected = np.einsum("qa,ab,qb->q", tables.sum(2), weights, tables.sum(1), optimize=True)
-        ratio: Array = np.divide(observed, expected, out=np.full(len(tables), np.nan), where=expected > 0.0)
+    def kappa(confusion: NDArray[np.int64]) -> Array:
+        observed = np.tensordot(confusion, weights) * confusion.sum((1, 2))
+        expected = np.einsum("qa,ab,qb->q", confusion.sum(2), weights, confusion.sum(1), optimize=True)
+        ratio: Array = np.divide(observed, expected, out=np.full(len(confusion), np.nan), where=expected > 0.0)
         return 1.0 - ratio
 
     total, n = counts.sum(0, keepdims=True), len(counts)
     value, without = float(kappa(total)[0]), kappa(total - counts)
     test = TTest(value, float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())), n - 1)
-    return AgreementEstimate("kappa", name, value, *(test.interval(confidence) if n >= FEWEST else (np.nan, np.nan)), n)
+    low, high = test.interval(confidence) if n >= FEWEST else (np.nan, np.nan)
+    return "kappa", name, value, low, high, n, np.nan
 
 
 def _mean(
-    part: str, name: str, values: Array, confidence: float, weights: Array | None = None, p: float | None = None
-) -> AgreementEstimate:
+    part: str, name: str, values: Array, confidence: float, weights: Array | None = None, p: float = np.nan
+) -> _Row:
     """Compute a mean over queries and its interval."""
-    ends = t_test(values, weights).interval(confidence) if values.size >= FEWEST else (np.nan, np.nan)
-    return AgreementEstimate(part, name, weighted_mean(values, weights), *ends, values.size, p)
+    low, high = t_test(values, weights).interval(confidence) if values.size >= FEWEST else (np.nan, np.nan)
+    return part, name, weighted_mean(values, weights), low, high, values.size, p
 
 
-def _of_systems(
-    systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, confidence: float
-) -> list[AgreementEstimate]:
+def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, confidence: float) -> list[_Row]:
     """Compute the leniency of the judge to each system, and the difference for each pair of systems."""
     leniency: dict[str, Array] = {}
     for name, system in systems.items():
         with check.naming(name):
             run = trec.run_frame(system)
-            people, judge = (
-                metric.of(*trec.judge(run, both.rename({grader: "grade"}), all_topics=True))
-                for grader in ("people", "judge")
-            )
+            graded = (both.rename({grader: "grade"}) for grader in ("judge", "people"))
+            judge, people = (metric.of(*trec.judge(run, qrels, all_topics=True)) for qrels in graded)
             leniency[name] = judge - people
             require_scored(metric, leniency[name])
     rows = [_mean("leniency", name, values[~np.isnan(values)], confidence) for name, values in leniency.items()]
@@ -228,7 +211,7 @@ def _of_systems(
         difference = leniency[one] - leniency[other]
         require_scored(metric, difference)
         difference = difference[~np.isnan(difference)]
-        name = f"{one} over {other}" if difference.sum() >= 0.0 else f"{other} over {one}"
-        pairs[name] = difference if difference.sum() >= 0.0 else -difference
+        favoured = difference.sum() >= 0.0
+        pairs[f"{one} over {other}" if favoured else f"{other} over {one}"] = difference if favoured else -difference
     p = holm([t_test(values).p if values.size >= FEWEST else 1.0 for values in pairs.values()]).tolist()
     return rows + [_mean("favour", name, pairs[name], confidence, p=p[k]) for k, name in enumerate(pairs)]
