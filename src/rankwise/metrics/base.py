@@ -164,8 +164,8 @@ class RankMetric(Metric):
         if self.sees_judged:
             arguments.append(np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], checked))
         if self.sees_strata:
-            ids = np.zeros(n_docs, np.int64) if strata is None else strata
-            arguments.append(codes_in_queries(check.identifiers("strata", ids, n_docs, "document"), checked))
+            ids = None if strata is None else check.identifiers("strata", strata, n_docs, "document")
+            arguments.append(np.zeros(n_docs, np.int64) if ids is None else codes_in_queries(ids, checked))
         if self.reads_rewards:
             if document_rewards is None:
                 hint = "measure data that have them, as rw.clicks.targets makes, or pass document_rewards=…"

@@ -112,14 +112,15 @@ def _in_strata(first, last, offsets, scores, labels, cutoff, ties, rule, smoothi
             group[:] = 0.0
             for place in range(start, stop):
                 group[stratum[ranked[place]], np.int64(kind[ranked[place]])] += 1.0
-            share = group[:, RELEVANT] * stands_for / (stop - start)
-            places = min(stop, cutoff) - start
-            if share.sum() > 0.0:
-                total += share.sum() * (1.0 / np.arange(start + 1.0, start + places + 1.0)).sum()
+            places, size = min(stop, cutoff) - start, stop - start - 1  # size: without the document itself
+            if group[:, RELEVANT].any():
+                share = group[:, RELEVANT] * stands_for / (stop - start)
+                for place in range(start, start + places):
+                    total += share.sum() / (place + 1.0)
                 for s in range(len(counts)):
-                    size = stop - start - 1  # the relevant document itself is not above
-                    outside = share.sum() - share[s]
-                    total += outside * _relevant_above(above[s], group[s], size, start, places, smoothing)
+                    if share.sum() > share[s]:
+                        more = _relevant_above(above[s], group[s], size, start, places, smoothing)
+                        total += (share.sum() - share[s]) * more
                     if share[s] > 0.0:
                         group[s, RELEVANT] -= 1.0
                         total += share[s] * _relevant_above(above[s], group[s], size, start, places, smoothing)
