@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
+from scipy import stats
 
 import rankwise as rw
 from rankwise.data.letor import decimals
@@ -541,3 +542,14 @@ def test_probabilities_of_real_data(tmp_path):
     for back in (read(rw.write_letor(data, tmp_path / "data.txt")), rw.open_data(tmp_path / "data.txt")):
         for name in PROBABILITIES:
             np.testing.assert_array_equal(getattr(back, name), getattr(data, name))
+
+
+def test_prob_of_mq2008_is_what_the_page_about_files_says():
+    parts = [read(shared.data(f"mq2008/Fold1/{part}.txt.gz")) for part in ("train", "vali", "test")]
+    data: Any = rw.concatenate(parts)
+    relevant, prob = data.labels > 0, data.relevance_probabilities
+    ranks = stats.rankdata(prob)[relevant]
+    area = (ranks.mean() - (ranks.size + 1) / 2) / np.sum(~relevant)
+    shares, means = (np.add.reduceat(column, data.offsets[:-1]) / data.sizes for column in (relevant * 1.0, prob))
+    assert round(area, 2) == 0.85
+    assert round(np.corrcoef(shares, means)[0, 1], 2) == 0.77
