@@ -82,6 +82,18 @@ def together(ids: Ids) -> NDArray[np.int64] | None:
     return np.argsort(first[number], kind="stable")
 
 
+def codes_in_queries(ids: Ids, offsets: Offsets) -> NDArray[np.int64]:
+    """Return numbers for the different ids of each query, from 0.
+
+    >>> codes_in_queries(np.array(["b", "a", "b", "c"]), np.array([0, 3, 4]))
+    array([1, 0, 1, 0])
+    """
+    values, codes = np.unique(ids, return_inverse=True)
+    queries = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    different, numbers = np.unique(queries * values.size + codes, return_inverse=True)
+    return np.asarray(numbers - np.searchsorted(different, queries * values.size))
+
+
 def comparable(*several: Ids) -> tuple[Ids, ...]:
     """Return ids of one type, as text unless all types are equal, so that 12 and "12" are the same.
 

@@ -116,6 +116,8 @@ def values_of(column: DataColumn, data: RankingDataset) -> Any:
         return np.where(data.labels > 0, 1, numbers % 2)
     if column.name == "rows":
         return numbers[::-1]
+    if column.name.endswith("probabilities"):
+        return (numbers + 1) / numbers.size
     return numbers + 1 if column.kind == "number" else [f"value {number}" for number in numbers]
 
 

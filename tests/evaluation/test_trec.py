@@ -333,3 +333,51 @@ def test_words_after_the_tag_are_no_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert rw.read_run(shared.data("trec-eval-test/results.trunc.gz")).height == 584
+
+
+def test_five_columns_are_strata_or_probabilities(tmp_path):
+    (tmp_path / "strata").write_text("1 0 d1 2 1\n1 0 33 1 -1\n2 0 d1 1 0\n")
+    (tmp_path / "prels").write_text("\n1 GX-1 2 1 0.25\n1 GX-2 0 0 0\n2 GX-1 1 2 1\n")
+    strata, prels = rw.read_qrels(tmp_path / "strata"), rw.read_qrels(tmp_path / "prels")
+    assert strata.rows() == [("1", "d1", "2", 1), ("1", "33", "1", -1), ("2", "d1", "1", 0)]
+    assert strata.columns == ["query", "document", "stratum", "grade"]
+    assert prels.rows() == [("1", "GX-1", 2, 0.25), ("1", "GX-2", 0, 0.0), ("2", "GX-1", 1, 1.0)]
+    assert prels.columns == ["query", "document", "grade", "probability"]
+    run = {"1": {"d1": 3.0, "d9": 2.0}, "2": {"GX-1": 1.0}}
+    _, data = judge(run, tmp_path / "strata", all_topics=True)
+    assert data.document_ids.tolist() == ["d1", "d9", "33", "GX-1", "d1"]
+    assert data.strata.tolist() == ["2", "", "1", "", "1"]
+    assert data.judged.tolist() == [1, 0, -1, 0, 1]
+    _, data = judge(run, prels)
+    assert data.document_ids.tolist() == ["d1", "d9", "GX-2", "GX-1", "GX-1"]
+    assert data.inclusion_probabilities.tolist() == [0.0, 0.0, 0.0, 0.25, 1.0]
+    assert data.strata is None
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("1 0 d1 2 1\n1 7 d2 1 0\n", "query 0 document stratum grade"),  # the second line may be of prels
+        ("1 0 d1 2 0.5\n", "query 0 document stratum grade"),
+        ("1 d1 2 1 1.5\n", "query document grade method probability"),
+        ("1 d1 2 NEU 0.5\n", "query document grade method probability"),
+        ("1 d1 2 1 nan\n", "query document grade method probability"),
+        ("1 d1 2.5 1 0.5\n", "query document grade method probability"),
+        ("1 0 d1 1\n1 0 d2 2 1\n", "query 0 document grade"),
+    ],
+)
+def test_five_columns_that_are_neither_are_rejected(text, form, tmp_path):
+    (tmp_path / "qrels").write_text(text)
+    with pytest.raises(ValueError, match=f"a line must read '{form}' with a whole grade"):
+        rw.read_qrels(tmp_path / "qrels")
+
+
+def test_a_run_on_data_keeps_strata_and_probabilities(files):
+    ids: Any = {"query_ids": ["q1"], "document_ids": ["d1", "d2", "d3", "d4"]}
+    known = rw.RankingDataset.from_sizes(np.zeros((4, 1)), [0, 1, 2, 0], [4], strata=[1, 1, 2, 2], **ids)
+    joined = read_ranking(files / "run", known, all_topics=False).data
+    expected = dict(zip(["d1", "d2", "d3", "d4"], ["1", "1", "2", "2"], strict=True))
+    assert joined.strata.tolist() == [expected[one] for one in joined.document_ids.tolist()]
+    known = known.with_(strata=None, inclusion_probabilities=[0.1, 0.2, 0.3, 0.4])
+    joined = read_ranking(files / "run", known, all_topics=False).data
+    assert sorted(joined.inclusion_probabilities.tolist()) == [0.1, 0.2, 0.3, 0.4]

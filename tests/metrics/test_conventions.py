@@ -223,6 +223,8 @@ READ = {
     "success@5": "hit(ties=row, empty=0)@5",
     "Rprec": "rprec(ties=row, empty=0)",
     "infAP": "infap(ties=row, empty=0)",
+    "xinfAP": "xinfap(ties=row, empty=0)",
+    "infNDCG": "infndcg(gain=linear, ties=row, empty=0)",
     "set_P": "precision(ties=row, empty=0)",
     # ir_measures
     "nDCG@20": "ndcg(gain=linear, ties=row, empty=0)@20",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rankwise.metrics import ERR, METRICS, metric
 
 
-def value_of(text: str, rows: list[int], labels: list[float], judged: list[int]) -> float:
+def value_of(text: str, rows: list[int], labels: list[float], judged: list[int], strata: list[int]) -> float:
     """The metric of one strict ranking, from its definition; ``rows`` are the documents that were retrieved."""
     m = metric(text)
     k = m.cutoff or 10**9
@@ -61,6 +61,10 @@ def value_of(text: str, rows: list[int], labels: list[float], judged: list[int])
             return sum(judged[row] != 0 for row in rows[:k]) / max(len(top), 1)
         case "bpref" | "infap":
             return sum(terms(m.name, rows[:k], hits, judged, n_relevant, labels)) / n_relevant
+        case "xinfap":
+            return sampled_ap(rows[:k], hits, labels, judged, strata)
+        case "infndcg":
+            return sampled_ndcg(rows[:k], labels, judged, strata, k)
         case _:
             total, reading = 0.0, 1.0
             for r, y in enumerate(top):
@@ -89,6 +93,38 @@ def terms(
     return found
 
 
+def stands_for(judged: list[int], strata: list[int], rows: list[int] | range) -> dict[int, float]:
+    """How many pooled documents a judged one stands for, by stratum, among these rows."""
+    known = {s: sum(judged[i] == 1 for i in rows if strata[i] == s) for s in set(strata)}
+    return {s: sum(judged[i] != 0 for i in rows if strata[i] == s) / max(known[s], 1) for s in known}
+
+
+def sampled_ap(rows: list[int], hits: list[float], labels: list[float], judged: list[int], strata: list[int]) -> float:
+    """xinfAP as sample_eval has it."""
+    weight = stands_for(judged, strata, range(len(labels)))
+    total = 0.0
+    for r, hit in enumerate(hits):
+        above = 0.0
+        for s in set(strata):
+            inside = [(judged[row], hits[place]) for place, row in enumerate(rows[:r]) if strata[row] == s]
+            pooled, known = sum(one != 0 for one, _ in inside), sum(one == 1 for one, _ in inside)
+            above += pooled * (sum(relevant for _, relevant in inside) + 1e-5) / (known + 3e-5)
+        total += hit * weight[strata[rows[r]]] * (1 + above) / (r + 1)
+    return total / sum(weight[s] for label, s in zip(labels, strata, strict=True) if label >= 1)
+
+
+def sampled_ndcg(rows: list[int], labels: list[float], judged: list[int], strata: list[int], cutoff: int) -> float:
+    """infNDCG as sample_eval has it, with gains 2^y − 1."""
+    weight = stands_for(judged, strata, range(len(labels)))
+    ideal: list[float] = []
+    for grade in sorted(set(labels) - {0.0}, reverse=True):
+        number = sum(weight[s] for label, s in zip(labels, strata, strict=True) if label == grade)
+        ideal += [grade] * int(number + 0.5)
+    found = stands_for(judged, strata, rows)
+    gains = [found[strata[row]] * (2 ** labels[row] - 1) / math.log2(r + 2) for r, row in enumerate(rows)]
+    return sum(gains) / sum((2**grade - 1) / math.log2(r + 2) for r, grade in enumerate(ideal[:cutoff]))
+
+
 def every_order(scores: list[float]) -> list[list[int]]:
     """The documents in ranked order, for each order that the scores allow."""
     rows = [i for i in range(len(scores)) if scores[i] > -np.inf]
@@ -106,15 +142,18 @@ TEXTS = [*LABELLED, "rbp(p=0.95)", "ap(relevant=2)", "recall(relevant=3)", "rpre
 @settings(max_examples=25, deadline=None)
 @given(
     documents=st.lists(
-        st.tuples(st.sampled_from([0.0, 1.0, 2.5, -np.inf]), st.integers(0, 4) | st.sampled_from([-1, -2])),
+        st.tuples(
+            st.sampled_from([0.0, 1.0, 2.5, -np.inf]), st.integers(0, 4) | st.sampled_from([-1, -2]), st.integers(0, 1)
+        ),
         min_size=1,
         max_size=7,
     ),
     cutoff=st.none() | st.integers(1, 8),
 )
-def test_ties_against_every_order(text: str, documents: list[tuple[float, int]], cutoff: int | None) -> None:
+def test_ties_against_every_order(text: str, documents: list[tuple[float, int, int]], cutoff: int | None) -> None:
     """Of documents with label −1 nobody judged even though they were pooled; −2 were not pooled either."""
-    scores, grades = (list(map(float, column)) for column in zip(*documents, strict=True))
+    scores, grades, _ = (list(map(float, column)) for column in zip(*documents, strict=True))
+    strata = [stratum for *_, stratum in documents]
     labels = [max(grade, 0.0) for grade in grades]
     judged = [1 if grade >= 0 else int(grade == -2) - 1 for grade in grades]
     text += f"@{cutoff}" if cutoff else ""
@@ -126,17 +165,20 @@ def test_ties_against_every_order(text: str, documents: list[tuple[float, int]],
             assert metric(text, empty=worth)(scores, labels, offsets)[0] == worth
         return
     orders = every_order(scores)
-    values = [value_of(text, rows, labels, judged) for rows in orders]
+    values = [value_of(text, rows, labels, judged, strata) for rows in orders]
     low, high = min(values), max(values)
-    if one.name == "infap":  # relevant documents last and first, then those not judged
+    if one.name in ("infap", "xinfap", "infndcg"):  # relevant documents last and first, then those not judged
         kinds = [3 if label >= 1 else {1: 0, 0: 1, -1: 2}[known] for label, known in zip(labels, judged, strict=True)]
+        keys = labels if one.name == "infndcg" else kinds
         low, high = (
-            value_of(text, sorted(orders[0], key=lambda i: (-scores[i], sign * kinds[i])), labels, judged)
+            value_of(text, sorted(orders[0], key=lambda i: (-scores[i], sign * keys[i])), labels, judged, strata)
             for sign in (1, -1)
         )
     # itertools lists the order of rows first
     for ties, value in {"average": np.mean(values), "worst": low, "best": high, "row": values[0]}.items():
-        assert metric(text, ties=ties)(scores, labels, offsets, judged)[0] == pytest.approx(value, abs=1e-12), ties
+        columns = {"strata": strata} if one.sees_strata else {}
+        found = metric(text, ties=ties)(scores, labels, offsets, judged, **columns)[0]
+        assert found == pytest.approx(value, abs=1e-12), ties
 
 
 @pytest.mark.parametrize("text", [*LABELLED, *(f"{name}@10" for name in LABELLED)])

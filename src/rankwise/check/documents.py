@@ -103,6 +103,16 @@ def propensities(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids |
     return document_values("propensities", values, query_offsets, ids, above=0.0, hint=hint)
 
 
+def chances(
+    what: str, values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
+) -> NDArray[np.float64]:
+    """Check probabilities of documents: from 0 to 1."""
+    hint = "divide percentages by 100"
+    array = document_values(what, values, query_offsets, ids, least=0.0, hint=hint)
+    _reject(array > 1.0, f"{what} must be at most 1", array, query_offsets, ids, hint)
+    return array
+
+
 def document_rewards(
     values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None
 ) -> NDArray[np.float64]:

@@ -196,6 +196,24 @@ COLUMNS: tuple[DataColumn, ...] = (
         role="judged",
     ),
     DataColumn(
+        name="strata",
+        kind="id",
+        check=lambda values, data: check.identifiers("strata", values, data.n_docs, "document"),
+        role="stratum",
+    ),
+    DataColumn(
+        name="inclusion_probabilities",
+        check=lambda values, data: check.chances("inclusion probabilities", values, data.offsets, data.query_ids),
+        role="inclusion_probability",
+        in_letor=True,
+    ),
+    DataColumn(
+        name="relevance_probabilities",
+        check=lambda values, data: check.chances("relevance probabilities", values, data.offsets, data.query_ids),
+        role="relevance_probability",
+        in_letor=True,
+    ),
+    DataColumn(
         name="rows",
         check=lambda values, data: check.rows(values, data.n_docs),
         in_letor=True,
@@ -234,6 +252,9 @@ class Columns(TypedDict, total=False):
     positions: ArrayLike | None
     init_scores: ArrayLike | None
     judged: ArrayLike | None
+    strata: ArrayLike | None
+    inclusion_probabilities: ArrayLike | None
+    relevance_probabilities: ArrayLike | None
     rows: ArrayLike | None
     query_texts: ArrayLike | None
     document_texts: ArrayLike | None
@@ -268,6 +289,9 @@ class Names(TypedDict, total=False):
     position: str | None
     init_score: str | None
     judged: str | None
+    stratum: str | None
+    inclusion_probability: str | None
+    relevance_probability: str | None
     query_text: str | None
     document_text: str | None
 

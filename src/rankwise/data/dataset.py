@@ -71,6 +71,12 @@ class RankingDataset:
     """(n_docs,) scores that training starts from, such as production's; ``predict`` then needs them and adds them."""
     judged: NDArray[np.int8] | None = None
     """(n_docs,) 1: judged; 0: not judged; −1: pooled for judging, yet not judged. None: all are 1."""
+    strata: Ids | None = None
+    """(n_docs,) integers or strings: the part of its query's pool that the document belongs to, for ``infndcg``."""
+    inclusion_probabilities: NDArray[np.float64] | None = None
+    """(n_docs,) probability with which the document was drawn to be judged; 0: it was chosen otherwise."""
+    relevance_probabilities: NDArray[np.float64] | None = None
+    """(n_docs,) estimated probability that the document is relevant: a weak judge."""
     rows: NDArray[np.int64] | None = None
     """(n_docs,) the row of each document in the table or file that was read, where reading brought the rows of a query
     together; None: documents are in the order of the table. See :meth:`unsorted`."""

@@ -131,7 +131,10 @@ def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
         raise check.error("a TREC run needs data with document ids", got=f"{shown(path)} and data without", hint=hint)
     judged = np.ones(data.n_docs) if data.judged is None else data.judged
     grades = np.where(judged < 0, -1.0, data.labels)  # as qrels have it: a negative grade, or no line
-    frame = pl.DataFrame({"query": data.qids(), "document": data.document_ids, "grade": grades}).filter(judged != 0)
+    columns: Keywords = {"query": data.qids(), "document": data.document_ids, "grade": grades}
+    samples = {"stratum": data.strata, "probability": data.inclusion_probabilities}
+    columns |= {name: column for name, column in samples.items() if column is not None}
+    frame = pl.DataFrame(columns).filter(judged != 0)
     with check.naming(shown(path)):
         scores, joined = trec.judge(run, frame, all_topics=True)
     return Ranking(scores, joined.with_(weights=data.weights), run["tag"][0])

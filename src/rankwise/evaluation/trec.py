@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
+from rankwise.arrays import Keywords
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
@@ -22,9 +23,10 @@ from rankwise.statistics import tables
 
 # Blanks are those of C's isspace, as in trec_eval; naming them is also twice as fast as Unicode's.
 _BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"
-_HEAD = f"^{_BLANK}*(?<query>{_WORD}){_BLANK}+{_WORD}{_BLANK}+(?<document>{_WORD}){_BLANK}+"
-_RUN = f"{_HEAD}{_WORD}{_BLANK}+(?<score>{_WORD}){_BLANK}+(?<tag>{_WORD})"
-_QRELS = f"{_HEAD}(?<grade>{_WORD}){_BLANK}*$"
+_RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
+_STRATA, _PRELS = "query 0 document stratum grade", "query document grade method probability"
+_NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability")
+_OF_SAMPLES = ("stratum", "probability")
 _SHOWN = 80
 _NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
 
@@ -41,15 +43,20 @@ def read_run(path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
 
 def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
     """Read a run from the content of a file; ``path`` is what errors name."""
-    return _read(content, files.shown(path), _RUN, "score", "query Q0 document rank score tag", errors)
+    return _read(content, files.shown(path), _RUN, "score", errors)
 
 
 def read_qrels(path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
     """Read qrels: one row per judged document, with columns query, document and grade, in the file's order.
 
-    Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`.
+    Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`. Lines of five
+    words are those of NIST's sample_eval, ``query 0 document stratum grade``, or prels of the Million Query tracks,
+    ``query document grade method probability``: they have a column stratum, or probability (of being drawn).
     """
-    return _read(files.read_bytes(path), files.shown(path), _QRELS, "grade", "query 0 document grade", errors)
+    content = files.read_bytes(path)
+    words = content.lstrip().split(b"\n", 1)[0].split()
+    form = _QRELS if len(words) != 5 else _STRATA if words[1] in (b"0", b"Q0") else _PRELS
+    return _read(content, files.shown(path), form, "grade", errors)
 
 
 def write_run(
@@ -91,6 +98,7 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     label 0; ``data.judged`` tells them apart, for metrics such as ``bpref``. Rows are in trec_eval's order: score (in
     single precision) descending, ties by document id descending, so that ``ties=row`` repeats its numbers. Queries are
     those of the qrels that the run has; with ``all_topics`` (its option -c) the others too, with nothing retrieved.
+    Columns stratum and probability of the qrels become strata and inclusion probabilities.
     ``run`` and ``qrels`` may be paths, frames or dictionaries.
 
     >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
@@ -108,7 +116,7 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
         )
     topics = (topics if all_topics else shared).with_row_index("topic")
     retrieved = run.join(topics, on="query").select("topic", "document", "score")
-    judged = qrels.join(topics, on="query").select("topic", "document", "grade")
+    judged = qrels.join(topics, on="query").drop("query")
     largest = float(np.finfo(np.float32).max)
     rows = ranked(
         retrieved.with_columns(pl.col("score").clip(-largest, largest).cast(pl.Float32))
@@ -120,6 +128,11 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
         ),
         "topic",
     )
+    samples: Keywords = {}
+    if "stratum" in rows.columns:
+        samples["strata"] = rows["stratum"].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
+    if "probability" in rows.columns:
+        samples["inclusion_probabilities"] = rows["probability"].cast(pl.Float64).fill_null(0.0).to_numpy()
     sizes = rows["topic"].rle().struct.field("len").to_numpy()
     data = RankingDataset.from_sizes(
         np.empty((rows.height, 0), np.float32),
@@ -128,6 +141,7 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
         query_ids=np.array(topics["query"].to_list(), np.str_),
         document_ids=np.array(rows["document"].to_list(), np.str_),
         judged=rows["judged"].to_numpy(),
+        **samples,
     )
     return rows["score"].to_numpy().astype(np.float64), data
 
@@ -178,7 +192,14 @@ def ranked(run: pl.DataFrame, query: str = "query") -> pl.DataFrame:
     return run.sort([query, "score", "document"], descending=[False, True, True])
 
 
-def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str, errors: str) -> pl.DataFrame:
+def _pattern(form: str) -> str:
+    """Return the pattern of a line; what tells two forms apart must hold in every line."""
+    checked = {"0": "Q?0", "method": "[0-9]+"} if form in (_STRATA, _PRELS) else {}
+    words = (f"(?<{word}>{_WORD})" if word in _NAMED else checked.get(word, _WORD) for word in form.split())
+    return f"^{_BLANK}*" + f"{_BLANK}+".join(words) + ("" if form == _RUN else f"{_BLANK}*$")
+
+
+def _read(content: bytes, path: str | Path, form: str, value: str, errors: str) -> pl.DataFrame:
     check.choice("way to treat broken lines (errors)", errors, ["raise", "skip"])
     threads.check_tables()
     absent = next((chr(byte) for byte in _NEVER_IN_TEXT if byte not in content), None)
@@ -196,9 +217,12 @@ def _read(content: bytes, path: str | Path, pattern: str, value: str, form: str,
         raise_if_empty=False,
     ).filter(pl.col("line").str.contains(_WORD))
     kind, lossy = pl.Float64 if value == "score" else pl.Int64, content.decode(errors="ignore").encode() != content
-    frame = lines.with_columns(pl.col("line").str.extract_groups(pattern).alias("parts")).unnest("parts")
+    frame = lines.with_columns(pl.col("line").str.extract_groups(_pattern(form)).alias("parts")).unnest("parts")
     frame = frame.with_columns(pl.col(value).cast(kind, strict=False))
     good = pl.col(value).is_not_null() & (pl.col(value).is_finite() if value == "score" else True)
+    if form == _PRELS:
+        frame = frame.with_columns(pl.col("probability").cast(pl.Float64, strict=False))
+        good &= pl.col("probability").is_between(0.0, 1.0).fill_null(False)
     frame = frame.with_columns(
         reason=pl.when(~good)
         .then(pl.lit(f"a line must read '{form}' with a {'finite' if value == 'score' else 'whole'} {value}"))
@@ -238,7 +262,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
             f"{name} must be a path, a table with columns query, document, {value}, or nested dictionaries",
             got=f"columns {', '.join(names)}" if names else type(source).__name__,
         )
-    frame = table.select("query", "document", value).collect()
+    more = [column for column in _OF_SAMPLES if value == "grade" and column in names]
+    frame = table.select("query", "document", value, *more).collect()
     for column in ("query", "document"):
         what = f"the {column} must be known in every row of the {name}"
         ids = without_nulls(frame[column], what, "row {}".format)
@@ -246,7 +271,7 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:
-        query, document, number = bad.row(0)
+        query, document, number = bad.row(0)[:3]
         raise check.error(
             f"every {value} must be finite",
             got="no number" if number is None else number,
@@ -254,7 +279,7 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
         )
     twice = frame.filter(~pl.struct("query", "document").is_first_distinct())
     if twice.height:
-        query, document, _ = twice.row(0)
+        query, document = twice.row(0)[:2]
         what = f"a document may stand only once under a query of the {name}"
         raise check.error(what, got=f"document {document!r} again", where=f"query {query!r}")
     return frame

@@ -4,9 +4,10 @@ from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.conventions import conventions
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
-from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
+from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.reward import Reward
+from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 from rankwise.metrics.table import METRICS, MetricLike, expression, metric, metrics, metrics_for
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Bpref",
     "Hit",
     "InfAP",
+    "InfNDCG",
     "Judged",
     "Metric",
     "MetricLike",
@@ -33,6 +35,7 @@ __all__ = [
     "RankMetric",
     "Recall",
     "Reward",
+    "XInfAP",
     "conventions",
     "expression",
     "metric",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check, grammar, registry
-from rankwise.arrays import Array, Offsets, read_only
+from rankwise.arrays import Array, Offsets, codes_in_queries, read_only
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
 from rankwise.metrics.order import TIES
 from rankwise.threads import Kernel, over_queries
@@ -122,6 +122,8 @@ class RankMetric(Metric):
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
     sees_judged: ClassVar[bool] = False
     """Whether unjudged documents differ from those that are not relevant."""
+    sees_strata: ClassVar[bool] = False
+    """Whether a judged document stands for others of its stratum."""
     reads_rewards: ClassVar[bool] = False
     """Whether it measures rewards of documents instead of labels."""
 
@@ -149,6 +151,7 @@ class RankMetric(Metric):
         offsets: ArrayLike,
         judged: ArrayLike | None = None,
         document_rewards: ArrayLike | None = None,
+        strata: ArrayLike | None = None,
     ) -> Array:
         """Return one number per query; arrays of the right type are checked by the kernel alone."""
         n_docs = np.asarray(labels).size
@@ -160,6 +163,9 @@ class RankMetric(Metric):
         kernel, *arguments = self._kernel(longest(checked))
         if self.sees_judged:
             arguments.append(np.ones(n_docs, np.int8) if judged is None else check.judged(judged, columns[1], checked))
+        if self.sees_strata:
+            ids = None if strata is None else check.identifiers("strata", strata, n_docs, "document")
+            arguments.append(np.zeros(n_docs, np.int64) if ids is None else codes_in_queries(ids, checked))
         if self.reads_rewards:
             if document_rewards is None:
                 hint = "measure data that have them, as rw.clicks.targets makes, or pass document_rewards=…"
@@ -171,6 +177,13 @@ class RankMetric(Metric):
             check.scores(columns[0], checked)
             raise self._label_error(columns[1], checked)
         return out
+
+    def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
+        """Return one number per query of a data set, from all columns that the metric reads."""
+        if self.sees_strata and data.strata is None and data.inclusion_probabilities is not None:
+            what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
+            raise check.error(what, got="inclusion probabilities alone", hint=hint)
+        return self(scores, data.labels, data.offsets, data.judged, data.document_rewards, data.strata)
 
     def values(self, scores: Array, labels: Array, offsets: Offsets) -> Array:
         """Return one number per query."""

@@ -15,8 +15,9 @@ from rankwise.arrays import Keywords
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG, RBP
 from rankwise.metrics.err import ERR
-from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
+from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
+from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 OWN, TREC_EVAL = "rankwise", "trec_eval"
 _EVERY = ""
@@ -51,6 +52,8 @@ _NAMES: dict[str, type[RankMetric]] = {
     "recip_rank": RR,
     "Rprec": RPrecision,
     "infAP": InfAP,
+    "xinfAP": XInfAP,
+    "infNDCG": InfNDCG,
     "set_P": Precision,
     "set_recall": Recall,
     # ir_measures, which has most of our classes' names

@@ -1,4 +1,4 @@
-"""Metrics that distinguish unjudged documents from those that are not relevant (bpref, infAP, judged@k), and counts.
+"""Metrics that distinguish unjudged documents from those that are not relevant (bpref, judged@k), and counts.
 
 ``judged`` is 1 for a judged document, 0 for one that was not judged, and −1 for one that was pooled but not judged (a
 negative grade in qrels). The definitions are trec_eval's. With averaged ties each value is the exact mean over all
@@ -18,9 +18,8 @@ from rankwise.metrics.order import group_end
 from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
 
 _NOTHING = 1e-18
-_EPSILON = 1e-5  # of infAP, in trec_eval
 # Kinds of documents, in the order of ties=worst.
-_OTHER, _UNJUDGED, _POOLED, _RELEVANT = 0, 1, 2, 3
+OTHER, UNJUDGED, POOLED, RELEVANT = 0, 1, 2, 3
 _N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
@@ -40,25 +39,6 @@ class Bpref(BinaryMetric):
 
     def _kernel(self, longest: int) -> KernelCall:
         return _preference, relevance_rule(self.relevant)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class InfAP(BinaryMetric):
-    """Inferred average precision, from judgments of a sample of the pool (Yilmaz and Aslam 2006, as in trec_eval).
-
-    The precision above a relevant document is estimated by that of the judged documents there, for as many documents
-    as were pooled. Where every document was judged it is AP, but for a small constant. ``ties="worst"`` and ``"best"``
-    put relevant documents last and first, which is not always the lowest and the highest value.
-
-    >>> InfAP()([4.0, 3.0, 2.0, 1.0], [1, 0, 0, 1], [0, 4], judged=[1, -1, 1, 1]).round(3)  # (1 + (1 + 3/2)/4) / 2
-    array([0.812])
-    """
-
-    name: ClassVar[str] = "infap"
-    sees_judged: ClassVar[bool] = True
-
-    def _kernel(self, longest: int) -> KernelCall:
-        return _inferred, relevance_rule(self.relevant)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -146,17 +126,17 @@ class NumRelRet(_Count, BinaryMetric):
 
 
 @kernel
-def _set_kinds(kinds, judged):  # type: ignore[no-untyped-def]
+def set_kinds(kinds, judged):  # type: ignore[no-untyped-def]
     """Replace the gain of each document by its kind."""
     for i in range(kinds.size):
         if judged[i] == 1:
-            kinds[i] = _RELEVANT if kinds[i] > 0.0 else _OTHER
+            kinds[i] = RELEVANT if kinds[i] > 0.0 else OTHER
         else:
-            kinds[i] = _POOLED if judged[i] == -1 else _UNJUDGED
+            kinds[i] = POOLED if judged[i] == -1 else UNJUDGED
 
 
 @kernel
-def _draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
+def draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
     """Draw one more of ``size`` documents without replacement, of which ``marked`` are marked.
 
     ``chances[i]`` is the chance of i marked ones among those drawn, 0 outside ``low`` to ``high``; its end is spare.
@@ -182,8 +162,8 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
     for q in range(first, last):
         query = open_query(q, offsets, scores, labels, rule, buffers)
         kind, ranked = query.gains, query.ranked
-        _set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
-        relevant, irrelevant = (kind == _RELEVANT).sum(), (kind == _OTHER).sum()
+        set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
+        relevant, irrelevant = (kind == RELEVANT).sum(), (kind == OTHER).sum()
         if not query.valid or relevant == 0:
             out[q] = empty if query.valid else np.inf
             continue
@@ -194,8 +174,8 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
             stop = group_end(query.scores, ranked, start, count, ties)
             hits, bad = 0, 0
             for place in range(start, stop):
-                hits += kind[ranked[place]] == _RELEVANT
-                bad += kind[ranked[place]] == _OTHER
+                hits += kind[ranked[place]] == RELEVANT
+                bad += kind[ranked[place]] == OTHER
             if hits > 0 and stop <= cutoff:
                 # As many of the group's others stand before a relevant document as not: 0 to all of them alike.
                 lost = 0.0
@@ -212,62 +192,10 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
                         lost += chances[more] * min(above + more, relevant)
                     total += hits / (stop - start) * (1.0 - lost * unit)
                     if place + 1 < places:
-                        low, high = _draw(chances, low, high, place, bad, stop - start - 1)
+                        low, high = draw(chances, low, high, place, bad, stop - start - 1)
             above += bad
             start = stop
         out[q] = total / relevant
-
-
-@kernel
-def _inferred(first, last, offsets, scores, labels, cutoff, ties, rule, judged, empty, out):  # type: ignore[no-untyped-def]
-    buffers = buffers_for(first, last, offsets, rule)
-    for q in range(first, last):
-        query = open_query(q, offsets, scores, labels, rule, buffers)
-        kind, ranked = query.gains, query.ranked
-        _set_kinds(kind, judged[offsets[q] : offsets[q + 1]])
-        relevant = (kind == _RELEVANT).sum()
-        if not query.valid or relevant == 0:
-            out[q] = empty if query.valid else np.inf
-            continue
-        count = rank(query, cutoff, ties)
-        total, start = 0.0, 0
-        seen = np.zeros(4)  # of each kind, above the group
-        while start < min(count, cutoff):
-            stop = group_end(query.scores, ranked, start, count, ties)
-            group = np.zeros(4)
-            for place in range(start, stop):
-                group[np.int64(kind[ranked[place]])] += 1.0
-            if group[_RELEVANT] > 0.0:
-                places = min(stop, cutoff) - start
-                total += group[_RELEVANT] / (stop - start) * _inferred_in_group(seen, group, start, places)
-            seen += group
-            start = stop
-        out[q] = total / relevant
-
-
-@kernel
-def _inferred_in_group(seen, group, start, places):  # type: ignore[no-untyped-def]
-    """Σ, over the places of a tie group, of the estimated precision at a relevant document that stands there.
-
-    Given how many judged documents of the group are above it, the numbers of relevant ones among them and of pooled
-    ones among the rest enter linearly, so that their means suffice.
-    """
-    size = np.int64(group.sum()) - 1
-    n_judged = np.int64(group[_RELEVANT] + group[_OTHER]) - 1
-    relevant_share = (group[_RELEVANT] - 1.0) / max(n_judged, 1)
-    pooled_share = group[_POOLED] / max(size - n_judged, 1)
-    chances = np.zeros(min(n_judged, places) + 2)
-    chances[0], low, high = 1.0, 0, 0
-    total = 0.0
-    for place in range(places):
-        for more in range(low, high + 1):
-            above = seen[_RELEVANT] + seen[_OTHER] + more
-            pooled = above + seen[_POOLED] + (place - more) * pooled_share
-            precision = (seen[_RELEVANT] + more * relevant_share + _EPSILON) / (above + 2.0 * _EPSILON)
-            total += chances[more] * (1.0 + pooled * precision) / (start + place + 1.0)
-        if place + 1 < places:
-            low, high = _draw(chances, low, high, place, n_judged, size)
-    return total
 
 
 @kernel

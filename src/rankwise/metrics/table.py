@@ -11,9 +11,10 @@ from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMe
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
 from rankwise.metrics.err import ERR
-from rankwise.metrics.judged import Bpref, InfAP, Judged, NumQ, NumRel, NumRelRet, NumRet
+from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
 from rankwise.metrics.reward import Reward
+from rankwise.metrics.sampled import InfAP, InfNDCG, XInfAP
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -24,7 +25,7 @@ MetricLike = str | Metric | MetricFunction
 METRICS: dict[str, type[RankMetric]] = {
     kind.name: kind
     for kind in (
-        *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, Judged),
+        *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
         *(NumQ, NumRet, NumRel, NumRelRet, Reward),
     )
 }

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
+from scipy import stats
 
 import rankwise as rw
 from rankwise.data.letor import decimals
@@ -504,3 +505,51 @@ def test_a_file_without_features_is_read():
     data = read(path)
     assert (data.n_docs, data.n_queries, data.n_features) == (2025, 64, 0)
     assert data.document_ids[0] == 7555
+
+
+PROBABILITIES = ("inclusion_probabilities", "relevance_probabilities")
+
+
+def test_comments_of_letor_4_hold_probabilities(write):
+    data = read(
+        write(
+            "2 qid:1 1:1 #docid = inc inc = 0.00110683825421716 prob = 0.086622\r\n"
+            "0 qid:1 1:1 #docid = b  prob\t=\t1e-3 method = 3 inc = 1 \n"
+            "0 qid:1 1:1 # c inc prob = .5 = inc = 0\n"
+        )
+    )
+    assert data.document_ids.tolist() == ["inc", "b", "c"]
+    assert data.inclusion_probabilities.tolist() == [0.00110683825421716, 1, 0]
+    assert data.relevance_probabilities.tolist() == [0.086622, 0.001, 0.5]
+
+
+@pytest.mark.parametrize(
+    "comment", ["", "# b", "#docid = b inc = 1.5", "# b inc = x", "# b inc = nan", "# b inc = -0.1"]
+)
+def test_probabilities_are_left_out_unless_every_document_has_one(write, comment):
+    data = read(write(f"1 qid:1 1:1 # a inc = 0.5\n1 qid:1 1:1 {comment}\n"))
+    assert data.inclusion_probabilities is None
+    assert data.relevance_probabilities is None
+
+
+def test_probabilities_of_real_data(tmp_path):
+    """Every document of MQ2008 has both; the numbers are those of the text."""
+    path = shared.data("mq2008/Fold1/vali.txt.gz")
+    data = read(path)
+    words = [line.split("#")[1].split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    assert data.inclusion_probabilities.tolist() == [float(word[5]) for word in words]
+    assert data.relevance_probabilities.tolist() == [float(word[8]) for word in words]
+    for back in (read(rw.write_letor(data, tmp_path / "data.txt")), rw.open_data(tmp_path / "data.txt")):
+        for name in PROBABILITIES:
+            np.testing.assert_array_equal(getattr(back, name), getattr(data, name))
+
+
+def test_prob_of_mq2008_is_what_the_page_about_files_says():
+    parts = [read(shared.data(f"mq2008/Fold1/{part}.txt.gz")) for part in ("train", "vali", "test")]
+    data: Any = rw.concatenate(parts)
+    relevant, prob = data.labels > 0, data.relevance_probabilities
+    ranks = stats.rankdata(prob)[relevant]
+    area = (ranks.mean() - (ranks.size + 1) / 2) / np.sum(~relevant)
+    shares, means = (np.add.reduceat(column, data.offsets[:-1]) / data.sizes for column in (relevant * 1.0, prob))
+    assert round(area, 2) == 0.85
+    assert round(np.corrcoef(shares, means)[0, 1], 2) == 0.77

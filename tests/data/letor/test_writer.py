@@ -125,3 +125,21 @@ def test_an_interrupted_writing_leaves_the_old_file(tmp_path, monkeypatch):
         rw.write_letor(rw.synthetic(5, 3, seed=0), path, force=True)
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_probabilities_are_written_after_the_id(tmp_path):
+    data = rw.RankingDataset([[0.5], [1.0]], [2, 0], [0, 2], query_ids=[1], inclusion_probabilities=[1 / 3, 1])
+    with pytest.raises(ValueError, match="LETOR text cannot hold inclusion_probabilities"):
+        rw.write_letor(data, tmp_path / "a.txt")
+    data = data.with_(document_ids=["a", "b"], relevance_probabilities=[0, 0.25])
+    expected = (
+        "2 qid:1 1:0.5 #docid = a inc = 0.3333333333333333 prob = 0.0\n0 qid:1 1:1 #docid = b inc = 1.0 prob = 0.25\n"
+    )
+    assert rw.write_letor(data, tmp_path / "a.txt").read_text() == expected
+    assert rw.write_letor(data.with_(inclusion_probabilities=None), tmp_path / "b.txt").read_text().count("inc") == 0
+
+
+@pytest.mark.parametrize(("value", "what"), [(1.5, "at most 1"), (-0.5, "at least 0"), (np.nan, "finite")])
+def test_probabilities_are_from_0_to_1(value, what):
+    with pytest.raises(ValueError, match=f"relevance probabilities must be {what}"):
+        rw.RankingDataset([[0.5]], [2], [0, 1], relevance_probabilities=[value])

@@ -18,6 +18,7 @@ _LEAST_STEP = 1 << 16
 _MOST_STEP = 1 << 24
 _BATCH = 1 << 14  # rows, as the reader has
 _CELLS = 1 << 16
+_MOST_DIGITS = 64
 _NO_INDEXES, _NO_VALUES = np.empty(0, np.int64), np.empty(0, np.float32)
 
 
@@ -199,6 +200,26 @@ def _copy_spans(text, spans, out):  # type: ignore[no-untyped-def]
             out[i, place] = text[spans[i, 0] + place]
 
 
+def _words(text: NDArray[np.uint8], spans: NDArray[np.int64]) -> Column:
+    """Return the bytes of these spans (start, length)."""
+    raw = np.zeros((len(spans), spans[:, 1].max()), np.uint8)
+    _copy_spans(text, spans, raw)
+    return raw.view(f"S{raw.shape[1]}")[:, 0]
+
+
+def probabilities(text: NDArray[np.uint8], spans: NDArray[np.int64]) -> Column | None:
+    """Return the numbers in these spans; None unless each holds one from 0 to 1."""
+    if not len(spans):
+        return np.empty(0)
+    if spans[:, 1].min() < 1 or spans[:, 1].max() > _MOST_DIGITS:
+        return None
+    try:
+        values = _words(text, spans).astype(np.float64)
+    except ValueError:
+        return None
+    return values if values.min() >= 0.0 and values.max() <= 1.0 else None
+
+
 class NotUtf8Error(Exception):
     """An id is not UTF-8; the argument is where it begins in the text."""
 
@@ -218,9 +239,7 @@ class GrowingIds:
             if _whole_numbers(text, spans, numbers):
                 self.batches.append(numbers)
                 return
-        raw = np.zeros((len(spans), spans[:, 1].max()), np.uint8)
-        _copy_spans(text, spans, raw)
-        words = raw.view(f"S{raw.shape[1]}")[:, 0]
+        words = _words(text, spans)
         try:
             self.batches.append(words.astype(np.str_))
         except UnicodeDecodeError:  # not ASCII

@@ -47,7 +47,8 @@ MESSAGES = {
     TWICE: ("a feature must stand only once in a line", "keep one of the two"),
 }
 """What is wrong with a broken line, and what to do about it."""
-SPACE, TAB, RETURN, NEWLINE, HASH, COLON = 32, 9, 13, 10, 35, 58
+SPACE, TAB, RETURN, NEWLINE, HASH, COLON, EQUALS = 32, 9, 13, 10, 35, 58, 61
+_INC, _PROB = np.frombuffer(b"inc", np.uint8), np.frombuffer(b"prob", np.uint8)
 
 
 @kernel(forceinline=True)
@@ -114,7 +115,7 @@ def _document(text, at):
     at = _skip_space(text, at + 1)
     if text[at] == 100 and text[at + 1] == 111 and text[at + 2] == 99 and text[at + 3] == 105 and text[at + 4] == 100:
         sign = _skip_space(text, at + 5)
-        if text[sign] == 61:
+        if text[sign] == EQUALS:
             at = _skip_space(text, sign + 1)
     end = at
     while not _ends_word(text[end]):
@@ -133,9 +134,28 @@ def _same_query(text, start, length, current, current_length):
 
 
 @kernel
+def _fill_comment(text, at, spans, row):
+    """Fill the spans (start, length) of a comment: the document's id, ``inc = …`` and ``prob = …``; 0 where absent."""
+    spans[0, row, 0], spans[0, row, 1] = _document(text, at)
+    spans[1:, row] = 0
+    at = spans[0, row, 0] + spans[0, row, 1]
+    while text[at] != NEWLINE:
+        start = at = _skip_space(text, at)
+        while not _ends_word(text[at]):
+            at += 1
+        sign = _skip_space(text, at)
+        key = _same_query(text, start, at - start, _INC, 3) + 2 * _same_query(text, start, at - start, _PROB, 4)
+        if key and text[sign] == EQUALS:
+            start = at = _skip_space(text, sign + 1)
+            while not _ends_word(text[at]):
+                at += 1
+            spans[key, row, 0], spans[key, row, 1] = start, at - start
+
+
+@kernel
 def parse_lines(
     text, last, state, base, limit, with_queries, features, first_row, labels, query_rows, query_lines, query_spans,
-    current, document_spans, hard_cells, hard_spans, marks, next_texts, next_masks, next_lengths,
+    current, comment_spans, hard_cells, hard_spans, marks, next_texts, next_masks, next_lengths,
     cell_columns, cell_values, cell_ends,
 ):  # fmt: skip
     """Read lines from ``state[AT]`` to ``last`` into rows of ``features`` from ``first_row`` on, and into a batch.
@@ -287,10 +307,10 @@ def parse_lines(
             break
         highest = max(highest, previous + least)
         if text[at] == HASH:
-            document_spans[rows, 0], document_spans[rows, 1] = _document(text, at)
+            _fill_comment(text, at, comment_spans, rows)
             at = line_end(text, at)
         else:
-            document_spans[rows, 1] = 0
+            comment_spans[:, rows] = 0
         if new_query:
             query_rows[queries], query_lines[queries] = row, line
             query_spans[queries, 0], query_spans[queries, 1] = start, length

@@ -19,7 +19,7 @@ from rankwise.data.compressed import open_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.letor import lines
 from rankwise.data.letor.decimals import exact_float32
-from rankwise.data.letor.growing import Growing, GrowingIds, GrowingRows, NotUtf8Error
+from rankwise.data.letor.growing import Growing, GrowingIds, GrowingRows, NotUtf8Error, probabilities
 from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
 
 _BLOCK = 1 << 22  # bytes of text
@@ -48,7 +48,8 @@ def read_letor(
 
     Args:
         path: The file, or a pipe. Document ids are taken from comments if every document has one:
-            ``#docid = GX1 …``, or the first word of the comment.
+            ``#docid = GX1 …``, or the first word of the comment. So are ``inc = …`` and ``prob = …`` of LETOR 4.0, if
+            all are from 0 to 1: ``inclusion_probabilities`` and ``relevance_probabilities``.
         errors: What to do about a line that cannot be read: ``"raise"`` an error that names it, or ``"skip"`` it and
             warn at the end how many there were. A query that comes back after another is always an error.
         n_features: The number of features; by default the highest index in the file decides. Give it for sparse
@@ -119,10 +120,12 @@ class Reader:
         self.labels, self.starts, self.lines = Growing(np.float64), Growing(np.int64), Growing(np.int64)
         self.query_ids = GrowingIds()
         self.document_ids: GrowingIds | None = GrowingIds()
+        names = ("inclusion_probabilities", "relevance_probabilities")
+        self.probabilities: dict[str, Growing | None] = {name: Growing(np.float64) for name in names}
         self.current = np.empty(lines.MOST_ID, np.uint8)
         self.batch_labels = np.empty(_BATCH)
         self.batch_starts, self.batch_lines = np.empty(_BATCH, np.int64), np.empty(_BATCH, np.int64)
-        self.query_spans, self.document_spans = np.empty((_BATCH, 2), np.int64), np.empty((_BATCH, 2), np.int64)
+        self.query_spans, self.comment_spans = np.empty((_BATCH, 2), np.int64), np.empty((3, _BATCH, 2), np.int64)
         self.resize_to_width()
         self.skipped: list[int] = []
         self.first_error = ""
@@ -154,7 +157,7 @@ class Reader:
             stop = lines.parse_lines(
                 text, last, state, self.base, self.most, self.sizes is None, self.features.matrix(),
                 self.features.rows, self.batch_labels, self.batch_starts, self.batch_lines,
-                self.query_spans, self.current, self.document_spans,
+                self.query_spans, self.current, self.comment_spans,
                 self.hard_cells, self.hard_spans, self.marks, *self.expected, *self.features.cells(),
             )  # fmt: skip
             self.keep_batch(text)
@@ -191,7 +194,13 @@ class Reader:
             self.query_ids.append(text, self.query_spans[:queries])
         except NotUtf8Error as broken:
             raise check.not_utf8(b"", f"{self.path}, line {self.line_of(text, broken)}") from None
-        spans = self.document_spans[:rows]
+        for name, numbers in zip(self.probabilities, self.comment_spans[1:, :rows], strict=True):
+            column, values = self.probabilities[name], probabilities(text, numbers)
+            if column is not None and values is not None:
+                column.append(values)
+            else:
+                self.probabilities[name] = None
+        spans = self.comment_spans[0, :rows]
         if (spans[:, 1] < 1).any() or (spans[:, 1] > lines.MOST_ID).any():
             self.document_ids = None  # not every document has one
         if self.document_ids is not None:
@@ -274,6 +283,7 @@ class Reader:
             offsets = np.append(starts, rows)
         if self.document_ids is not None:
             columns["document_ids"] = self.document_ids.finish()
+        columns |= {name: column.finish()[:, 0] for name, column in self.probabilities.items() if column is not None}
         width = int(self.state[lines.HIGHEST]) + (self.base == 0) if not self.limit else self.limit
         data = RankingDataset(self.matrix(width), self.labels.finish()[:, 0], offsets, **columns)
         if self.skipped:

@@ -33,15 +33,18 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     """Write LETOR text, compressed if the name ends in ``.gz`` or ``.zst``; reading it gives the same numbers back.
 
     Every feature of every document is written, of a sparse matrix those that it stores; indexes count from 1, and
-    document ids are ``#docid = …``. The last columns of a sparse matrix may be empty: name ``n_features`` when you read
-    it. The file appears only once it is complete, and replaces another only with ``force``. The format has no place for
-    feature names, which are left out, nor for categorical columns and most others of :func:`unsupported`: data with
+    comments are ``#docid = … inc = … prob = …``. The last columns of a sparse matrix may be empty: name ``n_features``
+    when you read it. The file appears once it is complete, and replaces another only with ``force``. It has no place
+    for feature names, which are left out, nor for categorical columns and most others of :func:`unsupported`: data with
     them are rejected, unless ``lossy`` allows to leave them out.
     """
     if ending(Path(path)) in TABLES:
         hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.write_parquet"
         raise check.error("LETOR text is read by names of text", got=repr(Path(path).name), hint=hint)
-    held = [name for name in unsupported() if getattr(data, name) is not None and len(getattr(data, name))]
+    comments = {"inc": data.inclusion_probabilities, "prob": data.relevance_probabilities}
+    after_ids = ("inclusion_probabilities", "relevance_probabilities")
+    names = [*unsupported(), *(after_ids if data.document_ids is None else ())]
+    held = [name for name in names if getattr(data, name) is not None and len(getattr(data, name))]
     if held and not lossy:
         raise check.error(
             f"LETOR text cannot hold {', '.join(held)}",
@@ -64,7 +67,12 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
             if data.document_ids is None:
                 ends = [b"\n"] * len(starts)
             else:
-                ends = [f" #docid = {name}\n".encode() for name in _words("document ids", data.document_ids[block])]
+                texts = [f" #docid = {name}" for name in _words("document ids", data.document_ids[block])]
+                for key, column in comments.items():
+                    if column is not None:
+                        numbers = column[block].tolist()
+                        texts = [f"{text} {key} = {value!r}" for text, value in zip(texts, numbers, strict=True)]
+                ends = [f"{text}\n".encode() for text in texts]
             out.write(_lines(data.features[block], starts, ends, widest))
     return Path(path)
 

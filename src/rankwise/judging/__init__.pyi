@@ -1,0 +1,2 @@
+from .agreement import Agreement as Agreement
+from .agreement import agreement as agreement
