@@ -1,0 +1,8 @@
+"""Evidence with little: interleaved lists of two rankings, and which of both their users prefer.
+
+The names are listed in ``__init__.pyi`` and loaded on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,3 @@
+from .betting import traffic as traffic
+from .interleave import Interleaved as Interleaved
+from .interleaving import Interleaving as Interleaving
