@@ -12,7 +12,6 @@ from rankwise.stream import Stream, philox_word
 
 METHODS: Final = ("team_draft", "balanced")
 A, B, NEITHER = 0, 1, -1  # teams in kernels
-TEAMS: Final = {A: "a", B: "b"}
 
 
 class Lists(NamedTuple):
@@ -50,21 +49,20 @@ def interleave(
     (['d1', 'd3', 'd4', 'd2'], ['b', 'a', 'b', 'a'])
     """
     check.choice("method", method, METHODS)
-    first, second = (distinct(ranking)[: check.integer("k", k, least=1)] for ranking in (a, b))
+    for ranking in (a, b):
+        if isinstance(ranking, str) or len(set(ranking)) < len(ranking):
+            what = "a ranking must be a list of different documents, the best first"
+            raise check.error(what, got=repr(ranking)[:80])
+    first, second = (list(ranking)[: check.integer("k", k, least=1)] for ranking in (a, b))
     documents = list(dict.fromkeys([*first, *second]))
     codes = {document: code for code, document in enumerate(documents)}
     offsets = (np.array([0, len(part)]) for part in (documents, first, second))
     lists = Lists(np.array([codes[one] for one in second], np.int64), *offsets)
     shown, teams = np.empty(k, np.int64), np.empty(k, np.int64)
     size = merge(lists, 0, k, draw_coins([str(key)], seed)[0], method == "team_draft", shown, teams)
-    return Interleaved([documents[code] for code in shown[:size]], [TEAMS.get(team) for team in teams[:size].tolist()])
-
-
-def distinct(ranking: Sequence[Any]) -> list[Any]:
-    """Return the documents of a ranking, each of which may stand there once."""
-    if isinstance(ranking, str) or len(set(ranking)) < len(ranking):
-        raise check.error("a ranking must be a list of different documents, the best first", got=repr(ranking)[:80])
-    return list(ranking)
+    return Interleaved(
+        [documents[code] for code in shown[:size]], [{A: "a", B: "b"}.get(team) for team in teams[:size].tolist()]
+    )
 
 
 def draw_coins(keys: Sequence[str], seed: int) -> NDArray[np.uint64]:

@@ -19,7 +19,7 @@ from rankwise.compiling import kernel
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
 from rankwise.judging import betting
-from rankwise.judging.interleave import METHODS, TEAMS, Lists, distinct, draw_coins, merge
+from rankwise.judging.interleave import METHODS, A, B, Lists, draw_coins, merge
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, VERMILLION, figure
 
@@ -29,7 +29,6 @@ CREDITS: Final = {"sign": "wins", "clicks": "clicks", "debiased": "clicks, debia
 _ROLES = {"impression": "key", **{name: name for name in ("query", "document", "clicked", "user", "team", "position")}}
 _PAIR = ["query", "document"]
 _MOST = 24  # documents of lists whose outcomes are enumerated
-_WRONG = -2  # the team of a document that the list does not show there
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -86,19 +85,22 @@ class Interleaving:
         return self.table().text()
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw preference, interval and e-value as they changed with the log: .png, .svg or .pdf."""
-        looks, level = self.sequential.looks, self.sequential.level
+        """Draw preference, interval and e-value as they changed over the last 95% of the log: .png, .svg or .pdf."""
+        sequential, level = self.sequential, self.sequential.level
+        late = sequential.looks >= 0.05 * self.credits.size
+        looks, ends = sequential.looks[late], (self.scale * end[late] for end in (sequential.low, sequential.high))
+        units = np.unique(np.linspace(looks[0], looks[-1], 500).astype(np.int64))
         with figure(path, 7.2, 4.6, force=force) as drawing:
             top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-            ends = self.scale * self.sequential.low, self.scale * self.sequential.high
             top.fill_between(looks, *ends, color=BLUE, alpha=0.18, linewidth=0)
-            top.plot(looks, np.cumsum(self.credits)[looks - 1] / looks, color=BLUE, linewidth=1.5)
+            top.plot(units, np.cumsum(self.credits)[units - 1] / units, color=BLUE, linewidth=1.5)
             top.axhline(0.0, color="#444444", linewidth=0.8)
             top.set_ylabel(f"preference for a, {level:.0%} interval")
             top.set_title(self.sentence, loc="left", fontweight="bold")
-            bottom.plot(looks, np.exp(self.sequential.evidence[looks - 1].clip(-700, 700)), color=BLUE, linewidth=1.5)
+            bottom.plot(units, np.exp(sequential.evidence[units - 1].clip(-700.0, 700.0)), color=BLUE, linewidth=1.5)
             bottom.axhline(1.0 / (1.0 - level), color=VERMILLION, linewidth=1.0, linestyle="--", label="decided")
-            bottom.set(ylabel="e-value", xlabel=f"{self.unit}s", xscale="log", yscale="log")
+            bottom.set(ylabel="e-value", xlabel=f"{self.unit}s", yscale="log")
+            bottom.xaxis.set_major_formatter("{x:,.0f}")
             bottom.legend(loc="upper left")
         return Path(path)
 
@@ -156,7 +158,7 @@ def interleaving(
             pairs, scale, cutoff = _weighted(pairs, lists, k, curve, draft)
             notes.append(f"Clicks at the first {cutoff} positions: interleaving always shows these documents.")
         rows = _rebuilt(rows, pairs, lists, k, seed, draft)
-    if bias is None:
+    else:
         rows = rows.with_columns(weight=pl.col("team").replace_strict({"a": 1.0, "b": -1.0}, default=0.0))
     weight = pl.col("weight")
     impressions = rows.group_by("number", maintain_order=True).agg(
@@ -197,20 +199,20 @@ def _read(log: Source, *, teams: bool) -> pl.DataFrame:
         if teams:
             columns["team"] = pl.col("team").cast(pl.String).replace("", None)
             problems["a team that is not a, b or empty"] = "team", ~columns["team"].is_in(["a", "b"])
-        for what, (role, is_bad) in problems.items():
-            bad = rows.frame.with_row_index("row").filter(is_bad).select("row", role).collect()
-            if bad.height:
-                got = f"{tables.count(bad.height, 'row')} with {what} ({bad[role][0]!r})"
-                raise check.error("every row of a log must be usable", got=got, where=rows.place(int(bad["row"][0])))
+        counts = rows.frame.select(**{what: is_bad.sum() for what, (_, is_bad) in problems.items()}).collect()
+        for what, count in counts.row(0, named=True).items():
+            if count:
+                bad = rows.frame.with_row_index("row").filter(problems[what][1]).first().select("row").collect()
+                got = f"{tables.count(count, 'row')} with {what}"
+                raise check.error("every row of a log must be usable", got=got, where=rows.place(bad.item()))
         fixed = {"query": pl.lit(""), "user": pl.lit(None), "position": pl.lit(0, pl.Int32)} | columns
         texts = pl.col("query", "impression", "document").cast(pl.String)
         frame = rows.frame.select(**fixed).with_columns(texts).collect()
-    key = ["query", "impression"]
-    numbers = frame.select(key).unique(maintain_order=True).with_row_index("number")
-    frame = frame.join(numbers, on=key, maintain_order="left")
-    if frame.select("number", "document").is_duplicated().any():
+    impression = pl.col("query").hash(1) ^ pl.col("impression").hash(2)
+    hashes = frame.select(impression, document=impression ^ pl.col("document").hash(3))
+    if hashes["document"].n_unique() < frame.height:
         raise check.error("a document may stand only once in an impression", hint="make its clicks one row")
-    return frame
+    return frame.with_columns(number=np.unique(hashes["query"].to_numpy(), return_inverse=True)[1])
 
 
 def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, Lists]:
@@ -228,11 +230,11 @@ def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, Lists]:
 
 def _ranks(rankings: Rankings, k: int) -> pl.DataFrame:
     """Return query, document and rank from 0 of the first documents."""
+    rank = pl.int_range(pl.len()).over("query")
     if isinstance(rankings, Mapping) and not any(isinstance(row, Mapping) for row in rankings.values()):
-        lists = {query: distinct(cast("Sequence[Any]", row)) for query, row in rankings.items()}
-        rankings = {query: dict(zip(row, range(0, -len(row), -1), strict=True)) for query, row in lists.items()}
-    frame = ranked(run_frame(cast("Run", rankings)))
-    return frame.select(*_PAIR, rank=pl.int_range(pl.len()).over("query")).filter(pl.col("rank") < k)
+        lists = pl.DataFrame({"query": list(rankings), "document": [list(row) for row in rankings.values()]})
+        rankings = lists.explode("document").with_columns(score=-rank)
+    return ranked(run_frame(cast("Run", rankings))).select(*_PAIR, rank=rank).filter(pl.col("rank") < k)
 
 
 def _weighted(pairs: pl.DataFrame, lists: Lists, k: int, bias: Bias, draft: bool) -> tuple[pl.DataFrame, float, int]:
@@ -252,26 +254,25 @@ def _weighted(pairs: pl.DataFrame, lists: Lists, k: int, bias: Bias, draft: bool
 
 
 def _rebuilt(rows: pl.DataFrame, pairs: pl.DataFrame, lists: Lists, k: int, seed: int, draft: bool) -> pl.DataFrame:
-    """Return the rows with teams of the rebuilt lists, and columns of pairs."""
-    keys = rows.unique("number", keep="first", maintain_order=True)["impression"].to_list()
-    rows = rows.join(pairs.select("query", "q").unique(), on="query", how="left", maintain_order="left")
-    if (missing := rows.filter(pl.col("q").is_null())).height:
-        got = f"{missing['number'].n_unique():,} impressions of others"
-        what = "both rankings must have every query of the log"
-        raise check.error(what, got=got, where=f"query {missing['query'][0]!r}")
-    rows = rows.join(pairs.drop("q"), on=_PAIR, how="left", maintain_order="left")
-    columns = [rows[name].to_numpy() for name in ("number", "q", "position")]
-    teams = np.empty(rows.height, np.int64)
-    _fill_teams(draw_coins(keys, seed), *columns, rows["code"].fill_null(-1).to_numpy(), lists, k, draft, teams)
-    if (teams == _WRONG).any():
-        row = rows.row(int(np.argmax(teams == _WRONG)), named=True)
+    """Return the rows with the weights of pairs, or else 1, −1 and 0 for documents of a, b and neither."""
+    rows = rows.join(pairs, on=_PAIR, how="left", maintain_order="left")
+    missing = rows.filter(pl.col("q").is_null()).join(pairs, on="query", how="anti")
+    if missing.height:
+        got, where = f"{missing['number'].n_unique():,} impressions of others", f"query {missing['query'][0]!r}"
+        raise check.error("both rankings must have every query of the log", got=got, where=where)
+    keys = rows.select("number", "impression").unique("number").sort("number")["impression"].to_list()
+    columns = (rows[name].fill_null(-1).to_numpy() for name in ("number", "q", "position", "code"))
+    signs = np.empty(rows.height)
+    _fill_signs(draw_coins(keys, seed), *columns, lists, k, draft, signs)
+    if (wrong := np.isnan(signs)).any():
+        row = rows.row(int(wrong.argmax()), named=True)
         raise check.error(
             "the log must show the lists that are rebuilt from its keys",
-            got=f"{np.count_nonzero(teams == _WRONG):,} of {rows.height:,} documents not in their list, or elsewhere",
+            got=f"{wrong.sum():,} of {rows.height:,} documents not in their list, or at another position",
             where=f"key {row['impression']!r}, document {row['document']!r}",
             hint="`set k=…`, seed=…, method=… and the rankings as they were when lists were shown",
         )
-    return rows.with_columns(team=pl.Series(teams).replace_strict(TEAMS, default=None, return_dtype=pl.String))
+    return rows if "weight" in pairs.columns else rows.with_columns(weight=signs)
 
 
 @kernel
@@ -287,16 +288,16 @@ def _fill_exposure(lists, k, draft, theta, shown, seen):  # type: ignore[no-unty
 
 
 @kernel
-def _fill_teams(coins, numbers, queries, positions, codes, lists, k, draft, out):  # type: ignore[no-untyped-def]
-    """Fill the team of each row; rows of an impression that follow each other need its list once."""
+def _fill_signs(coins, numbers, queries, positions, codes, lists, k, draft, out):  # type: ignore[no-untyped-def]
+    """Fill the sign of each row, NaN where its list is another; the list is made once for rows that lie together."""
     documents, teams = np.empty(k, np.int64), np.empty(k, np.int64)
     number, size = -1, 0
     for row in range(out.size):
-        if numbers[row] != number:
+        if codes[row] >= 0 and numbers[row] != number:
             number = numbers[row]
             size = merge(lists, queries[row], k, coins[number], draft, documents, teams)
         place = 0
         while place < size and documents[place] != codes[row]:
             place += 1
-        is_wrong = place == size or 0 < positions[row] != place + 1
-        out[row] = _WRONG if is_wrong else teams[place]
+        is_wrong = codes[row] < 0 or place == size or 0 < positions[row] != place + 1
+        out[row] = np.nan if is_wrong else 1.0 * (teams[place] == A) - (teams[place] == B)
