@@ -39,6 +39,13 @@ class Sequential:
     high: Array
 
 
+def evidence(values: Array) -> Array:
+    """Compute the logarithm of the e-value against a mean of 0 after each unit."""
+    out = np.empty(values.size)
+    _fill_evidence(values, BETS, out)
+    return out
+
+
 def confidence_sequence(values: Array, level: float) -> Sequential:
     """Compute e-values of a mean of 0, and intervals of the mean at looks up to the last unit.
 
@@ -47,9 +54,8 @@ def confidence_sequence(values: Array, level: float) -> Sequential:
     (127, 0.187, 0.311)
     """
     threshold = -math.log1p(-check.number("level", level, least=0.0, most=1.0, open_ends=True))
-    evidence = np.empty(values.size)
-    _fill_evidence(values, BETS, evidence)
-    decided = int(np.argmax(evidence >= threshold)) + 1 if (evidence >= threshold).any() else None
+    logs = evidence(values)
+    decided = int(np.argmax(logs >= threshold)) + 1 if (logs >= threshold).any() else None
     steps = np.ceil(_GROWTH ** np.arange(math.log(values.size, _GROWTH))).astype(np.int64)
     looks = np.unique([*steps, values.size, decided or values.size])
     ends, intervals = [-1.0, 1.0], []
@@ -61,11 +67,11 @@ def confidence_sequence(values: Array, level: float) -> Sequential:
             if (mean - ends[side]) * towards > 0.0:
                 ends[side] = _end(values[:look], mean, ends[side], BETS, threshold)
         intervals.append(tuple(ends))
-    return Sequential(level, evidence, decided, looks, *np.transpose(intervals))
+    return Sequential(level, logs, decided, looks, *np.transpose(intervals))
 
 
 def traffic(effect: float, *, ties: float = 0.0, power: float = 0.8, level: float = 0.95) -> int:
-    """Return how many impressions show a preference of ±``effect``, with a probability of ``power``.
+    """Return how many impressions show a preference of ±``effect``, with a probability of ``power`` or more.
 
     These are impressions whose lists differ, looked at one by one; in a share ``ties`` of them no ranking wins.
 

@@ -270,7 +270,7 @@ def _rebuilt(rows: pl.DataFrame, pairs: pl.DataFrame, lists: Lists, k: int, seed
             "the log must show the lists that are rebuilt from its keys",
             got=f"{wrong.sum():,} of {rows.height:,} documents not in their list, or at another position",
             where=f"key {row['impression']!r}, document {row['document']!r}",
-            hint="`set k=…`, seed=…, method=… and the rankings as they were when lists were shown",
+            hint="`set k=…`, `seed=…`, `method=…` and the rankings as they were when lists were shown",
         )
     return rows if "weight" in pairs.columns else rows.with_columns(weight=signs)
 
