@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,7 +31,8 @@ def outcomes(a, b, k, method="team_draft"):
 
 def reference_team_draft(a, b, k, coins):
     """Write a team draft as in Radlinski et al., for rankings without a common beginning that do not run out."""
-    ranking, teams, chosen = [], [], {A: 0, B: 0}
+    ranking: list[Any] = []
+    teams, chosen = [], {A: 0, B: 0}
     while len(ranking) < k:
         level = chosen[A] == chosen[B]
         team = next(coins) if level else min(chosen, key=lambda one: chosen[one])
@@ -42,7 +44,8 @@ def reference_team_draft(a, b, k, coins):
 
 def reference_balanced(a, b, k, first):
     """Write balanced interleaving as in Joachims."""
-    ranking, at = [], [0, 0]
+    ranking: list[Any] = []
+    at = [0, 0]
     while len(ranking) < k:
         turn = first if at[0] == at[1] else int(at[0] > at[1])
         document = (a, b)[turn][at[turn]]
@@ -78,6 +81,7 @@ def test_each_team_has_each_position_equally_often():
             assert len(ranking) == min(k, len({*a[:k], *b[:k]})) == len(set(ranking))
             balance[: len(teams)] += [(team == A) - (team == B) for team in teams]
             credited += sum(team >= 0 for team in teams)
+            assert all(document in (a, b)[team][:k] for document, team in zip(ranking, teams, strict=True) if team >= 0)
         assert not balance.any(), (a, b, k)
     assert credited > 1000
 
@@ -93,7 +97,7 @@ def test_the_common_beginning_has_no_team():
 def test_a_key_stands_for_one_list():
     a, b = [f"d{i}" for i in range(10)], [f"d{i}" for i in range(5, 15)]
     lists = [rw.interleave(a, b, key=key, seed=3) for key in range(200)]
-    assert lists[7] == rw.interleave(np.array(a), tuple(b), key="7", seed=3)
+    assert lists[7] == rw.interleave(tuple(a), b, key="7", seed=3)
     assert len({tuple(one.ranking) for one in lists}) > 5
     assert any(one != rw.interleave(a, b, key=key, seed=4) for key, one in enumerate(lists))
     first = np.mean([one.teams[0] == "a" for one in lists])
@@ -105,7 +109,7 @@ def test_a_key_stands_for_one_list():
 
 def exact_log(method, seed=0):
     """Return all pairs of permutations as queries, with a key for every outcome and one click per impression."""
-    keys = {}
+    keys: dict[tuple[str, ...], int] = {}
     for key in range(1000):
         one = rw.interleave(["x", "y", "z"], ["z", "u", "v"], k=4, key=key, seed=seed, method=method)
         keys.setdefault(tuple(one.ranking), key)
@@ -205,7 +209,7 @@ def log(n=300, users=None, seed=0):
         shown = rw.interleave(a[query], b[query], k=3, key=key, seed=seed)
         for place, (document, team) in enumerate(zip(shown.ranking, shown.teams, strict=True)):
             user = {"user": f"u{key % users}"} if users else {}
-            clicked = document == ("w", "w", "w", "v", "u")[key % 5]
+            clicked = document == ("w", "w", "w", "v", "u")[key // 3 % 5]
             row = {"key": key, "query": query, "document": document, "clicked": clicked, "team": team}
             rows.append(row | {"position": place + 1} | user)
     return pl.DataFrame(rows), a, b
@@ -244,6 +248,7 @@ def test_the_first_impression_of_a_user_counts():
     assert outcome.unit == "user"
     assert outcome.credits.size == len(first)
     assert outcome.preference == pytest.approx(np.mean(list(first.values())))
+    assert outcome.preference != pytest.approx(every.preference)
     assert "later ones of a user" in repr(outcome)
 
 

@@ -7,9 +7,8 @@ Ramdas 2024).
 """
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +23,16 @@ _GROWTH = 1.25  # from one look at the interval to the next; the e-value is comp
 _HALVINGS = 12
 
 
-@dataclass(frozen=True, eq=False)
-class Sequential:
-    """Evidence after every unit, and intervals at some looks."""
+class Sequential(NamedTuple):
+    """The logarithm of the e-value after each unit, units until it reached 1/α, and intervals at looks.
+
+    Looks are numbers of units. The intervals hold at all of them at once.
+    """
 
     level: float
     evidence: Array
-    """The logarithm of the e-value against a mean of 0 after each unit."""
     decided_after: int | None
-    """Units until it reached 1/α."""
     looks: NDArray[np.int64]
-    """Units at each look; the ends of the intervals, low and high, hold at all looks at once."""
     low: Array
     high: Array
 

@@ -156,7 +156,9 @@ def interleaving(
         if bias is not None:
             curve = bias if isinstance(bias, Bias) else Bias.known(bias)
             pairs, scale, cutoff = _weighted(pairs, lists, k, curve, draft)
-            notes.append(f"Clicks at the first {cutoff} positions: interleaving always shows these documents.")
+            notes.append(
+                f"Clicks up to position {cutoff}: interleaving always shows the documents that both have there."
+            )
         rows = _rebuilt(rows, pairs, lists, k, seed, draft)
     else:
         rows = rows.with_columns(weight=pl.col("team").replace_strict({"a": 1.0, "b": -1.0}, default=0.0))
@@ -266,12 +268,11 @@ def _rebuilt(rows: pl.DataFrame, pairs: pl.DataFrame, lists: Lists, k: int, seed
     _fill_signs(draw_coins(keys, seed), *columns, lists, k, draft, signs)
     if (wrong := np.isnan(signs)).any():
         row = rows.row(int(wrong.argmax()), named=True)
-        raise check.error(
-            "the log must show the lists that are rebuilt from its keys",
-            got=f"{wrong.sum():,} of {rows.height:,} documents not in their list, or at another position",
-            where=f"key {row['impression']!r}, document {row['document']!r}",
-            hint="`set k=…`, `seed=…`, `method=…` and the rankings as they were when lists were shown",
-        )
+        what = "the log must show the lists that are rebuilt from its keys"
+        got = f"{wrong.sum():,} of {rows.height:,} documents not in their list, or at another position"
+        where = f"key {row['impression']!r}, document {row['document']!r}"
+        hint = "`set k=…`, `seed=…`, `method=…` and the rankings as they were when lists were shown"
+        raise check.error(what, got=got, where=where, hint=hint)
     return rows if "weight" in pairs.columns else rows.with_columns(weight=signs)
 
 
