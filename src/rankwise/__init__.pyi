@@ -46,6 +46,8 @@ from .evaluation.trec import write_run as write_run
 from .experiments.reproduce import reproduce as reproduce
 from .experiments.results import Results as Results
 from .experiments.spec import Spec as Spec
+from .judging.interleave import interleave as interleave
+from .judging.interleaving import interleaving as interleaving
 from .metrics.base import Metric as Metric
 from .metrics.conventions import conventions as conventions
 from .metrics.table import metric as metric

@@ -12,7 +12,7 @@ from rankwise import caches
 from rankwise._version import __version__
 from rankwise.cli import clicks, console, data, recommend
 from rankwise.cli.command import Group, register
-from rankwise.cli.evaluate import evaluate, explain
+from rankwise.cli.evaluate import evaluate, explain, interleave
 from rankwise.cli.experiments import report, reproduce
 from rankwise.cli.rerank import score as rerank
 from rankwise.cli.train import auto, export, train, tune
@@ -143,7 +143,12 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
         "export": export.export,
         "objectives": export.objectives,
     },
-    "Evaluate and explain": {"evaluate": evaluate.evaluate, "compare": evaluate.compare, "explain": explain.explain},
+    "Evaluate and explain": {
+        "evaluate": evaluate.evaluate,
+        "compare": evaluate.compare,
+        "explain": explain.explain,
+        "interleave": interleave.interleave,
+    },
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }

@@ -1,4 +1,4 @@
-"""Evidence with few judgements: how far a judge, such as a language model, may stand in for people.
+"""Evidence with little: few labels and a judge, documents to judge, interleaved lists.
 
 The names are listed in ``__init__.pyi`` and loaded on first use.
 """

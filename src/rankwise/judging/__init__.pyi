@@ -1,2 +1,5 @@
 from .agreement import Agreement as Agreement
 from .agreement import agreement as agreement
+from .betting import traffic as traffic
+from .interleave import Interleaved as Interleaved
+from .interleaving import Interleaving as Interleaving

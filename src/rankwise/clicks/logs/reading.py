@@ -4,7 +4,7 @@ import contextlib
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -95,7 +95,7 @@ def read(
     }
     named = {role: name for role, name in names.items() if name is not None}
     with contextlib.ExitStack() as stack:
-        rows = _opened(source, named, stack)
+        rows = opened(source, named, stack)
         return add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
 
 
@@ -111,7 +111,7 @@ def add_up(
     """Check rows and add them up; positions are counted from 0 or 1 for each value of the column ``by``."""
     check.choice("way to treat bad rows", errors, ("raise", "drop"))
     numbered = rows.frame.with_row_index("row")
-    columns, problems = _columns(rows.frame.collect_schema())
+    columns, problems = typed_columns(rows.frame.collect_schema())
     bad = pl.coalesce(
         pl.when(is_bad).then(pl.lit(number, pl.Int8)) for number, (_, is_bad) in enumerate(problems.values())
     )
@@ -146,7 +146,7 @@ def add_up(
     return Log.from_rows(parts, sessions=keep_sessions, notes=(*notes, *position_notes))
 
 
-def _columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tuple[str, pl.Expr]]]:
+def typed_columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tuple[str, pl.Expr]]]:
     """Return the typed columns, and for each kind of bad row the column and whether a row is of that kind."""
     columns: dict[str, pl.Expr] = {}
     problems: dict[str, tuple[str, pl.Expr]] = {}
@@ -251,21 +251,26 @@ def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple
     return zero["source"].to_list(), (note,)
 
 
-def _opened(source: Source, names: dict[str, str], stack: contextlib.ExitStack) -> LogRows:
-    """Return the named columns of a file, of several, or of a frame; the stack names the file in later errors."""
+def opened(
+    source: Source, names: dict[str, str], stack: contextlib.ExitStack, *, optional: Collection[str] = ()
+) -> LogRows:
+    """Return the named columns of a file, of several, or of a frame; the stack names the file in later errors.
+
+    Columns of ``optional`` roles may be missing.
+    """
     if not isinstance(source, str | Path | list | tuple):
         frame, _ = as_polars(cast("Table", source))
-        return LogRows(_selected(frame, names), lambda row: f"row {row}")
+        return LogRows(_selected(frame, names, optional), lambda row: f"row {row}")
     paths = _paths(source)
     kinds = {compressed.by_name(path) for path in paths}
     if kinds == {"parquet"}:
         stack.enter_context(parquet.reading(paths))
-        return LogRows(_selected(parquet.scan(paths), names), lambda row: _row_of_file(paths, row))
+        return LogRows(_selected(parquet.scan(paths), names, optional), lambda row: _row_of_file(paths, row))
     if kinds != {"csv"}:
         got = ", ".join(path.name for path in paths[:_SHOWN])
         raise check.error("a click log is read from .csv, .tsv or .parquet files, of one kind", got=got)
     tables = [read_table(path, words=None) for path in paths]
-    frames = [_selected(table.frame.lazy(), names) for table in tables]
+    frames = [_selected(table.frame.lazy(), names, optional) for table in tables]
     ends = np.cumsum([table.frame.height for table in tables])
 
     def place(row: int) -> str:
@@ -275,9 +280,10 @@ def _opened(source: Source, names: dict[str, str], stack: contextlib.ExitStack) 
     return LogRows(pl.concat(frames), place)
 
 
-def _selected(frame: pl.LazyFrame, names: dict[str, str]) -> pl.LazyFrame:
+def _selected(frame: pl.LazyFrame, names: dict[str, str], optional: Collection[str]) -> pl.LazyFrame:
     """Return the columns under the names of their roles."""
     present = frame.collect_schema().names()
+    names = {role: name for role, name in names.items() if name in present or role not in optional}
     return frame.select(
         **{role: pl.col(check.choice(f"column ({role}=)", name, present)) for role, name in names.items()}
     )
