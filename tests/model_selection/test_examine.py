@@ -15,7 +15,7 @@ import rankwise as rw
 from rankwise.data import leakage
 from rankwise.model_selection.examine import DataCheck
 from rankwise.statistics.doctor import parts
-from rankwise.statistics.doctor.features import warn_of_training_data
+from rankwise.statistics.doctor.features import ndcg_by_feature, warn_of_training_data
 from rankwise.statistics.doctor.labels import Scale
 from tests import shared
 
@@ -315,6 +315,17 @@ def test_sparse_data_are_examined_as_dense_ones(test: Data):
     assert page.findings == rw.examine(test).findings
 
 
+def test_of_many_features_those_that_go_with_the_labels_are_measured():
+    draw = np.random.default_rng(0)
+    labels, features = draw.integers(0, 3, 1200), draw.normal(size=(1200, 400))
+    features[:, 333] = -np.exp(3.0 * labels)
+    for matrix in (features, sparse.csr_array(features)):
+        finding = rw.examine(Data(matrix, labels, np.arange(0, 1201, 20))).findings[0]
+        assert (finding.severity, finding.topic) == ("error", "copy of the label")
+        values = ndcg_by_feature(Scale(Data(matrix, labels, np.arange(0, 1201, 20))))
+        assert (values[333], np.isnan(values).sum()) == (1.0, 100)
+
+
 def test_an_examination_prints_draws_and_becomes_a_frame(tmp_path, train: Data):
     page = rw.examine(with_feature(train, train.labels))
     frame = page.to_frame()
@@ -331,7 +342,7 @@ def test_an_examination_prints_draws_and_becomes_a_frame(tmp_path, train: Data):
 
 def test_data_without_documents_are_refused_and_few_queries_are_not_compared():
     data = rw.synthetic(n_queries=5, n_docs=6, seed=1)
-    with pytest.raises(ValueError, match="data must have documents: got RankingDataset.* at test"):
+    with pytest.raises(ValueError, match="data must have documents: got none at test"):
         rw.examine(data, test=data.take([]))
     page = rw.examine(with_feature(data, data.labels), test=data)
     assert "best feature" not in severities(page)  # in five queries it may be chance
@@ -360,3 +371,5 @@ def test_fit_warns_once_of_a_leak(train: Data):
     with leakage.checked():
         assert not warned(lambda: quick.fit(leaky))
     assert not warned(lambda: quick.fit(leaky.take(slice(0, 49))))
+    clicks = leaky.with_(positions=1 + np.arange(leaky.n_docs) - np.repeat(leaky.offsets[:-1], leaky.sizes))
+    assert not warned(lambda: quick.fit(clicks))

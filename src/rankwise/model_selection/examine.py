@@ -22,7 +22,7 @@ from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
 from rankwise.statistics.significance import RESAMPLED, t_test
 
 _MEASURED, _LEARNED = 1_000_000, 100_000  # documents by which features are judged, and from which quick rankers learn
-_SHOWN = 12  # features in the figure
+_SHOWN = 14  # orders in the figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -34,7 +34,7 @@ class DataCheck:
     findings: tuple[DataFinding, ...]
     """Most severe first."""
     ndcg: Mapping[str, Mapping[str, float]]
-    """Part -> order -> NDCG@10 without learning: random order, order of rows, and by features, up or down."""
+    """Part -> order -> NDCG@10 without learning: random order, order of rows, and by each feature, the best first."""
 
     def failed(self, *, strict: bool = False) -> bool:
         """Whether there is an error, or with ``strict`` a warning."""
@@ -48,14 +48,10 @@ class DataCheck:
 
     def __repr__(self) -> str:
         title = [f"{name}: {text}" for name, text in self.parts.items()]
-        hints = [*(one.hint for one in self.findings[1:]), ""]  # of the next: a hint is printed once
-        marked = [
-            (
-                one.severity,
-                f"{one.part}: {one.sentence}" + (f" Hint: {one.hint}." if one.hint not in ("", hint) else ""),
-            )
-            for one, hint in zip(self.findings, hints, strict=True)
-        ]
+        marked = []
+        for one, following in zip(self.findings, (*self.findings[1:], None), strict=True):
+            hint = "" if (following and following.hint == one.hint) or not one.hint else f" Hint: {one.hint}."
+            marked.append((one.severity, f"{one.part}: {one.sentence}{hint}"))
         return "\n".join([*title, "", *diagnostics.lines(marked)])
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
@@ -63,7 +59,7 @@ class DataCheck:
         if not self.ndcg:
             raise check.error("there is nothing to draw", got="queries in which no order is better than another")
         first = next(iter(self.ndcg.values()))
-        orders = [*list(first)[:2], *sorted(list(first)[2:], key=lambda order: -first[order])[:_SHOWN]][::-1]
+        orders = [order for order, value in first.items() if not np.isnan(value)][:_SHOWN][::-1]
         with figure(path, 7.2, 1.5 + 0.22 * len(orders), force=force) as drawing:
             panel = drawing.subplots()
             suspect = first["random order"] + SUSPECT * (1.0 - first["random order"])
@@ -87,20 +83,20 @@ def examine(train: Documents, valid: Documents | None = None, test: Documents | 
     """Examine ranking data before anything is trained on them: what is wrong, and what they can show.
 
     Findings are errors (what is measured on these data means nothing), warnings (probably wrong, or hardly useful) and
-    notes. Parts are compared by ids of queries and features of documents. NDCG@10 of random order, of the order of rows
-    and of single features is what there is without learning. The smallest difference that the test queries can show
-    (without them the validation queries) is estimated with two quick rankers.
+    notes. The smallest difference that the last part can show is estimated with two quick rankers.
 
     >>> import rankwise as rw
     >>> train, test = rw.split(rw.synthetic(n_queries=200, n_docs=20, seed=1), (0.6, 0.4), seed=0)
     >>> page = rw.examine(train, test=test)
     >>> page.failed(strict=True), page.findings[-1].topic, page.findings[-1].size < 0.1
     (False, 'smallest difference', True)
-    >>> leaky = rw.RankingDataset(train.labels[:, None] + 0.1, train.labels, train.offsets)
-    >>> print(rw.examine(leaky).findings[0].sentence)
-    1 feature with one value for each label: number 1.
     """
-    data = _aligned(train, valid, test)
+    data = {"train": inputs.dataset(train)}
+    for name, held_out in (("valid", valid), ("test", test)):
+        if held_out is not None:
+            data[name] = inputs.aligned(held_out, data["train"], extend=True)
+    if empty := [name for name, one in data.items() if not one.n_docs]:
+        raise check.error("data must have documents", got="none", where=empty[0])
     groups: list[Iterator[DataFinding]] = [parts.shared(data), parts.missing(data), parts.categories(data)]
     ndcg: dict[str, dict[str, float]] = {}
     for name, one in data.items():
@@ -111,25 +107,13 @@ def examine(train: Documents, valid: Documents | None = None, test: Documents | 
         groups += [features.constants(one, name), features.doubled(one, name)]
         if sampled.deciding:
             rows = scale.ndcg(-np.arange(one.n_docs, dtype=np.float64))
-            by_feature = {Schema.of(one).title(column): value for column, value in enumerate(values.tolist())}
-            ndcg[name] = {"random order": scale.random, "order of rows": rows, **by_feature}
+            titles = {Schema.of(one).title(column): float(values[column]) for column in np.argsort(-values)}
+            ndcg[name] = {"random order": scale.random, "order of rows": rows, **titles}
     findings = [*itertools.chain(*groups), *_smallest_difference(data)]
     topics = list(dict.fromkeys(finding.topic for finding in findings))
     findings.sort(key=lambda finding: (finding.rank, topics.index(finding.topic)))
     counts = {name: repr(one).partition("(")[2][:-1] for name, one in data.items()}
     return DataCheck(parts=counts, findings=tuple(findings), ndcg=ndcg)
-
-
-def _aligned(train: Documents, valid: Documents | None, test: Documents | None) -> dict[str, RankingDataset]:
-    """Return the parts by name, with the columns and categories of the training data."""
-    data = {"train": inputs.dataset(train)}
-    for name, one in (("valid", valid), ("test", test)):
-        if one is not None:
-            data[name] = inputs.aligned(one, data["train"], extend=True)
-    for name, part in data.items():
-        if not part.n_docs:
-            raise check.error("data must have documents", got=repr(part), where=name)
-    return data
 
 
 def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:

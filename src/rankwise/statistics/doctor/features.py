@@ -3,6 +3,7 @@
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from rankwise.statistics.tables import count
 
 _SAMPLE = 20_000  # documents by which features are judged in every training
 _FEWEST_TRAINED = 50  # queries: smaller data are examples and tests
+_OTHER_TARGETS = ("document_rewards", "teacher_scores", "propensities", "positions")  # and no labels, or clicks
+_COMPARED = 300  # features
 _NAMED = 5  # features that a sentence names
 _LAST = -np.finfo(np.float64).max  # the score of a missing value, up and down
 
@@ -72,7 +75,7 @@ def sample(data: RankingDataset, documents: int) -> RankingDataset:
 def ndcg_by_feature(scale: Scale) -> Array:
     """Return NDCG@10 of documents in the order of each feature, up or down, whichever is better.
 
-    It is NaN for a categorical feature, whose codes have no order.
+    It is NaN for a categorical feature, whose codes have no order, and beyond the 300 features that correlate most.
 
     >>> data = RankingDataset([[1, 5], [2, 5], [3, 5]], [2, 1, 0], [0, 3])
     >>> ndcg_by_feature(Scale(data)).round(3)
@@ -80,8 +83,16 @@ def ndcg_by_feature(scale: Scale) -> Array:
     """
     data = scale.data
     values = np.full(data.n_features, np.nan)
-    for column in set(range(data.n_features)) - set(data.categorical) if scale.deciding else ():
-        scores = dense(data.features[:, column : column + 1])[:, 0].astype(np.float64)
+    columns = np.setdiff1d(np.arange(data.n_features), data.categorical)
+    if columns.size > _COMPARED:
+        part = sample(data, _SAMPLE)
+        means = np.add.reduceat(part.labels, part.offsets[:-1]) / part.sizes
+        matrix: Any = part.features if part.is_sparse else np.nan_to_num(part.features)
+        products = (part.labels - np.repeat(means, part.sizes)) @ matrix
+        correlations = np.abs(np.nan_to_num(products / np.sqrt((matrix**2).sum(0) + 1e-30)))
+        columns = columns[np.argsort(-correlations[columns], kind="stable")[:_COMPARED]]
+    for column in columns if scale.deciding else ():
+        scores = dense(data.features[:, [column]])[:, 0].astype(np.float64)
         values[column] = max(scale.ndcg(np.where(np.isnan(scores), _LAST, one)) for one in (scores, -scores))
     return values
 
@@ -115,8 +126,8 @@ def warn_of_training_data(data: RankingDataset) -> None:
     """Warn once of what the cheap checks find; the order of rows, and features, are judged by a sample of queries."""
     if leakage.CHECKED.get() or data.n_queries < _FEWEST_TRAINED or not data.is_labelled:
         return
-    if data.document_rewards is not None or data.teacher_scores is not None:
-        return  # these are learned, and not labels
+    if any(getattr(data, name) is not None for name in _OTHER_TARGETS):
+        return
     scale = Scale(sample(data, _SAMPLE))
     checks = [labels.labels(data, "train"), labels.lists(data, "train"), labels.order(scale, "train")]
     checks.append(leaks(scale, "train", ndcg_by_feature(scale)))
@@ -132,8 +143,14 @@ def _changing(data: RankingDataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     in_queries, anywhere = np.zeros((2, data.n_features), np.bool_)
     inside = np.ones(data.n_docs, np.bool_)
     inside[data.offsets[:-1]] = False
+    if data.is_sparse:
+        matrix: Any = data.features
+        steps = (matrix[1:] - matrix[:-1]).tocoo()
+        changed = steps.data != 0
+        anywhere[steps.col[changed]] = in_queries[steps.col[changed & inside[1:][steps.row]]] = True
+        return in_queries, anywhere
     for rows in row_blocks(data.n_docs - 1, data.n_features):
-        block = dense(data.features[rows.start : rows.stop + 1])
+        block = data.features[rows.start : rows.stop + 1]
         changes = (block[1:] != block[:-1]) & ~(np.isnan(block[1:]) & np.isnan(block[:-1]))
         anywhere |= changes.any(0)
         in_queries |= changes[inside[rows.start + 1 : rows.stop + 1]].any(0)
