@@ -162,7 +162,7 @@ FAULTS: dict[str, tuple[Callable[[Data], Data], str, str]] = {
     "a falling leak": (lambda data: with_feature(data, -noisy(data, 0.1)), "error", "best feature"),
     "a weak leak": (lambda data: with_feature(data, noisy(data, 0.45)), "warning", "best feature"),
     "a leak with gaps": (
-        lambda data: with_feature(data, np.where(data.labels > 0, noisy(data, 0.1), np.nan)),
+        lambda data: with_feature(data, np.where(data.labels > 0, noisy(data, 0.1) - 9, np.nan)),
         "error",
         "best feature",
     ),
@@ -213,6 +213,9 @@ def test_sizes_of_planted_faults_are_exact(train: Data):
     offsets = train.offsets + np.where(train.offsets > 0, 2, 0)
     page = sizes(rw.examine(in_order(train, rows, offsets)))
     assert page["doubled features"] == before["doubled features"] + 2
+
+    apart = Data([[1.0], [2.0], [2.0], [3.0]], [0, 1, 0, 1], [0, 2, 4], document_ids=[7, 8, 8, 9])
+    assert not any(topic.startswith("doubled") for topic in sizes(rw.examine(apart)))
 
     first = in_order(train, np.arange(train.n_docs), np.insert(train.offsets, 1, 1))  # a list of one document more
     assert sizes(rw.examine(first))["one document"] == 1
