@@ -18,7 +18,8 @@ from rankwise.cli.rerank import score as rerank
 from rankwise.cli.train import auto, export, train, tune
 
 EPILOG = (
-    "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error, 130 interrupted with Ctrl-C.\n\n"
+    "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error or what data check finds, "
+    "130 interrupted with Ctrl-C.\n\n"
     "[bold]Scripts[/bold]: --json prints one JSON document on standard output and nothing else; messages and progress "
     "go to standard error. Nothing that exists is overwritten without --force. NO_COLOR=1 turns colours off."
 )

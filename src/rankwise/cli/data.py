@@ -1,4 +1,4 @@
-"""The commands ``data info``, ``convert``, ``split``, ``noise``, ``clicks`` and ``list``."""
+"""The commands ``data info``, ``check``, ``convert``, ``split``, ``noise``, ``clicks`` and ``list``."""
 
 import itertools
 from collections.abc import Callable
@@ -53,6 +53,47 @@ def info(
 
     facts = summary(data)
     outputs.show(facts, ("", _facts(facts)), json=json)
+
+
+def check_(
+    *,
+    source: options.Data,
+    valid: str | None = None,
+    test: str | None = None,
+    strict: bool = False,
+    plot: Path | None = None,
+    reading: Reading,
+    force: bool = False,
+    json: bool = False,
+) -> None:
+    """Examine data before anything is trained on them: what is wrong, and what they can show.
+
+    Errors, and with --strict warnings, end with exit code 1.
+
+    [cyan]rankwise data check train.txt --valid valid.txt --test test.txt --plot check.png[/cyan]
+    [cyan]rankwise data check mq2008 --fold 3 --strict[/cyan]
+
+    --valid DATA: Validation data; of a set, its own part.
+    --test DATA: Test data; of a set, its own part.
+    --strict: End with exit code 1 on warnings, too.
+    --plot FILE: Draw NDCG@10 of orders without learning: .png, .svg or .pdf.
+    """
+    outputs.free(plot, outputs.PICTURES, force=force)
+    from rankwise.data.reading import is_set
+
+    train, held_out = reading.parts(source, valid)
+    test = source if test is None and is_set(source) else test
+    part = {"part": "test"} if test is not None and is_set(test) else {"fold": None}
+    page = rw.examine(train, held_out, None if test is None else replace(reading, **part).data(test))
+    if plot is not None:
+        page.plot(plot, force=force)
+    if json:
+        console.document({"failed": page.failed(strict=strict), "findings": page.to_frame().to_dicts()})
+    else:
+        console.say(repr(page), wrap=False)
+        outputs.said(plot)
+    if page.failed(strict=strict):
+        raise typer.Exit(1)
 
 
 def convert(
@@ -276,6 +317,7 @@ def _facts(facts: Json) -> Table:
 
 _commands: dict[str, Callable[..., None]] = {
     "info": info,
+    "check": check_,
     "convert": convert,
     "split": split,
     "noise": noise,
@@ -283,4 +325,4 @@ _commands: dict[str, Callable[..., None]] = {
     "list": catalog,
 }
 for _name, _command in _commands.items():
-    register(app, _name, _command, shared=_OPTIONS)
+    register(app, _name, _command, shared=_OPTIONS, leave_out=("part",) if _name == "check" else ())

@@ -27,7 +27,8 @@ _BEFORE = re.compile(r"^(?:is|was|has|display|displayed|shown|doc|document|resul
 _SAMPLE = 1000  # documents that show at once that a feature is no copy of the labels
 _FEWEST = 20  # of fewer documents a feature may go with the labels by chance
 
-_CHECKED: ContextVar[bool] = ContextVar("checked", default=False)
+CHECKED: ContextVar[bool] = ContextVar("checked", default=False)
+"""Whether this is inside :func:`checked`."""
 
 
 def suspects(names: Iterable[str]) -> list[str]:
@@ -100,18 +101,23 @@ def unless_numbers(ids: Ids | None) -> Ids | None:
     return ids
 
 
+def shared(seen: Sequence[Queries], held_out: Queries) -> list[NDArray[np.bool_] | None]:
+    """Return which held-out queries were seen, by their ids and by their contents; None where that is unknown."""
+    by_id = _among(held_out.ids, [one.ids for one in seen])
+    by_contents = _among(held_out.contents, [one.contents for one in seen])
+    return [by_id, None if by_contents is None else by_contents & (held_out.contents != 0)]
+
+
 def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str = "features") -> None:
     """Warn of queries of a held-out ``part`` that were ``seen`` in training.
 
     Two queries are the same if they have the same id or the same contents, which are called ``what`` in the warning.
     """
-    parts = list(seen)
-    by_id = _among(held_out.ids, [one.ids for one in parts])
-    by_contents = _among(held_out.contents, [one.contents for one in parts])
+    by_id, by_contents = shared(list(seen), held_out)
     if by_id is None and by_contents is None:
         return
     same_id = np.zeros_like(by_contents) if by_id is None else by_id
-    alike = np.zeros_like(same_id) if by_contents is None else by_contents & (held_out.contents != 0)
+    alike = np.zeros_like(same_id) if by_contents is None else by_contents
     queries = f"of {same_id.size:,} queries of the {part} data"
     sentences = []
     if same_id.any():
@@ -130,18 +136,18 @@ def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str
 
 def compare_parts(seen: Iterable[RankingDataset | None], held_out: RankingDataset, part: str) -> None:
     """Warn of queries that a part shares with training data, whose features are in the same order."""
-    if not _CHECKED.get():
+    if not CHECKED.get():
         warn_shared((Queries.of(data) for data in seen if data is not None), Queries.of(held_out), part)
 
 
 @contextlib.contextmanager
 def checked() -> Iterator[None]:
-    """Skip the comparison of parts inside: they have been compared, or are parts of one data set."""
-    token = _CHECKED.set(True)
+    """Skip the checks of data and of their parts inside: they have been made, or these are parts of one data set."""
+    token = CHECKED.set(True)
     try:
         yield
     finally:
-        _CHECKED.reset(token)
+        CHECKED.reset(token)
 
 
 def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] | None:
@@ -154,10 +160,15 @@ def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] 
 
 
 def _contents(data: RankingDataset) -> NDArray[np.uint64]:
-    """Return a hash of the features of each query: a sum over documents of mixed sums over columns.
+    """Return a hash of the features of each query: the sum of those of its documents.
 
     A query of one document has 0: there is nothing to rank.
     """
+    return np.where(data.sizes > 1, np.add.reduceat(document_hashes(data), data.offsets[:-1]), 0).astype(np.uint64)
+
+
+def document_hashes(data: RankingDataset) -> NDArray[np.uint64]:
+    """Return a hash of the features of each document: mixed sums over columns."""
     factors = np.random.default_rng(0).integers(1, 2**64, data.n_features, np.uint64, endpoint=False)
     rows = np.empty(data.n_docs, np.uint64)
     for block in row_blocks(data.n_docs, data.n_features):
@@ -165,7 +176,7 @@ def _contents(data: RankingDataset) -> NDArray[np.uint64]:
         rows[block] = bits.astype(np.uint64) @ factors
     for shift in (31, 29):
         rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(0x9E3779B97F4A7C15)
-    return np.where(data.sizes > 1, np.add.reduceat(rows, data.offsets[:-1]), 0).astype(np.uint64)
+    return rows
 
 
 def _copied(columns: Floats, labels: Array) -> list[int]:

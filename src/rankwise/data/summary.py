@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.arrays import Ids, Json, row_blocks
+from rankwise.arrays import Column, Ids, Json, row_blocks
 from rankwise.data.dataset import RankingDataset
 
 _FEW_LABELS = 20
@@ -59,17 +59,7 @@ def summary(data: RankingDataset) -> Json:
     """
     sizes = data.sizes
     best = np.maximum.reduceat(data.labels, data.offsets[:-1]) if data.n_queries else np.zeros(0)
-    missing = np.zeros(data.n_features, np.int64)
-    low, high = np.full(data.n_features, np.inf), np.full(data.n_features, -np.inf)
-    if data.is_sparse and data.n_docs:
-        matrix: Any = data.features
-        missing += np.bincount(matrix.indices[np.isnan(matrix.data)], minlength=data.n_features)
-        low, high = matrix.nanmin(axis=0).toarray().ravel(), matrix.nanmax(axis=0).toarray().ravel()
-    else:
-        for rows in row_blocks(data.n_docs, data.n_features):
-            block = data.features[rows]
-            missing += np.isnan(block).sum(0)
-            low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
+    missing, low, high = ranges(data)
     varies = (low < high) | ((missing > 0) & (missing < data.n_docs))
     names = data.feature_names or [str(number) for number in range(1, data.n_features + 1)]
     return {
@@ -93,6 +83,22 @@ def summary(data: RankingDataset) -> Json:
         "features_with_missing": int((missing > 0).sum()),
         "constant_features": [name for name, moves in zip(names, varies.tolist(), strict=True) if not moves],
     }
+
+
+def ranges(data: RankingDataset) -> tuple[NDArray[np.int64], Column, Column]:
+    """Return the number of missing values, the lowest and the highest value of each feature."""
+    missing = np.zeros(data.n_features, np.int64)
+    low, high = np.full(data.n_features, np.inf, np.float32), np.full(data.n_features, -np.inf, np.float32)
+    if data.is_sparse and data.n_docs:
+        matrix: Any = data.features
+        missing += np.bincount(matrix.indices[np.isnan(matrix.data)], minlength=data.n_features)
+        low, high = matrix.nanmin(axis=0).toarray().ravel(), matrix.nanmax(axis=0).toarray().ravel()
+    else:
+        for rows in row_blocks(data.n_docs, data.n_features):
+            block = data.features[rows]
+            missing += np.isnan(block).sum(0)
+            low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
+    return missing, low, high
 
 
 def _labels(labels: NDArray[np.float64]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.objectives.base import Objective
 from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
+from rankwise.statistics.doctor.features import warn_of_training_data
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
@@ -109,6 +110,7 @@ def parts(
         raise check.error("a ranker learns from features of documents", got=got, hint=hint)
     if older is not None:
         train = older.align(train, extend=True)
+    warn_of_training_data(train)
     held_out = validation(valid)
     if held_out is None:
         return train, None

@@ -253,7 +253,7 @@ def test_xgboosts_own_file_lies_elsewhere_where_the_copy_is_read_only(tmp_path):
 
 def test_lightgbm_does_not_warn_of_the_sample_that_is_its_default_here(tmp_path, capfd):
     labels = np.tile([1.0, 0.0, 0.0, 0.0], 65_000)  # of so many documents 50,000 would be less than a fifth
-    data = rw.RankingDataset(labels[:, None], labels, np.arange(0, labels.size + 1, 2000))
+    data = rw.RankingDataset(labels[::-1, None], labels, np.arange(0, labels.size + 1, 2000))
     opened = rw.open_data(rw.write_parquet(data, tmp_path / "train.parquet"))
     rw.LightGBMRanker("softmax_ce", rounds=1, leaves=2, threads=1).fit(opened)
     assert "bin_construct_sample_cnt" not in "".join(capfd.readouterr())

@@ -1,7 +1,6 @@
 """Examination of a click log: what it can identify, how precisely at best, and what looks wrong in it."""
 
 import itertools
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from rankwise.arrays import Array
 from rankwise.clicks.logs import findings
 from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.findings import LogFinding
-from rankwise.statistics import tables
+from rankwise.statistics import diagnostics, tables
 from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
 
 if TYPE_CHECKING:
@@ -22,11 +21,9 @@ if TYPE_CHECKING:
 
     from rankwise.clicks.logs.log import Log
 
-_MARKS = {"error": "✗", "warning": "!", "note": "·"}
 _Z = float(special.ndtri(0.975))
 _PRINTED = 20  # positions
 _NUMBERED = 10  # positions of a heat map with numbers in it
-_WIDTH = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -127,10 +124,9 @@ class Examination:
         lines = [self.title]
         for table in self.tables():
             lines += ["", table.text()]
-        marked = [(_MARKS[finding.severity], finding.sentence) for finding in self.findings]
-        for mark, text in [("", ""), *marked, *(("·", f"Reading: {note}") for note in self.notes)]:
-            lines += textwrap.wrap(f"{mark} {text}", _WIDTH, subsequent_indent="  ") or [""]
-        return "\n".join(lines)
+        marked = [(finding.severity, finding.sentence) for finding in self.findings]
+        marked += [("note", f"Reading: {note}") for note in self.notes]
+        return "\n".join([*lines, "", *diagnostics.lines(marked)])
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw click-through by position and ranker with 95% intervals, and clicks on exchanged documents."""
@@ -215,14 +211,13 @@ def examine(log: "Log") -> Examination:
         parts.append(iter([LogFinding("note", "sessions", sentence)]))
     else:
         parts += [findings.lists(log.sessions), findings.users(log.sessions)]
-    severities = list(_MARKS)
     return Examination(
         title=repr(log),
         exchanges=exchanges,
         impressions=impressions,
         clicks=clicks,
         ranker_names=log.ranker_names,
-        findings=tuple(sorted(itertools.chain(*parts), key=lambda finding: severities.index(finding.severity))),
+        findings=tuple(sorted(itertools.chain(*parts), key=lambda finding: finding.rank)),
         notes=log.notes,
     )
 

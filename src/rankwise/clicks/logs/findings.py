@@ -1,8 +1,7 @@
 """What a person should know about a click log before estimating anything from it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from rankwise.arrays import Array
 from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.statistics import tables
+from rankwise.statistics.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log
@@ -22,14 +22,11 @@ _HEAVY = 0.05  # of all impressions, for one user
 _DOUBLED = 0.01  # of all impressions
 
 
-@dataclass(frozen=True)
-class LogFinding:
-    """A sentence about a click log."""
+class LogFinding(Diagnostic):
+    """A sentence about a click log.
 
-    severity: Literal["error", "warning", "note"]
-    """``"error"``: propensities are not identified; ``"warning"``: estimates may be poor or biased."""
-    topic: str
-    sentence: str
+    ``"error"``: propensities are not identified; ``"warning"``: estimates may be poor or biased.
+    """
 
 
 def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:

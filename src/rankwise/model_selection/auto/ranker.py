@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import caches, check
 from rankwise.arrays import Keywords
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
@@ -158,6 +159,7 @@ class AutoRanker(DelegatingRanker):
         runs = self._runs(recipes)
         settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
+            leakage.checked(),
             caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
             store.opened(self.study, identity) as folder,

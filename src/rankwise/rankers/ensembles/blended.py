@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, weighted_sum
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
@@ -150,7 +151,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         folds = Folds(self.folds, self.repeats, self.seed)
         members = untrained(self.rankers, folds, metrics, processes=self.processes, dask=self.dask)
         how: Keywords = {"checkpoint": self.checkpoint, "resume": options["resume"], "watch": options["watch"]}
-        self._blend(trained(members, train, folds, **how), train, metrics)
+        with leakage.checked():
+            bags = trained(members, train, folds, **how)
+        self._blend(bags, train, metrics)
         self._measure_after(train, options["measure"])
 
     @classmethod

@@ -1,0 +1,157 @@
+"""Checks of features: constant ones, doubled documents, features that rank as the labels do; the warning of fit."""
+
+import itertools
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise import check
+from rankwise.arrays import Array, row_blocks
+from rankwise.data import leakage
+from rankwise.data.dataset import RankingDataset
+from rankwise.sparse import dense
+from rankwise.statistics.doctor import labels
+from rankwise.statistics.doctor.labels import FEWEST, LEAK, SUSPECT, DataFinding, Scale
+from rankwise.statistics.tables import count
+
+_SAMPLE = 20_000  # documents by which features are judged in every training
+_FEWEST_TRAINED = 50  # queries: smaller data are examples and tests
+_OTHER_TARGETS = ("document_rewards", "teacher_scores", "propensities", "positions")  # and no labels, or clicks
+_COMPARED = 300  # features
+_NAMED = 5  # features that a sentence names
+_LAST = -np.finfo(np.float64).max  # the score of a missing value, up and down
+
+
+def named(data: RankingDataset, columns: Sequence[int] | NDArray[np.int64]) -> str:
+    """Write the names of features, or their numbers from 1 as in LETOR text; of many the first five."""
+    names = [str(column + 1) if data.feature_names is None else data.feature_names[column] for column in columns]
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ("" if data.feature_names else "number ") + ", ".join(names[:_NAMED]) + more
+
+
+def constants(data: RankingDataset, part: str) -> Iterator[DataFinding]:
+    """Iterate over findings on features with one value, in all documents or in all of each query."""
+    in_queries, anywhere = _changing(data)
+    nothing = not in_queries.any()
+    for what, columns, hint in (
+        ("constant", ~anywhere, "leave them out"),
+        ("constant in every query", anywhere & ~in_queries, "they rank nothing alone; trees and nets combine them"),
+    ):
+        if number := int(columns.sum()):
+            which = "no feature orders documents" if nothing else named(data, np.flatnonzero(columns))
+            sentence = f"{count(number, 'feature')} {what}: {which}."
+            yield DataFinding("error" if nothing else "note", what, sentence, part, number, hint)
+
+
+def doubled(data: RankingDataset, part: str) -> Iterator[DataFinding]:
+    """Iterate over findings on documents that a query has twice: by their ids, and by their features."""
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    hashes = leakage.document_hashes(data) if data.n_features else None
+    for what, keys in (("id", data.document_ids), ("features", hashes)):
+        if keys is None:
+            continue
+        values = np.unique(keys, return_inverse=True)[1]
+        rows = np.lexsort((values, queries))
+        same = (np.diff(queries[rows]) == 0) & (values[rows][1:] == values[rows][:-1])
+        if number := int(same.sum()):
+            relabelled = int((same & (np.diff(data.labels[rows]) != 0)).sum())
+            sentence = f"{count(number, 'document')} with the {what} of another of the same query"
+            sentence += f", {relabelled:,} with another label." if relabelled else "."
+            hint = "where they are the same document, keep one"
+            yield DataFinding("warning" if what == "id" else "note", f"doubled {what}", sentence, part, number, hint)
+
+
+def sample(data: RankingDataset, documents: int) -> RankingDataset:
+    """Return evenly spaced queries with about so many documents, or all."""
+    if data.n_docs <= documents:
+        return data
+    number = max(FEWEST, data.n_queries * documents // data.n_docs)
+    return data.take(np.unique(np.linspace(0, data.n_queries - 1, number).astype(np.int64)))
+
+
+def ndcg_by_feature(scale: Scale) -> Array:
+    """Return NDCG@10 of documents in the order of each feature, up or down, whichever is better.
+
+    It is NaN for a categorical feature, whose codes have no order, and beyond the 300 features that correlate most.
+
+    >>> data = RankingDataset([[1, 5], [2, 5], [3, 5]], [2, 1, 0], [0, 3])
+    >>> ndcg_by_feature(Scale(data)).round(3)
+    array([1.   , 0.783])
+    """
+    data = scale.data
+    values = np.full(data.n_features, np.nan)
+    columns = np.setdiff1d(np.arange(data.n_features), data.categorical)
+    if columns.size > _COMPARED:
+        part = sample(data, _SAMPLE)
+        means = np.add.reduceat(part.labels, part.offsets[:-1]) / part.sizes
+        matrix: Any = part.features if part.is_sparse else np.nan_to_num(part.features)
+        products = (part.labels - np.repeat(means, part.sizes)) @ matrix
+        correlations = np.abs(np.nan_to_num(products / np.sqrt((matrix**2).sum(0) + 1e-30)))
+        columns = columns[np.argsort(-correlations[columns], kind="stable")[:_COMPARED]]
+    for column in columns if scale.deciding else ():
+        scores = dense(data.features[:, [column]])[:, 0].astype(np.float64)
+        values[column] = max(scale.ndcg(np.where(np.isnan(scores), _LAST, one)) for one in (scores, -scores))
+    return values
+
+
+def leaks(scale: Scale, part: str, values: Array) -> Iterator[DataFinding]:
+    """Iterate over findings on the best single feature; ``values`` are from :func:`ndcg_by_feature`."""
+    if np.isnan(values).all() or scale.deciding < FEWEST:
+        return
+    best = int(np.nanargmax(values))
+    value, lift = float(values[best]), scale.lift(values[best])
+    sentence = f"The best single feature, {named(scale.data, [best])}, has NDCG@10 {value:.3f}"
+    if lift < SUSPECT:
+        yield DataFinding("note", "best feature", f"{sentence}.", part, value)
+        return
+    suspects = np.flatnonzero([scale.lift(value) >= SUSPECT for value in values])
+    also = f" (suspect: {named(scale.data, suspects)})" if suspects.size > 1 else ""
+    sentence += f": it ranks {'as' if lift >= LEAK else 'nearly as'} the labels do{also}."
+    hint = "see whether it was computed from labels, or is known only after documents were shown, and leave it out"
+    yield DataFinding("error" if lift >= LEAK else "warning", "best feature", sentence, part, value, hint)
+
+
+def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:
+    """Iterate over findings on features that map one to one to labels."""
+    if columns := leakage.copies(data):
+        sentence = f"{count(len(columns), 'feature')} with one value for each label: {named(data, columns)}."
+        hint = "leave out what is not known before documents are ranked"
+        yield DataFinding("error", "copy of the label", sentence, part, len(columns), hint)
+
+
+def warn_of_training_data(data: RankingDataset) -> None:
+    """Warn once of what the cheap checks find; the order of rows, and features, are judged by a sample of queries."""
+    if leakage.CHECKED.get() or data.n_queries < _FEWEST_TRAINED or not data.is_labelled:
+        return
+    if any(getattr(data, name) is not None for name in _OTHER_TARGETS):
+        return
+    scale = Scale(sample(data, _SAMPLE))
+    checks = [labels.labels(data, "train"), labels.lists(data, "train"), labels.order(scale, "train")]
+    checks.append(leaks(scale, "train", ndcg_by_feature(scale)))
+    findings = [finding for finding in itertools.chain(*checks) if finding.rank < 2]
+    if findings:
+        hint = f"{'; '.join(finding.hint for finding in findings)}; rw.examine(train, valid, test) shows more"
+        sentence = " ".join(finding.sentence for finding in findings)
+        warnings.warn(check.Sentence(f"training data: {sentence}", hint), stacklevel=2)
+
+
+def _changing(data: RankingDataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which features change from a document to the next of its query, and which to any next document."""
+    in_queries, anywhere = np.zeros((2, data.n_features), np.bool_)
+    inside = np.ones(data.n_docs, np.bool_)
+    inside[data.offsets[:-1]] = False
+    if data.is_sparse:
+        matrix: Any = data.features
+        steps = (matrix[1:] - matrix[:-1]).tocoo()
+        changed = steps.data != 0
+        anywhere[steps.col[changed]] = in_queries[steps.col[changed & inside[1:][steps.row]]] = True
+        return in_queries, anywhere
+    for rows in row_blocks(data.n_docs - 1, data.n_features):
+        block = data.features[rows.start : rows.stop + 1]
+        changes = (block[1:] != block[:-1]) & ~(np.isnan(block[1:]) & np.isnan(block[:-1]))
+        anywhere |= changes.any(0)
+        in_queries |= changes[inside[rows.start + 1 : rows.stop + 1]].any(0)
+    return in_queries, anywhere
