@@ -28,6 +28,7 @@ from .data.synthetic.ratings import synthetic_ratings as synthetic_ratings
 from .data.tables.csv import read_csv as read_csv
 from .data.tables.parquet import read_parquet as read_parquet
 from .data.tables.parquet import write_parquet as write_parquet
+from .data.thin import thin as thin
 from .evaluation.breakdown import Breakdown as Breakdown
 from .evaluation.compare import compare as compare
 from .evaluation.evaluate import evaluate as evaluate
