@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RANKER = "lightgbm(rounds=100, leaves=15, min_documents=20, patience=None, extra_trees=True, feature_fraction=0.5)"
 """The default ranker: quick, and with the same settings whatever the number of queries."""
 _PARTS = (8, 4, 2, 1)  # into which the queries are cut
-_RATIOS = np.linspace(0.5, 1.2, 15)  # of the gain of a doubling to the one before
+_RATIOS = np.linspace(0.5, 1.0, 11)  # of the gain of a doubling to the one before
 _T = float(stdtrit(sum(_PARTS[:-1]) - len(_PARTS[:-1]), 0.975))  # freedom: the doublings of one draw
 
 
@@ -65,7 +65,7 @@ class LearningCurve:
             numbers = tables.number(values.mean()), tables.number(spread), tables.number(gain, signed=True)
             rows.append((f"{size:,}", str(values.size), *numbers))
         tested = f"{tables.count(self.n_scored, 'test query', 'test queries')} ({self.n_skipped:,} skipped)"
-        assumed = "queries to come are like these; a doubling gains half to 1.2 times what the last one did"
+        assumed = "queries to come are like these; a doubling gains as much as the one before, or down to half of it"
         notes = f"{self.sentence} Intervals of 95%, {tested}.", f"Assumed: {assumed}."
         header = ("training queries", "models", self.metric, "sd of models", "gain")
         return tables.Table(header=header, rows=tuple(rows), align="rrrrr", notes=notes)
@@ -119,9 +119,10 @@ def learning_curve(
     default a quick LightGBMRanker that does not stop early. One that does needs ``valid``, or a fifth of the training
     queries is held out for it; test queries decide nothing.
 
-    Power laws are fitted in which a doubling gains half to 1.2 times what the last one did, and averaged by likelihood.
-    Intervals allow for training draws, for test queries (paired), for the form, and ``single`` for one more training;
-    not for steps, as of a LightGBMRanker whose ``leaves`` and ``min_documents`` depend on the number of documents.
+    Power laws are fitted in which a doubling gains as much as the one before, or down to half of it, and averaged by
+    likelihood. Intervals allow for training draws, for test queries (paired), for the form, and ``single`` for one more
+    training; not for curves that rise faster and faster, nor for steps, as of a LightGBMRanker whose ``leaves`` and
+    ``min_documents`` depend on the number of documents.
 
     >>> import rankwise as rw
     >>> train, test = rw.split(rw.synthetic(n_queries=120, n_docs=10, seed=1), (0.7, 0.3), seed=1)
