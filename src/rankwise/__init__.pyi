@@ -53,7 +53,6 @@ from .model_selection.auto.leaderboard import Leaderboard as Leaderboard
 from .model_selection.auto.ranker import AutoRanker as AutoRanker
 from .model_selection.cross_validate import CrossValidation as CrossValidation
 from .model_selection.cross_validate import cross_validate as cross_validate
-from .model_selection.learning_curve import LearningCurve as LearningCurve
 from .model_selection.learning_curve import learning_curve as learning_curve
 from .model_selection.result import Tuning as Tuning
 from .model_selection.tune import tune as tune

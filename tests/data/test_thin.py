@@ -28,7 +28,7 @@ def rows(data):
 def test_every_sample_of_negatives_is_equally_likely():
     labels = [0, 1, 0, 0, 0, 2, 0]
     data = rw.RankingDataset.from_sizes(np.arange(7.0)[:, None], labels, [7])
-    draws = 3000
+    draws = 1500
     counts = Counter(tuple(rows(rw.thin(data, negatives=2, seed=seed))) for seed in range(draws))
     listed = {tuple(sorted({1, 5, *pair})) for pair in combinations([0, 2, 3, 4, 6], 2)}
     assert set(counts) == listed
@@ -48,7 +48,7 @@ def test_weighted_sums_over_documents_and_queries_are_unbiased():
     value = np.sin(np.arange(12.0))
     truth = (np.repeat(data.weights, SIZES) * data.document_weights * value).sum()
     sums = []
-    for seed in range(3000):
+    for seed in range(1500):
         part = rw.thin(data, queries=2, negatives=0.4, seed=seed)
         sums.append((np.repeat(part.weights, part.sizes) * part.document_weights * value[rows(part)]).sum())
     assert abs(np.mean(sums) - truth) < 4.0 * np.std(sums) / np.sqrt(len(sums))

@@ -85,7 +85,7 @@ def test_intervals_hold_what_they_promise():
     gains = 0.02 * 0.8 ** np.arange(4)
     means, weights, of_models = 0.5 + np.append(0.0, np.cumsum(gains[:3])), np.full(50, 1 / 50), 0.02
     average, single = [], []
-    for _ in range(400):
+    for _ in range(200):
         sizes = listed(means, rng, of_models=of_models, n=50)
         (low, _, high), (least, _, most) = forecast(sizes, weights)
         average.append(low <= gains[3] <= high)
@@ -114,9 +114,9 @@ def test_a_ranker_that_stops_early_does_not_see_the_test_queries(monkeypatch: py
 def test_what_is_too_little_is_refused_before_training():
     data = rw.synthetic(n_queries=60, n_docs=5, seed=1)
     train, test = data.take(slice(0, 39)), data.take(slice(39, None))
-    with pytest.raises(ValueError, match="at least 40 training queries: got 39"):
+    with pytest.raises(ValueError, match="at least 40 queries to train on: got 39"):
         rw.learning_curve(train, test)
-    with pytest.raises(ValueError, match=r"at least 10 test queries: got 0\. Hint: queries without a relevant"):
+    with pytest.raises(ValueError, match="at least 10 queries to test that ndcg@10 scores: got 0"):
         rw.learning_curve(data, test.with_(labels=np.zeros(test.n_docs)))
     with pytest.raises(ValueError, match="a ranker has fit and predict: got int"):
         rw.learning_curve(data, test, 3)

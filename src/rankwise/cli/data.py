@@ -159,8 +159,8 @@ def thin(
     --negatives SHARE|N: Sample this share, .2, or number, 20, of the documents with label 0 of each query.
     """
     _free(output, force=force)
-    words = {"queries": queries, "negatives": negatives}
-    amounts: Keywords = inputs.settings([f"{name}={text}" for name, text in words.items() if text is not None])
+    words = (("queries", queries), ("negatives", negatives))
+    amounts: Keywords = inputs.settings([f"{name}={text}" for name, text in words if text is not None])
     _write(rw.thin(_read(source, reading), **amounts, seed=seed), output, force=force, lossy=lossy)
 
 

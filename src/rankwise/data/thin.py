@@ -64,11 +64,9 @@ def thin(data: Data, *, queries: float | None = None, negatives: float | None = 
 def _sizes(name: str, amount: float, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the size of each sample: a share of the count and at least one, or a number, up to the count."""
     if isinstance(amount, int | np.integer):
-        sizes: NDArray[np.int64] = np.full(counts.size, check.integer(name, amount, least=1))
-    else:
-        share = check.number(f"{name}, a share,", amount, least=1e-9, most=1.0)
-        sizes = np.rint(share * counts).astype(np.int64).clip(1)
-    return np.minimum(sizes, counts)
+        return np.asarray(np.minimum(check.integer(name, amount, least=1), counts), np.int64)
+    share = check.number(f"{name}, a share,", amount, least=1e-9, most=1.0)
+    return np.asarray(np.minimum(np.rint(share * counts).clip(1), counts), np.int64)
 
 
 @kernel

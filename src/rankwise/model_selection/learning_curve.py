@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import softmax, stdtrit
 
 from rankwise import check, metrics
 from rankwise.arrays import Array
@@ -44,7 +44,6 @@ class LearningCurve:
     single: tuple[float, float]
     """The 95% interval of the change that one training on twice the queries shows, against the one on all queries."""
     n_scored: int
-    """How many test queries the metric scores."""
     n_skipped: int
 
     @property
@@ -74,8 +73,7 @@ class LearningCurve:
         """One row for each trained model: its number of queries, its draw, its part and the metric."""
         import polars as pl
 
-        sizes = zip(self.queries, self.values, strict=True)
-        rows = [(n, *at, value) for n, values in sizes for at, value in np.ndenumerate(values)]
+        rows = [(n, *at, v) for n, one in zip(self.queries, self.values, strict=True) for at, v in np.ndenumerate(one)]
         return pl.DataFrame(rows, orient="row", schema=("queries", "draw", "part", self.metric))
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
@@ -115,9 +113,8 @@ def learning_curve(
     """Train on an eighth, a quarter, half and all of the queries, and forecast what twice as many are worth.
 
     Each draw cuts the training queries into eight random parts, which are trained on one by one, in twos and in fours:
-    parts of a size share no query, and each contains two smaller ones. ``ranker`` is a ranker or its expression, by
-    default a quick LightGBMRanker that does not stop early. One that does needs ``valid``, or a fifth of the training
-    queries is held out for it; test queries decide nothing.
+    parts of a size share no query. ``ranker`` is a ranker or its expression, by default a quick LightGBMRanker. One
+    that stops early needs ``valid``, or a fifth of the training queries is held out; test queries decide nothing.
 
     Power laws are fitted in which a doubling gains as much as the one before, or down to half of it, and averaged by
     likelihood. Intervals allow for training draws, for test queries (paired), for the form, and ``single`` for one more
@@ -136,10 +133,10 @@ def learning_curve(
         train, valid = split(train, (0.8, 0.2), seed=seed)
     scored = ~np.isnan(measure.of(np.zeros(test.n_docs), test))
     weights = (np.ones(scored.size) if test.weights is None else test.weights)[scored]
-    for part, count, least in (("training", train.n_queries, 40), ("test", np.count_nonzero(weights), 10)):
+    counts = (("to train on", train.n_queries, 40), (f"to test that {measure} scores", np.count_nonzero(weights), 10))
+    for purpose, count, least in counts:
         if count < least:
-            hint = "queries without a relevant document do not count in tests" if part == "test" else ""
-            raise check.error(f"a learning curve needs at least {least} {part} queries", got=count, hint=hint)
+            raise check.error(f"a learning curve needs at least {least} queries {purpose}", got=count)
     leakage.compare_parts((train, valid), test, "test")
     plan, stream = [np.arange(train.n_queries)], train.stream(seed)
     for draw in range(draws):
@@ -157,8 +154,8 @@ def learning_curve(
     by_size = [*np.split(rest, np.cumsum(_PARTS[:-2]), axis=1), every]
     sizes, values = tuple(train.n_queries // n for n in _PARTS), tuple(one @ weights for one in by_size)
     (low, gain, high), (least, _, most) = forecast(by_size, weights).tolist()
-    counts = weights.size, scored.size - weights.size
-    return LearningCurve(str(measure), sizes, values, gain, (low, high), (least, most), *counts)
+    ends, skipped = ((low, high), (least, most)), scored.size - weights.size
+    return LearningCurve(str(measure), sizes, values, gain, *ends, weights.size, skipped)
 
 
 def forecast(by_size: list[Array], weights: Array) -> Array:
@@ -187,9 +184,7 @@ def forecast(by_size: list[Array], weights: Array) -> Array:
         misfit = means @ residuals.T @ inverse @ residuals @ means
         fits.append((misfit, solve @ means, change @ means, errors[0], errors[1] + noise[-1]))
     misfits, *moments = np.array(fits).T
-    shares = np.exp((misfits.min() - misfits) / 2.0)
-    shares /= shares.sum()
-    estimates, variances = np.array(moments[:2]), np.array(moments[2:])
+    shares, estimates, variances = softmax(-misfits / 2.0), np.array(moments[:2]), np.array(moments[2:])
     centre = estimates @ shares
     half = _T * np.sqrt((variances + (estimates - centre[:, None]) ** 2) @ shares)
     return np.stack([centre - half, centre, centre + half], axis=1)
