@@ -29,6 +29,7 @@ from .data.synthetic.ratings import synthetic_ratings as synthetic_ratings
 from .data.tables.csv import read_csv as read_csv
 from .data.tables.parquet import read_parquet as read_parquet
 from .data.tables.parquet import write_parquet as write_parquet
+from .data.thin import thin as thin
 from .evaluation.breakdown import Breakdown as Breakdown
 from .evaluation.compare import compare as compare
 from .evaluation.evaluate import evaluate as evaluate
@@ -57,6 +58,7 @@ from .model_selection.cross_validate import CrossValidation as CrossValidation
 from .model_selection.cross_validate import cross_validate as cross_validate
 from .model_selection.examine import DataCheck as DataCheck
 from .model_selection.examine import examine as examine
+from .model_selection.learning_curve import learning_curve as learning_curve
 from .model_selection.result import Tuning as Tuning
 from .model_selection.tune import tune as tune
 from .objectives.base import Objective as Objective

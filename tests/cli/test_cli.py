@@ -92,7 +92,7 @@ COMMANDS = [
     "explain",
     "interleave",
     "export",
-    *(f"data {name}" for name in ("info", "check", "convert", "split", "noise", "clicks")),
+    *(f"data {name}" for name in ("info", "check", "convert", "split", "noise", "thin", "clicks")),
     *(f"rerank {name}" for name in ("train", "score", "evaluate")),
 ]
 
@@ -401,6 +401,7 @@ PARTS = ["train", "valid", "test"]
 PERTURB = [
     "data convert mine.toml -o out.parquet",
     "data noise mine.toml -o out.parquet --flips 0",
+    "data thin mine.toml -o out.parquet --negatives 1",
     "data clicks mine.toml -o out.parquet --impressions 1 --keep-empty",
     "data split mine.toml -o out.parquet --proportions 1",
 ]
@@ -536,6 +537,14 @@ def test_data_noise():
     np.testing.assert_array_equal(rw.read_letor("flipped.txt").labels, expected)
 
 
+def test_data_thin_reads_shares_and_numbers():
+    rw.write_letor(rw.synthetic(20, 3, n_docs=12.0, seed=1), "all.txt")
+    run("data", "thin", "all.txt", "-o", "few.parquet", "--queries", ".25", "--negatives", "2", "--seed", "3")
+    few, same = rw.read_parquet("few.parquet"), rw.thin(rw.read_letor("all.txt"), queries=0.25, negatives=2, seed=3)
+    for name in ("features", "labels", "weights", "document_weights"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(same, name))
+
+
 def test_data_clicks_keeps_positions_in_parquet():
     words = ("--probabilities", "0,1,1", "--impressions", "3", "--seed", "2")
     assert "impressions dropped" in run("data", "clicks", "data.txt", "-o", "clicks.parquet", *words).stderr
@@ -616,6 +625,9 @@ REFUSALS = [
     ("data noise data.txt -o x.txt --negatives .1 --flips .1", "--flips FRACTION: got both"),
     ("data noise data.txt -o x.txt --negatives .1 --flips 0", "--flips FRACTION: got both"),
     ("data noise data.txt -o x.txt --flips 2", "fraction must be a number in [0, 1]: got 2.0"),
+    ("data thin data.txt -o x.parquet", "there is nothing to thin. Hint: use --queries 0.1, --negatives 20, or both."),
+    ("data thin data.txt -o x.parquet --queries few", "queries, a share, must be a number in"),
+    ("data thin data.txt -o x.txt --queries .5", "weights"),
     (
         "data clicks data.txt -o x.parquet --model cascad",
         "unknown click model: got 'cascad'. Hint: did you mean 'cascade'",
@@ -666,6 +678,7 @@ OUTPUTS = [
     "data convert missing.txt -o OUT/x.parquet",
     "data split missing.txt -o x.txt,y.txt,OUT/z.txt",
     "data noise missing.txt -o OUT/x.parquet --flips 0.1",
+    "data thin missing.txt -o OUT/x.parquet --queries .5",
     "data clicks missing.txt -o OUT/x.parquet",
 ]
 FOLDERS = ["report missing -o OUT/r", "reproduce absent.toml -o OUT/r", "demo -o OUT/d"]

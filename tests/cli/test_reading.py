@@ -53,7 +53,7 @@ def _leaves(group, path=()):
 
 def test_every_command_that_reads_ranking_data_has_the_same_options():
     readers = {"train", "predict", "tune", "evaluate", "compare", "reproduce"}
-    readers |= {f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")}
+    readers |= {f"data {name}" for name in ("info", "convert", "split", "noise", "thin", "clicks")}
     found = {}
     for name, command in _leaves(typer.main.get_command(app)):
         options = {option.name: (option.opts, option.help, option.metavar) for option in command.params[1:]}
@@ -80,6 +80,7 @@ def test_columns_are_named_in_every_command(name: str):
     run("train", name, "--folds", 2, "--rounds", 2, "--patience", 0, "--min-documents", 2, "-o", "folds", *names)
     run("data", "split", name, "-o", "a.parquet,b.parquet,c.parquet", *names)
     run("data", "noise", name, "-o", "noisy.parquet", "--flips", 0.1, *names)
+    run("data", "thin", name, "-o", "thin.parquet", "--negatives", 1, *names)
     run("data", "clicks", name, "-o", "clicks.parquet", *NAMES, "--features", "f_*")
     run("data", "convert", name, "-o", "ours.parquet", *names)
     ours = rw.read_data("ours.parquet")

@@ -79,6 +79,7 @@ def test_the_constructors_and_parts_of_data():
 def test_noise_and_clicks():
     found, expected = both()
     same(rw.add_negatives(found, 0.5, seed=1), rw.add_negatives(expected, 0.5, seed=1))
+    same(rw.thin(found, queries=0.5, negatives=1), rw.thin(expected, queries=0.5, negatives=1))
     same(rw.flip_labels(found, 0.5, seed=1), rw.flip_labels(expected, 0.5, seed=1))
     clicked = [rw.simulate_clicks(one, impressions=3, seed=1) for one in (found, expected)]
     same(*clicked)

@@ -135,11 +135,7 @@ def cross_validate(
     >>> rw.compare(results).paired.unit
     'query'
     """
-    if isinstance(ranker, str):
-        ranker = expressions.ranker(ranker)
-    if not hasattr(ranker, "fit") or not hasattr(ranker, "predict"):
-        hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
-        raise check.error("cross_validate needs something with fit and predict", got=type(ranker).__name__, hint=hint)
+    ranker = checked_ranker(ranker)
     seed = check.integer("seed", seed, least=0)
     share = check.number("valid, a share of the training queries,", valid, least=0.0, most=0.9)
     measured = metrics_for(metrics, data)
@@ -154,7 +150,7 @@ def cross_validate(
             model = None if finished is None else finished[f"fold-{number}"]
             if model is None:
                 try:
-                    model = _trained(ranker, train, held_out, number, update, len(plan), resume=resume)
+                    model = trained(ranker, train, held_out, number, update, len(plan), resume=resume)
                 except KeyboardInterrupt:
                     what = f"interrupted in fold {number} of {len(plan)}"
                     sentence = check.Sentence(what)
@@ -168,6 +164,16 @@ def cross_validate(
             values = {str(metric): metric.of(scores, test) for metric in measured}
             tested.append(_Tested(model, scores, values, cast("Ids", test.query_ids), test.weights, fold.queries))
     return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
+
+
+def checked_ranker(ranker: object) -> Any:
+    """Return a ranker that can be trained, also from its expression."""
+    if isinstance(ranker, str):
+        ranker = expressions.ranker(ranker)
+    if not hasattr(ranker, "fit") or not hasattr(ranker, "predict"):
+        hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
+        raise check.error("a ranker has fit and predict", got=type(ranker).__name__, hint=hint)
+    return ranker
 
 
 class _Tested(NamedTuple):
@@ -204,7 +210,7 @@ def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any)
     )
 
 
-def _trained(
+def trained(
     ranker: Any,
     train: RankingDataset,
     held_out: RankingDataset | None,
@@ -213,8 +219,9 @@ def _trained(
     total: int,
     *,
     resume: bool,
+    what: str = "fold",
 ) -> Any:
-    """Train a clone; an interruption ends the cross-validation, as the model of the fold is not complete."""
+    """Train a clone for one of several folds; an interruption ends all, as the model of the fold is not complete."""
     model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
     if not isinstance(model, IterativeRanker):
         with leakage.checked():
@@ -226,7 +233,7 @@ def _trained(
     options: Keywords = {"resume": resume and model.checkpoint is not None}
     if update is not None:
         rounds = getattr(model, model.unit)
-        options["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"fold {number} of {total}")
+        options["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}")
         model.set_params(progress=False)
     with interruption_unannounced(), leakage.checked():
         model.fit(train, held_out, **options)
