@@ -1,5 +1,6 @@
 from . import clicks as clicks
 from . import dask as dask
+from . import judging as judging
 from . import rerank as rerank
 from ._version import __version__ as __version__
 from .dask.workers import LostWorkerError as LostWorkerError
@@ -117,5 +118,6 @@ from .report.write import write_report as write_report
 from .serving.export import export as export
 from .statistics.comparison import Comparison as Comparison
 from .statistics.evaluation import Evaluation as Evaluation
+from .statistics.judged import JudgedEvaluation as JudgedEvaluation
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads

@@ -1,0 +1,2 @@
+from .plan import Plan as Plan
+from .plan import plan as plan
