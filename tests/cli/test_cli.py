@@ -93,6 +93,7 @@ COMMANDS = [
     "export",
     *(f"data {name}" for name in ("info", "convert", "split", "noise", "clicks")),
     *(f"rerank {name}" for name in ("train", "score", "evaluate")),
+    "judge plan",
 ]
 
 

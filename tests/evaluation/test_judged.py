@@ -130,11 +130,11 @@ def test_few_labels_are_warned_of_and_settings_that_mean_nothing_refused():
         rw.evaluate(RUNS["new"], nested(LABELS, range(12)), judge=JUDGE)
     for settings in ({"test": "t"}, {"split": (0.5, 0.5)}):
         with pytest.raises(ValueError, match="leave test and split out"):
-            rw.compare(RUNS, HUMAN, judge=JUDGE, **settings)
+            rw.compare(RUNS, HUMAN, judge=JUDGE, **settings)  # type: ignore[arg-type, call-overload]
     with pytest.raises(ValueError, match="pass judge="):
-        rw.compare(RUNS, HUMAN, sampled="probability")
+        rw.compare(RUNS, HUMAN, sampled="probability")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="does not go with a policy"):
-        rw.evaluate(RUNS["new"], HUMAN, judge=JUDGE, policy="deterministic")
+        rw.evaluate(RUNS["new"], HUMAN, judge=JUDGE, policy="deterministic")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="labelled queries that mine skips"):
         rw.evaluate(RUNS["new"], HUMAN, mine, judge=JUDGE)
 

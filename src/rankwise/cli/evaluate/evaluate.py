@@ -132,7 +132,7 @@ def compare(
     check.choice("test", test, ("fisher", "t", "wilcoxon"))
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     requested = _Metrics(metrics, conventions, qrels, titles)
-    if judge is not None:
+    if judge is not None or sampled is not None:
         beside = {
             "--plot": plot,
             "--report": report,
@@ -169,7 +169,7 @@ def compare(
 
 
 def _judged(
-    words: list[str], qrels: Path | None, judge: str, requested: "_Metrics", output: Path | None,
+    words: list[str], qrels: Path | None, judge: str | None, requested: "_Metrics", output: Path | None,
     beside: Mapping[str, object], *, force: bool, json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Evaluate or compare runs by human labels and a judge."""
