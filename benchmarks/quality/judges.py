@@ -56,7 +56,7 @@ def values(folder: str, judge: str, quantity: str) -> tuple[np.ndarray, np.ndarr
 
 
 def metric_weights(metric: str, scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
-    return discounted(rw.metric(metric), scores[None], data.labels, data.labels, data.offsets).discounts[0]
+    return np.asarray(discounted(rw.metric(metric), scores[None], data.labels, data.labels, data.offsets).discounts[0])
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def holds(estimate: Corrected, truth: float, *, fixed: bool) -> bool:
 def by_query(cell: Cell) -> dict[str, Any]:
     human, judge = values(cell.folder, cell.judge, cell.setting)
     truth, rng, n = human.mean(), np.random.default_rng(cell.size), cell.size
-    rows = []
+    rows: list[list[float]] = []
     for _ in range(cell.draws):
         order = rng.permutation(human.size)
         exactly = prediction_powered(human[order[:n]], judge[order[:n]], judge[order[n:]])
@@ -90,7 +90,7 @@ def by_query(cell: Cell) -> dict[str, Any]:
         estimate = prediction_powered(human[drawn[:n]], judge[drawn[:n]], judge[drawn[n:]])
         plain = t_test(human[drawn[:n]])
         low, high = t_test(judge[drawn]).interval()
-        row = [holds(estimate, truth, fixed=False), holds(exactly, truth, fixed=True)]
+        row: list[float] = [holds(estimate, truth, fixed=False), holds(exactly, truth, fixed=True)]
         row += [plain.interval()[0] <= truth <= plain.interval()[1]]
         row += [estimate.error / plain.error, estimate.worth, row[0] and not low <= truth <= high]
         rows.append(row)
@@ -110,7 +110,7 @@ def by_document(cell: Cell) -> dict[str, Any]:
     kept = np.flatnonzero(weights)
     columns = [column[kept] for column in (weights, sums.human, sums.judge, grades)]
     offsets = np.searchsorted(query[kept], np.arange(data.n_queries + 1))
-    human, judge = (np.bincount(query, weights * gains, data.n_queries) for gains in (sums.human, sums.judge))
+    human, judge = (np.add.reduceat(weights * gains, data.offsets[:-1]) for gains in (sums.human, sums.judge))
     n = round(cell.size * data.n_queries / kept.size)
     truth, rng = human.mean(), np.random.default_rng(cell.size)
     rows = []

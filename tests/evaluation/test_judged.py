@@ -130,7 +130,7 @@ def test_few_labels_are_warned_of_and_settings_that_mean_nothing_refused():
         rw.evaluate(RUNS["new"], nested(LABELS, range(12)), judge=JUDGE)
     for settings in ({"test": "t"}, {"split": (0.5, 0.5)}):
         with pytest.raises(ValueError, match="leave test and split out"):
-            rw.compare(RUNS, HUMAN, judge=JUDGE, **settings)  # type: ignore[arg-type, call-overload]
+            rw.compare(RUNS, HUMAN, judge=JUDGE, **settings)
     with pytest.raises(ValueError, match="pass judge="):
         rw.compare(RUNS, HUMAN, sampled="probability")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="does not go with a policy"):

@@ -70,14 +70,14 @@ def estimated(weights, human, judge, grades, probabilities) -> float:
 
 
 def test_unbiased_over_all_samples_of_equal_probability():
-    columns = documents()
+    weights, human, judge, grades = documents()
     values = []
     for sample in itertools.combinations(range(12), 3):
         probabilities = np.full(12, np.nan)
         probabilities[list(sample)] = 3 / 12
-        values.append(estimated(*columns, probabilities))
+        values.append(estimated(weights, human, judge, grades, probabilities))
     assert len(values) == 220
-    assert np.mean(values) == pytest.approx(columns[0] @ columns[1] / 3, rel=1e-12)
+    assert np.mean(values) == pytest.approx(weights @ human / 3, rel=1e-12)
     assert np.std(values) > 0.1
 
 
@@ -113,16 +113,17 @@ def test_variance_is_right_on_average_over_all_independent_draws(monkeypatch):
     monkeypatch.setattr(sampled, "_require_same_documents", lambda *_: None)
     columns = documents(2)
     chances = inclusion(np.abs(columns[0]), 5) * 0.9
-    values, errors, weights = [], [], []
+    values, errors, likely = [], [], []
     for drawn in itertools.product([False, True], repeat=12):
         probabilities = np.where(drawn, chances, np.nan)
-        estimate = sampled_difference(*columns, probabilities, QUERIES)
+        weights, human, judge, grades = columns
+        estimate = sampled_difference(weights, human, judge, grades, probabilities, QUERIES)
         values.append(estimate.value)
         errors.append(estimate.fixed_error**2)
-        weights.append(np.prod(np.where(drawn, chances, 1.0 - chances)))
-    mean = np.dot(weights, values)
+        likely.append(np.prod(np.where(drawn, chances, 1.0 - chances)))
+    mean = np.dot(likely, values)
     assert mean == pytest.approx(columns[0] @ columns[1] / 3)
-    assert np.dot(weights, errors) == pytest.approx(np.dot(weights, (np.array(values) - mean) ** 2))
+    assert np.dot(likely, errors) == pytest.approx(np.dot(likely, (np.array(values) - mean) ** 2))
 
 
 def test_samples_have_the_size_and_the_probabilities_that_were_asked_for():

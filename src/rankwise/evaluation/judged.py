@@ -5,9 +5,9 @@ Whole queries with human labels are used by PPI++, sampled documents by Horvitz 
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -34,21 +34,22 @@ PROBABILITY = "probability"
 _KEYS = ["query", "document"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Joined:
-    """Rankings of several systems, and the grades of humans and of a judge, by document."""
+class Joined(NamedTuple):
+    """(n_systems, n_docs) scores; grades of the judge and of humans, and probabilities: NaN where there is none."""
 
     query_ids: Ids
     document_ids: Ids
     offsets: Offsets
     scores: Array
-    """(n_systems, n_docs); −inf where a document was not retrieved."""
     judge: Array
-    """(n_docs,) the judge's grades; NaN where there is none, here and below."""
     human: Array
     probabilities: Array
-    """(n_docs,) probability with which a judged document was drawn."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """(n_queries,) whether a query has human labels."""
+        return np.logical_or.reduceat(~np.isnan(self.human), self.offsets[:-1])
 
     def values(self, metric: Metric, grades: Array) -> Array:
         """(n_systems, n_queries) values of a metric; documents without a grade are not relevant."""
@@ -105,7 +106,7 @@ def of_every_query(metric: Metric) -> Metric:
 
 
 def _by_query(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[Corrected]]:
-    labelled = _labelled(joined)
+    labelled = joined.labelled
     human, judge = joined.values(metric, joined.human), joined.values(metric, joined.judge)
     if np.isnan(human[:, labelled]).any():
         raise check.error("with a judge every query must count", got=f"labelled queries that {metric} skips")
@@ -121,13 +122,9 @@ def _by_document(joined: Joined, metric: Metric, signs: Array) -> tuple[str, lis
     return title, [sampled_difference(one, *drawn) for one in signs @ discounts]
 
 
-def _labelled(joined: Joined) -> NDArray[np.bool_]:
-    return np.logical_or.reduceat(~np.isnan(joined.human), joined.offsets[:-1])
-
-
 def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
     """Check how many queries have human labels, and return what is assumed of them."""
-    labelled = _labelled(joined)
+    labelled = joined.labelled
     n = int(labelled.sum())
     if n == labelled.size:
         hint = "leave `judge` out, or add queries that the judge alone has graded"
@@ -157,16 +154,11 @@ def join(systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike,
     if sampled is not None or (lists.weights is not None and np.ptp(lists.weights) > 0.0):
         got = "query weights" if sampled is None else f"sampled={sampled!r} for {lists!r}"
         raise check.error("a judge goes with queries of equal weight, and sampled documents with runs", got=got)
+    scores = np.array([check.scores(scores_of(one, lists), lists.offsets) for one in systems.values()])
+    grades = check.labels(cast("ArrayLike", judge), lists.offsets, lists.query_ids)
     human = lists.labels if lists.judged is None else np.where(lists.judged == 1, lists.labels, np.nan)
-    return Joined(
-        query_ids=np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids,
-        document_ids=np.arange(lists.n_docs) if lists.document_ids is None else lists.document_ids,
-        offsets=lists.offsets,
-        scores=np.array([check.scores(scores_of(one, lists), lists.offsets) for one in systems.values()]),
-        judge=check.labels(cast("ArrayLike", judge), lists.offsets, lists.query_ids),
-        human=human,
-        probabilities=np.full(lists.n_docs, np.nan),
-    )
+    ids = np.arange(lists.n_queries), np.arange(lists.n_docs)
+    return Joined(*ids, lists.offsets, scores, grades, human, np.full(lists.n_docs, np.nan))
 
 
 def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> Joined:
@@ -194,16 +186,14 @@ def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = 
     for row, (frame, name) in zip(values, columns, strict=False):
         column = frame.select(*_KEYS, pl.col(name).cast(pl.Float32) if name == "score" else pl.col(name).clip(0))
         row[:] = rows.join(column, on=_KEYS, how="left", maintain_order="left")[name].fill_null(np.nan)
-    scores = values[: len(frames)]
+    scores, (graded_by_judge, graded_by_human, chances) = values[:-3], values[-3:]
+    ends = offsets_of(rows["query"].rle().struct.field("len").to_numpy())
     left_out = tables.count(graded.height - queries.height, "query", "queries")
     return Joined(
-        query_ids=rows["query"].unique(maintain_order=True).to_numpy().astype(np.str_),
-        document_ids=rows["document"].to_numpy().astype(np.str_),
-        offsets=offsets_of(rows["query"].rle().struct.field("len").to_numpy()),
-        scores=np.where(np.isnan(scores), -np.inf, scores),
-        **dict(zip(("judge", "human", "probabilities"), values[len(frames) :], strict=True)),
-        notes=(f"Left out: {left_out} of the judge that not every run has.",) * (queries.height < graded.height),
-    )
+        np.array(rows["query"][ends[:-1]].to_list(), np.str_), np.array(rows["document"].to_list(), np.str_), ends,
+        np.where(np.isnan(scores), -np.inf, scores), graded_by_judge, graded_by_human, chances,
+        (f"Left out: {left_out} of the judge that not every run has.",) * (queries.height < graded.height),
+    )  # fmt: skip
 
 
 def judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
@@ -219,11 +209,8 @@ def judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
         hint = "keep the column that rw.judging.plan wrote: without it nothing can be estimated"
         raise check.error(what, got=f"columns {', '.join(table.columns)}", hint=hint)
     if missing := table["grade"].null_count():
-        got, hint = (
-            f"{missing:,} of {table.height:,} without a grade",
-            "judge them: leaving out the hard ones is a bias",
-        )
-        raise check.error("every document of a sample must be judged", got=got, hint=hint)
+        got = f"{missing:,} of {table.height:,} without a grade"
+        raise check.error("every document of a sample must be judged", got=got, hint="those left out would be a bias")
     chances = table[sampled].cast(pl.Float64, strict=False).fill_null(0.0)
     if wrong := int((~chances.is_between(0.0, 1.0, closed="right")).sum()):
         raise check.error("probabilities must be above 0 and at most 1", got=f"{wrong:,} that are not")

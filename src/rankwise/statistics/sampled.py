@@ -145,7 +145,7 @@ def _discounts(weights: Array, scores: Array, offsets: Offsets, ties: str) -> Ar
     discounts = weights[np.arange(scores.size) - np.repeat(offsets[:-1], sizes)]
     if ties == "average":
         group = np.cumsum(np.append(True, (np.diff(query) != 0) | (descending[1:] != descending[:-1]))) - 1
-        discounts = (np.bincount(group, discounts) / np.bincount(group))[group]
+        discounts = np.round(np.bincount(group, discounts) / np.bincount(group), 12)[group]  # equal means are equal
     out = np.empty(scores.size)
     out[order] = np.where(descending > -np.inf, discounts, 0.0)
     return out
