@@ -5,7 +5,8 @@
 FOLDER holds ``mq2007.partial.txt``: 1,692 queries, whose labels are the humans'. Systems are single features. A judge
 is made of the labels: it is right with some probability, and else names another grade. "Queries" draws labelled queries
 and estimates by PPI++; "documents" draws 2,000 documents, a pilot of 100 among them, whose errors by grade give the
-probabilities of the others. Whole queries are judged where the two systems differ, for as many documents in all.
+probabilities of the others, in a quarter of the draws. Whole queries are judged where the two systems differ, for as
+many documents in all.
 
 The interval for a sample of queries is tried on queries drawn from the 1,692 with replacement, labelled or not; that
 for exactly these queries on the 1,692 themselves.
@@ -21,7 +22,7 @@ import rankwise as rw
 from benchmarks import harness
 from rankwise.arrays import rows_of
 from rankwise.judging.plan import inclusion, systematic
-from rankwise.statistics.prediction_powered import Corrected, prediction_powered
+from rankwise.statistics.prediction_powered import JudgedMean, prediction_powered
 from rankwise.statistics.sampled import discounted, judge_errors, sampled_difference
 from rankwise.statistics.significance import t_test
 
@@ -74,7 +75,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     return by_query(cell) if cell.part == "queries" else by_document(cell)
 
 
-def holds(estimate: Corrected, truth: float, *, fixed: bool) -> bool:
+def holds(estimate: JudgedMean, truth: float, *, fixed: bool) -> bool:
     low, high = estimate.test(fixed=fixed).interval()
     return low <= truth <= high
 
@@ -92,7 +93,7 @@ def by_query(cell: Cell) -> dict[str, Any]:
         low, high = t_test(judge[drawn]).interval()
         row: list[float] = [holds(estimate, truth, fixed=False), holds(exactly, truth, fixed=True)]
         row += [plain.interval()[0] <= truth <= plain.interval()[1]]
-        row += [estimate.error / plain.error, estimate.worth, row[0] and not low <= truth <= high]
+        row += [estimate.error / plain.error, estimate.worth or np.nan, row[0] and not low <= truth <= high]
         rows.append(row)
     names = ("sample", "fixed", "human", "width", "worth", "both")
     columns = np.array(rows, float)
@@ -131,7 +132,7 @@ def by_document(cell: Cell) -> dict[str, Any]:
     }
 
 
-def estimate(columns: list[np.ndarray], offsets: np.ndarray, size: int, rng: np.random.Generator) -> Corrected:
+def estimate(columns: list[np.ndarray], offsets: np.ndarray, size: int, rng: np.random.Generator) -> JudgedMean:
     """Draw a pilot, then the others by its spread, and estimate the difference."""
     query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
     order = np.lexsort((rng.random(query.size), query))  # as a plan does it: documents of a query are neighbours
@@ -204,8 +205,8 @@ def page(outcomes: dict[Cell, dict[str, Any]]) -> str:
         "of PPI++",
     ]
     third = harness.markdown([*header, "bias", "holds, these queries", "holds, a sample of queries", "worth"], rows)
-    draws = next(iter(outcomes)).draws
-    return "\n\n".join([f"{draws:,} draws a row.", first, second, third])
+    draws = [max(cell.draws for cell in outcomes if cell.part == part) for part in ("queries", "documents")]
+    return "\n\n".join([f"{draws[0]:,} draws a row, {draws[1]:,} of documents.", first, second, third])
 
 
 def main() -> None:
@@ -219,7 +220,7 @@ def main() -> None:
     settings.append(("favours a system", "difference"))
     cells = [Cell("queries", *setting, n, args.draws, args.folder) for setting in settings for n in LABELLED]
     cells += [
-        Cell("documents", "75% right", systems, size, args.draws, args.folder)
+        Cell("documents", "75% right", systems, size, args.draws // 4, args.folder)
         for systems in SYSTEMS
         for size in (500, 2000)
     ]

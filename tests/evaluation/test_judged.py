@@ -47,12 +47,12 @@ def test_every_form_of_runs_labels_and_judge_gives_the_same(tmp_path):
     human, judge = table(LABELS, "grade", range(0, N, 2)), table(GRADES, "grade")
     assert rw.compare(runs, human, judge=judge.to_pandas()).to_frame().equals(expected)
     human.write_csv(tmp_path / "human.csv")
-    judge.write_parquet(tmp_path / "judge.parquet")
+    judge.write_csv(tmp_path / "judge.csv")
     for name, frame in {"human": human, "judge": judge}.items():
         lines = [f"{query} 0 {document} {grade}\n" for query, document, grade in frame.sample(fraction=1.0).rows()]
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     for labels in ("human.csv", "human.txt"):
-        for grades in ("judge.parquet", "judge.txt"):
+        for grades in ("judge.csv", "judge.txt"):
             result = rw.compare(RUNS, tmp_path / labels, judge=str(tmp_path / grades))
             assert result.to_frame().equals(expected)
     both = judge.rename({"grade": "llm"}).join(human, on=["query", "document"], how="left")

@@ -1,5 +1,6 @@
 """Which documents to judge: what is drawn, how it is written and read, and estimates from it."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.judging.plan import systematic
 from tests.evaluation.test_judged import GRADES, HUMAN, JUDGE, LABELS, NEW, OLD, RUNS, N, nested, table
 
 KEYS = ["query", "document"]
@@ -88,28 +90,22 @@ def test_a_plan_for_several_systems_serves_every_pair():
     assert result.means[0].value == pytest.approx(np.nan_to_num((dcg[0] - dcg[1]) / ideal).mean(), abs=1e-5)
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_files_keep_ids_and_probabilities(tmp_path, ending):
+def test_files_keep_ids_and_probabilities(tmp_path):
     def renamed(values, keep=range(N)):
         return {f"=q{q}" if q % 2 else f"00{q}": {f"-d{d}": values[q, d].item() for d in range(12)} for q in keep}
 
     systems, judge = {"old": renamed(OLD), "new": renamed(NEW)}, renamed(GRADES)
     plan = rw.judging.plan(systems, judge=judge, judgements=80, metric="dcg@5")
-    path = plan.write(tmp_path / f"plan.{ending}")
+    path = plan.write(tmp_path / "plan.csv")
     with pytest.raises(FileExistsError):
         plan.write(path)
     with pytest.raises(ValueError, match="80 of 80 without a grade"):
         rw.compare(systems, path, "dcg@5", judge=judge, sampled="probability")
     filled = plan.to_frame().with_columns(grade=pl.lit(1))
     expected = rw.compare(systems, filled, "dcg@5", judge=judge, sampled="probability")
-    if ending == "csv":
-        path.write_text(path.read_text().replace(",,", ",1,"))
-    else:
-        filled.write_parquet(path)
+    path.write_text(path.read_text().replace(",,", ",1,"))
     result = rw.compare(systems, path, "dcg@5", judge=judge, sampled="probability")
     assert result.to_frame().equals(expected.to_frame())
-    with pytest.raises(ValueError, match="ending of the file"):
-        plan.write(tmp_path / "plan.xlsx")
 
 
 def test_samples_without_probabilities_or_for_other_metrics_are_refused():
@@ -125,3 +121,16 @@ def test_samples_without_probabilities_or_for_other_metrics_are_refused():
         rw.compare(other, frame, "dcg@5", judge=JUDGE, sampled="probability")
     with pytest.raises(ValueError, match="at least two systems"):
         rw.judging.plan({"new": nested(NEW)}, judge=JUDGE)
+
+
+def test_a_second_batch_is_drawn_anew(monkeypatch):
+    starts = []
+
+    def recorded(chances, start, draw=systematic):
+        starts.append(start)
+        return draw(chances, start)
+
+    monkeypatch.setattr(sys.modules["rankwise.judging.plan"], "systematic", recorded)
+    pilot = judged(rw.judging.plan(RUNS, judge=JUDGE, judgements=60, metric="dcg@5"))
+    rw.judging.plan(RUNS, judge=JUDGE, judgements=60, metric="dcg@5", previous=pilot)
+    assert len(set(starts)) == 2  # else what was drawn first would decide what is drawn next

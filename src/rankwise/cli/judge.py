@@ -10,7 +10,7 @@ from rankwise.cli import console, inputs, outputs
 from rankwise.cli.command import Group, register
 
 app = typer.Typer(
-    cls=Group, no_args_is_help=True, rich_markup_mode="rich", help="Few human judgements: which documents to judge."
+    cls=Group, no_args_is_help=True, rich_markup_mode="rich", help="Few labels: which documents to judge."
 )
 
 
@@ -33,13 +33,13 @@ def plan(
     [cyan]rankwise judge plan old=old.run new=new.run --judge llm.txt --judgements 100 -o pilot.csv[/cyan]
     [cyan]rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv[/cyan]
 
-    --judge FILE: Grades of a judge, such as an LLM, for all queries: qrels, also .csv and .parquet.
-    --output -o FILE: The documents, with probabilities: .csv or .parquet.
+    --judge FILE: Grades of a judge, such as an LLM, for all queries: qrels, also .csv.
+    --output -o FILE: The documents, with probabilities: .csv.
     --judgements N>=1: How many documents to draw.
     --metric EXPRESSION: The metric of the comparison: dcg@10, precision@10, rbp or ndcg@10.
     --previous FILE: An earlier plan with its grades.
     """
-    outputs.free(output, outputs.FRAMES, force=force)
+    outputs.free(output, (".csv",), force=force)
     systems = {name: rw.read_run(path) for name, path in inputs.named(runs).items()}
     measured = rw.metric(metric, conventions="trec_eval")
     drawn = rw.judging.plan(systems, judge=judge, judgements=judgements, metric=measured, seed=seed, previous=previous)

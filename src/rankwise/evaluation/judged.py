@@ -24,8 +24,8 @@ from rankwise.metrics.base import RankMetric
 from rankwise.metrics.judged import Judged
 from rankwise.rankers.schema import is_frame
 from rankwise.statistics import significance, tables
-from rankwise.statistics.judged import JudgedEvaluation, JudgedMean
-from rankwise.statistics.prediction_powered import Corrected, prediction_powered
+from rankwise.statistics.judged import JudgedEvaluation
+from rankwise.statistics.prediction_powered import JudgedMean, prediction_powered
 from rankwise.statistics.sampled import discounted, sampled_difference
 
 FEWEST, FEW = 10, 20
@@ -83,17 +83,12 @@ def evaluate_judged(
     for metric in chosen:
         title, estimates = estimate(joined, metric, signs)
         p = np.array([one.test().p for one in estimates])
-        p = significance.holm(p) if correction == "holm" else p
-        for (system, against), one, adjusted in zip(titles, estimates, p.tolist(), strict=True):
+        adjusted = significance.holm(p) if correction == "holm" else p
+        for (system, against), one, level in zip(titles, estimates, adjusted.tolist(), strict=True):
+            named = one._replace(metric=title, system=system, against=against, p=None if against is None else level)
             low, high = one.test().interval(confidence)
             fixed_low, fixed_high = one.test(fixed=True).interval(confidence)
-            means.append(
-                JudgedMean(
-                    metric=title, system=system, against=against, value=one.value, low=low, high=high,
-                    fixed_low=fixed_low, fixed_high=fixed_high, judge=one.judge, labels=one.labels,
-                    worth=None if np.isnan(one.worth) else one.worth, p=None if against is None else adjusted,
-                )
-            )  # fmt: skip
+            means.append(named._replace(low=low, high=high, fixed_low=fixed_low, fixed_high=fixed_high))
     unit, n_queries = "query" if sampled is None else "document", joined.offsets.size - 1
     notes = (*notes, *joined.notes, "A query without relevant documents counts 0.")
     return JudgedEvaluation(means=tuple(means), unit=unit, n_queries=n_queries, confidence=confidence, notes=notes)
@@ -105,7 +100,7 @@ def of_every_query(metric: Metric) -> Metric:
     return replace(cast("RankMetric", metric), empty=0) if skips else metric
 
 
-def _by_query(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[Corrected]]:
+def _by_query(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[JudgedMean]]:
     labelled = joined.labelled
     human, judge = joined.values(metric, joined.human), joined.values(metric, joined.judge)
     if np.isnan(human[:, labelled]).any():
@@ -115,7 +110,7 @@ def _by_query(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[C
     return str(metric), [prediction_powered(y[labelled], f[labelled], f[~labelled]) for y, f in pairs]
 
 
-def _by_document(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[Corrected]]:
+def _by_document(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[JudgedMean]]:
     grades, offsets = (np.nan_to_num(joined.human), np.nan_to_num(joined.judge)), joined.offsets
     title, discounts, human, judge = discounted(metric, joined.scores, *grades, offsets)
     drawn = human, judge, joined.judge, joined.probabilities, offsets
@@ -218,12 +213,9 @@ def judgements(source: Run, sampled: str | None = None) -> pl.DataFrame:
 
 
 def table_of(source: Run) -> pl.DataFrame:
-    """Read qrels in any form, also .csv and .parquet; a table keeps its further columns."""
-    ending = Path(source).suffix.lower() if isinstance(source, str | Path) else ""
-    if ending == ".parquet":
-        return pl.read_parquet(check.readable(cast("Path", source)))
-    if ending == ".csv":
+    """Read qrels in any form, also .csv; a table keeps its further columns."""
+    if isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv":
         texts = dict.fromkeys(_KEYS, pl.String)
-        table = pl.read_csv(check.readable(cast("Path", source)), schema_overrides=texts, infer_schema_length=None)
+        table = pl.read_csv(check.readable(source), schema_overrides=texts, infer_schema_length=None)
         return table.with_columns(pl.col(pl.String).str.replace(r"^'([=+\-@\t\r])", "$1"))  # as they are written
     return as_polars(source)[0].collect() if is_frame(source) else trec.qrels_frame(source)

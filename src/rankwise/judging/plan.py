@@ -36,15 +36,10 @@ class Plan:
         return self.documents
 
     def write(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the documents to a file: .csv or .parquet."""
-        path = files.check_writable(path, force=force)
-        check.choice("ending of the file", path.suffix.lower(), (".csv", ".parquet"))
-        with files.replacing(path, force=force) as new:
-            if path.suffix.lower() == ".csv":
-                new.write_text(tables.as_csv(self.documents), encoding="utf-8")
-            else:
-                self.documents.write_parquet(new)
-        return path
+        """Write the documents to a .csv file."""
+        with files.replacing(files.check_writable(path, force=force), force=force) as new:
+            new.write_text(tables.as_csv(self.documents), encoding="utf-8")
+        return Path(path)
 
     def __repr__(self) -> str:
         new = self.documents.filter(pl.col("grade").is_null())

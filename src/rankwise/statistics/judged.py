@@ -1,40 +1,17 @@
 """The result of an evaluation with human labels and a judge: means or differences, corrected, with intervals."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rankwise.arrays import Json
 from rankwise.statistics import tables
+from rankwise.statistics.prediction_powered import JudgedMean
 
 if TYPE_CHECKING:
     import polars as pl
 
 _UNITS = {"query": ("labelled query", "labelled queries"), "document": ("judgement", "judgements")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgedMean:
-    """The mean of a metric, or of its difference between two systems, by human labels with the help of a judge.
-
-    ``low`` and ``high`` are for the queries that these are a sample of, ``fixed_low`` and ``fixed_high`` for exactly
-    these. ``labels`` are labelled queries, or judged documents, and ``worth`` how many of queries drawn at random would
-    say as much without the judge; None where that cannot be told. ``p`` is Student's, corrected for many comparisons.
-    """
-
-    metric: str
-    system: str
-    against: str | None
-    value: float
-    low: float
-    high: float
-    fixed_low: float
-    fixed_high: float
-    judge: float
-    """What the judge alone says."""
-    labels: int
-    worth: float | None
-    p: float | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -87,12 +64,12 @@ class JudgedEvaluation:
         """Return a row for each mean or difference, with the fields of :class:`JudgedMean`."""
         import polars as pl
 
-        return pl.DataFrame([asdict(one) for one in self.means], schema_overrides={"worth": pl.Float64})
+        return pl.DataFrame([one._asdict() for one in self.means], schema_overrides={"worth": pl.Float64})
 
     def to_dict(self) -> Json:
         """Return everything as plain data that JSON can hold."""
         facts = {"unit": self.unit, "queries": self.n_queries, "confidence": self.confidence}
-        return facts | {"means": [asdict(one) for one in self.means], "notes": list(self.notes)}
+        return facts | {"means": [one._asdict() for one in self.means], "notes": list(self.notes)}
 
     def __repr__(self) -> str:
         return self.table().text()

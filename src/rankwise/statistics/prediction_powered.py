@@ -14,28 +14,37 @@ from rankwise.arrays import Array
 from rankwise.statistics.significance import TTest
 
 
-class Corrected(NamedTuple):
-    """A mean by human labels with the help of a judge; of paired differences, their mean."""
+class JudgedMean(NamedTuple):
+    """The mean of a metric, or of its difference between two systems, by human labels with the help of a judge."""
 
     value: float
     error: float
-    """Standard error for the queries that these are a sample of."""
+    """Standard error for the queries that these are a sample of; so are ``low`` and ``high``."""
     fixed_error: float
-    """Standard error for exactly these queries: smaller, as the queries themselves are not left to chance."""
+    """Standard error for exactly these queries, not left to chance; so are ``fixed_low`` and ``fixed_high``."""
     freedom: int
     judge: float
     """What the judge alone says."""
     labels: int
-    """Labelled queries, or judged documents."""
-    worth: float
-    """Labels of queries drawn at random that would say as much without the judge; NaN where it cannot be told."""
+    """Labelled queries, or judged documents that the systems rank differently."""
+    worth: float | None
+    """Labels of queries drawn at random that would say as much without the judge; None where it cannot be told."""
+    metric: str = ""
+    system: str = ""
+    against: str | None = None
+    p: float | None = None
+    """The p-value of a difference, by Student's t, after the correction for many comparisons."""
+    low: float = math.nan
+    high: float = math.nan
+    fixed_low: float = math.nan
+    fixed_high: float = math.nan
 
     def test(self, *, fixed: bool = False) -> TTest:
         """Return mean and error as a t-test, which has the interval and the p-value."""
         return TTest(self.value, self.fixed_error if fixed else self.error, self.freedom)
 
 
-def prediction_powered(human: Array, judge: Array, unlabelled: Array) -> Corrected:
+def prediction_powered(human: Array, judge: Array, unlabelled: Array) -> JudgedMean:
     """Estimate a mean by PPI++: λ·mean of the judge without labels + mean of (human − λ·judge) with labels.
 
     ``human`` and ``judge`` are values of the labelled queries, ``unlabelled`` the judge's values of the others. λ, in
@@ -55,14 +64,14 @@ def prediction_powered(human: Array, judge: Array, unlabelled: Array) -> Correct
     variance = weight**2 * spread / rest + _variance(human, judge, weight) / n
     # The same estimate as a regression on the mean of all n + N queries, which is not left to chance.
     fixed = _variance(human, judge, weight * (n + rest) / rest) * rest / (n + rest) / n
-    return Corrected(
+    return JudgedMean(
         value=float(weight * (unlabelled.mean() - judge.mean()) + human.mean()),
         error=math.sqrt(variance),
         fixed_error=math.sqrt(fixed),
         freedom=n - 1,
         judge=float(everywhere.mean()),
         labels=n,
-        worth=float(human.var(ddof=1)) / variance if variance else math.nan,
+        worth=float(human.var(ddof=1)) / variance if variance else None,
     )
 
 

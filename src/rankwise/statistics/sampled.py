@@ -20,7 +20,7 @@ from rankwise.metrics import Metric
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, PLAIN, weighted_sum
 from rankwise.metrics.gains import Rule, gains_by_rule, longest
-from rankwise.statistics.prediction_powered import Corrected
+from rankwise.statistics.prediction_powered import JudgedMean
 
 Mask = NDArray[np.bool_]
 _FARTHEST = 4.0  # standard errors between the documents that a sample stands for and those that there are
@@ -90,7 +90,7 @@ def judge_errors(grades: Array, errors: Array, known: Mask) -> tuple[Array, Offs
 
 def sampled_difference(
     discounts: Array, human: Array, judge: Array, grades: Array, probabilities: Array, offsets: Offsets
-) -> Corrected:
+) -> JudgedMean:
     """Estimate the mean over queries of Σ w·gain, w being ``discounts``, from documents judged with ``probabilities``.
 
     ``human`` and ``judge`` are gains, ``grades`` the judge's. A probability is NaN where a document was not judged. The
@@ -114,14 +114,14 @@ def sampled_difference(
     values = np.bincount(query, discounts * shifted + errors / chance, n_queries)
     fixed, total = math.fsum(errors**2 * left) / n_queries, float(values.var(ddof=1))
     between = max(total - fixed, 0.0) / total if total else 0.0  # the share of the variance that queries have
-    return Corrected(
+    return JudgedMean(
         value=float(values.mean()),
         error=math.sqrt(total / n_queries),
         fixed_error=math.sqrt(fixed / n_queries),
         freedom=max(np.unique(query[judged]).size, 2) - 1,
         judge=math.fsum(discounts * judge) / n_queries,
         labels=int(judged.sum()),
-        worth=between * int((discounts != 0.0).sum()) or math.nan,
+        worth=between * int((discounts != 0.0).sum()) or None,
     )
 
 
