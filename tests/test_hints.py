@@ -73,7 +73,7 @@ OPTIONS = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Everything that users call, by its last name: functions, classes, and methods of classes."""
-    for space in (rw, rw.clicks, rw.rerank, rw.dask, loss):
+    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, loss):
         for name in dir(space):
             thing = getattr(space, name)
             if not name.startswith("_") and callable(thing):

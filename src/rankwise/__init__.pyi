@@ -124,5 +124,6 @@ from .report.write import write_report as write_report
 from .serving.export import export as export
 from .statistics.comparison import Comparison as Comparison
 from .statistics.evaluation import Evaluation as Evaluation
+from .statistics.judged import JudgedEvaluation as JudgedEvaluation
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads

@@ -94,6 +94,7 @@ COMMANDS = [
     "export",
     *(f"data {name}" for name in ("info", "check", "convert", "split", "noise", "thin", "clicks")),
     *(f"rerank {name}" for name in ("train", "score", "evaluate")),
+    "judge plan",
 ]
 
 

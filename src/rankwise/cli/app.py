@@ -10,7 +10,7 @@ import typer
 
 from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import clicks, console, data, recommend
+from rankwise.cli import clicks, console, data, judge, recommend
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
 from rankwise.cli.experiments import report, reproduce
@@ -160,4 +160,5 @@ for _panel, _members in _commands.items():
         register(app, _name, _command, _panel, leave_out=_LEFT_OUT.get(_name, ()))
 app.add_typer(rerank.app, name="rerank", rich_help_panel="Train and use a ranker")
 app.add_typer(clicks.app, name="clicks", rich_help_panel="Evaluate and explain")
+app.add_typer(judge.app, name="judge", rich_help_panel="Evaluate and explain")
 app.add_typer(data.app, name="data", rich_help_panel="Data and recommendations")

@@ -52,6 +52,8 @@ SHARED = described("""
     catboost, sklearn or trec_eval; rankwise names our own way. [default: trec_eval with --qrels]
 --qrels FILE: Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs, and counted as
     trec_eval does.
+--judge FILE: Grades of a judge, such as an LLM, for all queries: qrels, also .csv, or a column of the table
+    --qrels. Few human labels, --qrels, then suffice.
 --all-topics: With --qrels: count topics that a run has no line for, as trec_eval -c does.
 --titles LIST: What metrics are called in the tables: one title for each, between commas, in their order.
 --confidence X: Confidence of the intervals, between 0 and 1.

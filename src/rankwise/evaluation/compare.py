@@ -2,17 +2,18 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.evaluation.pairing import System, pair
-from rankwise.evaluation.systems import Evaluated
+from rankwise.evaluation.pairing import DEFAULT, System, pair
+from rankwise.evaluation.systems import Evaluated, Run, Scored
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
+from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -21,18 +22,32 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Pair", "compare"]
 
 
+@overload
+def compare(
+    systems: Mapping[str, System], data: Evaluated | None = None,
+    metrics: "MetricLike | Iterable[MetricLike] | None" = None, *, baseline: str | None = None, alpha: float = 0.05,
+    correction: str = "holm", test: str | None = None, split: Sequence[float] | None = None, seed: int = 0,
+) -> Comparison: ...  # fmt: skip
+@overload
+def compare(
+    systems: Mapping[str, System], data: Evaluated, metrics: "MetricLike | Iterable[MetricLike] | None" = None, *,
+    judge: Run | ArrayLike, sampled: str | None = None, baseline: str | None = None, alpha: float = 0.05,
+    correction: str = "holm",
+) -> JudgedEvaluation: ...  # fmt: skip
 def compare(
     systems: Mapping[str, System],
     data: Evaluated | None = None,
     metrics: "MetricLike | Iterable[MetricLike] | None" = None,
     *,
+    judge: Run | ArrayLike | None = None,
+    sampled: str | None = None,
     baseline: str | None = None,
     alpha: float = 0.05,
     correction: str = "holm",
     test: str | None = None,
     split: Sequence[float] | None = None,
     seed: int = 0,
-) -> Comparison:
+) -> Comparison | JudgedEvaluation:
     """Compare systems by paired tests.
 
     A system is whatever :func:`evaluate` takes (scores, a model, also of another library, a function of features) or an
@@ -43,6 +58,9 @@ def compare(
     ``test`` decides significance: ``"fisher"`` (the default), ``"t"``, ``"wilcoxon"`` or ``"corrected_t"`` (the
     default for trials with ``split``). ``correction`` is ``"holm"``, over all pairs of a metric, or ``"none"``. With
     ``baseline`` only pairs with that system are tested.
+
+    With a ``judge``, as in :func:`evaluate`, differences are estimated from human labels of some queries; with
+    ``sampled``, the name of a column of probabilities, from the documents that :func:`rankwise.judging.plan` drew.
 
     >>> import rankwise as rw
     >>> good = rw.Evaluation({"ap": [0.5, 0.6, 0.7, 0.8, 0.9, 0.7]}, range(6))
@@ -64,15 +82,24 @@ def compare(
     check.choice("correction", correction, ["holm", "none"])
     if baseline is not None:
         check.choice("baseline", baseline, names)
+    chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
+    if baseline is not None:
+        chosen = [(name, baseline) for name in names if name != baseline]
+    if judge is not None or sampled is not None:
+        from rankwise.evaluation.judged import evaluate_judged  # brings polars, which takes long to load
+
+        if judge is None or data is None or test is not None or split is not None:
+            what, hint = "estimates with a judge need its grades and data", "`pass judge=…`; leave test and split out"
+            raise check.error(what, hint=hint)
+        settings: Keywords = {"pairs": chosen, "sampled": sampled, "correction": correction, "confidence": 1.0 - alpha}
+        scored = cast("Mapping[str, Scored]", dict(zip(names, systems.values(), strict=True)))
+        return evaluate_judged(scored, data, metrics or DEFAULT, judge, **settings)
     paired = pair(dict(zip(names, systems.values(), strict=True)), data, metrics, seed=seed, confidence=1.0 - alpha)
     overlap = _overlap(split, paired)
     test = check.choice("test", test or ("fisher" if overlap is None else "corrected_t"), TESTS)
     if test == "corrected_t" and overlap is None:
         hint = "compare lists with one entry per trial and pass split=(train, …, test)"
         raise check.error("the corrected t-test needs trials and the proportions of their split", hint=hint)
-    chosen = [(b, a) for a, b in itertools.combinations(names, 2)]
-    if baseline is not None:
-        chosen = [(name, baseline) for name in names if name != baseline]
     stream = Stream(seed, query_ids=paired.ids).child("flips")
     pairs: list[Pair] = []
     for metric, rows in paired.values.items():

@@ -5,14 +5,16 @@ from dataclasses import replace
 from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
-from rankwise.evaluation.systems import Evaluated, Scored, on_data, scores_of
+from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
 from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation, Ranked
+from rankwise.statistics.judged import JudgedEvaluation
 
 
 @overload
@@ -41,18 +43,24 @@ def evaluate(
     confidence: float = 0.95,
     resamples: int = 2000,
 ) -> PolicyEvaluation: ...
+@overload
+def evaluate(
+    scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
+    judge: Run | ArrayLike, confidence: float = 0.95,
+) -> JudgedEvaluation: ...  # fmt: skip
 def evaluate(
     scores_or_model: Scored,
     data: Evaluated,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
     *,
+    judge: Run | ArrayLike | None = None,
     policy: str | None = None,
     samples: int | None = None,
     exposure_cutoff: int | None = None,
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
-) -> Evaluation:
+) -> Evaluation | JudgedEvaluation:
     """Evaluate scores, or a model that predicts them, on every query.
 
     A model is a ranker; a trained model of LightGBM, XGBoost or CatBoost (see :func:`wrap`); a scikit-learn estimator,
@@ -75,6 +83,10 @@ def evaluate(
     ``data`` may also be a table with columns ``qid`` and ``label``; and a TREC run is evaluated by qrels, both as
     tables, dictionaries or files, which :func:`judge` joins.
 
+    With a ``judge`` human labels of some queries, drawn at random, suffice: its grades, of an LLM for example, are of
+    all queries, and PPI++ corrects them by its errors on the labelled ones. It is qrels, or the name of a column of the
+    table of qrels; for a data set, a grade per document. The result is a :class:`JudgedEvaluation`.
+
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.1], [0.2], [0.3], [0.4]], [1, 0, 0, 2], [0, 2, 4], query_ids=["a", "b"])
     >>> evaluation = rw.evaluate(data.features[:, 0], data, ["ndcg@10", "rr"])
@@ -88,6 +100,12 @@ def evaluate(
     [0.5, 1.0]
     """
     find_metrics(metrics)  # a wrong name is an error before data are read
+    if judge is not None:
+        from rankwise.evaluation.judged import evaluate_judged  # brings polars, which takes long to load
+
+        if policy is not None:
+            raise check.error("a judge does not go with a policy", got=f"policy={policy!r}", hint="leave one out")
+        return evaluate_judged({"": scores_or_model}, data, metrics, judge, confidence=confidence)
     system, lists = on_data(scores_or_model, data)
     chosen_metrics = metrics_for(metrics, lists)
     if not lists.is_labelled and lists.document_rewards is None:

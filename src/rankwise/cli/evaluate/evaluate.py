@@ -1,9 +1,9 @@
 """The commands ``evaluate`` and ``compare``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rankwise.data.dataset import RankingDataset
     from rankwise.statistics.evaluation import Evaluation
+    from rankwise.statistics.judged import JudgedEvaluation
 
 
 def evaluate(
@@ -28,6 +29,7 @@ def evaluate(
     metrics: list[str] = DEFAULT_METRICS,
     conventions: str | None = None,
     qrels: Path | None = None,
+    judge: str | None = None,
     all_topics: bool = False,
     titles: str | None = None,
     confidence: float = 0.95,
@@ -48,6 +50,7 @@ def evaluate(
     [cyan]rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv[/cyan]
     [cyan]rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json[/cyan]
     [cyan]rankwise evaluate --qrels qrels.txt run.txt --metrics map,ndcg_cut_10,bpref[/cyan]
+    [cyan]rankwise evaluate --qrels qrels.txt --judge llm.txt run.txt --metrics ndcg@10[/cyan]
     [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
     [cyan]rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10[/cyan]
 
@@ -58,6 +61,10 @@ def evaluate(
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
     requested = _Metrics(metrics, conventions, qrels, titles)
+    if judge is not None:
+        beside = {"--per-query": per_query, "--policy": policy, "--titles": titles, "--all-topics": all_topics}
+        _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, confidence=confidence)
+        return
     evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
     first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
@@ -74,6 +81,8 @@ def compare(
     metrics: list[str] = DEFAULT_METRICS,
     conventions: str | None = None,
     qrels: Path | None = None,
+    judge: str | None = None,
+    sampled: str | None = None,
     all_topics: bool = False,
     titles: str | None = None,
     baseline: str | None = None,
@@ -102,8 +111,10 @@ def compare(
     [cyan]rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png[/cyan]
     [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex[/cyan]
     [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html[/cyan]
+    [cyan]rankwise compare --qrels judged.csv --judge llm.txt --sampled probability old.run new.run -m dcg@10[/cyan]
     [cyan]rankwise compare old=results-a new=results-b[/cyan]   (what 'rankwise train --folds' wrote)
 
+    --sampled COLUMN: With --judge: the column of probabilities with which 'rankwise judge plan' drew the documents.
     --baseline NAME: Test only against this ranking.
     --test fisher|t|wilcoxon: The paired test that decides what is significant.
     --alpha X: The level of significance.
@@ -121,6 +132,17 @@ def compare(
     check.choice("test", test, ("fisher", "t", "wilcoxon"))
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     requested = _Metrics(metrics, conventions, qrels, titles)
+    if judge is not None or sampled is not None:
+        beside = {
+            "--plot": plot,
+            "--report": report,
+            "--policy": policy,
+            "--titles": titles,
+            "--all-topics": all_topics,
+        }
+        tests = {"sampled": sampled, "baseline": baseline, "alpha": alpha, "correction": correction}
+        _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, **tests)
+        return
     evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     if len(evaluations) < 2:
         raise check.error(
@@ -144,6 +166,29 @@ def compare(
         outputs.show(document, *titled, json=json, wrote=(output, plot, report))
     else:
         typer.echo("\n\n".join(getattr(table, write)() for table in tables))
+
+
+def _judged(
+    words: list[str], qrels: Path | None, judge: str | None, requested: "_Metrics", output: Path | None,
+    beside: Mapping[str, object], *, force: bool, json: bool, **settings: Any,
+) -> None:  # fmt: skip
+    """Evaluate or compare runs by human labels and a judge."""
+    from rankwise.evaluation.judged import evaluate_judged
+
+    for word, value in {"no --qrels": qrels is None, **beside}.items():
+        if value:
+            raise check.error("--judge goes with runs and --qrels, and without some options", got=word)
+    rankings = [inputs.file(word) for word in words]
+    runs = [rw.read_run(path) for _, path in rankings]
+    names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
+    estimate: Callable[..., JudgedEvaluation] = rw.compare if "alpha" in settings else evaluate_judged
+    result = estimate(
+        dict(zip(names, runs, strict=True)), str(qrels), [*requested.metrics.values()], judge=judge, **settings
+    )
+    table, document = requested.noted(result.table()), result.to_dict() | requested.described()
+    if output is not None:
+        outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=force)
+    outputs.show(document, ("", table), json=json, wrote=(output,))
 
 
 class _Metrics:

@@ -1,0 +1,70 @@
+"""Commands with a judge: a plan of what to judge, estimates from it, and from few labelled queries."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankwise as rw
+from tests.cli.running import refused, run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Two runs, human labels of every third query, and a judge."""
+    folder: Path = tmp_path_factory.mktemp("judge")
+    rng = np.random.default_rng(1)
+    data = rw.synthetic(n_queries=90, n_docs=12, seed=3)
+    data = data.with_(query_ids=[f"q{n}" for n in range(90)], document_ids=[f"d{n}" for n in range(data.n_docs)])
+    for name, noise in {"old": 2.0, "new": 1.0}.items():
+        rw.write_run(data.labels + noise * rng.normal(size=data.n_docs), data, folder / f"{name}.run")
+    rw.write_qrels(data, folder / "all.txt")
+    rw.write_qrels(data.take(np.arange(0, 90, 3)), folder / "human.txt")
+    wrong = rng.random(data.n_docs) < 0.2
+    rw.write_qrels(data.with_(labels=np.where(wrong, 1.0, data.labels)), folder / "llm.txt")
+    return folder
+
+
+def test_few_labelled_queries_and_a_judge(folder):
+    runs, files = (folder / "old.run", folder / "new.run"), ("--judge", folder / "llm.txt", "-m", "ndcg@10,ap")
+    document = json.loads(run("evaluate", "--qrels", folder / "human.txt", *runs, *files, "--json").stdout)
+    assert [one["system"] for one in document["means"]] == ["old", "new", "old", "new"]
+    output = folder / "compared.csv"
+    text = run("compare", "--qrels", folder / "human.txt", *runs, *files, "-o", output).stdout
+    assert "labelled queries" in text
+    metrics = [rw.metric(name, conventions="trec_eval") for name in ("ndcg@10", "ap")]
+    systems = {"old": runs[0], "new": runs[1]}
+    expected = rw.compare(systems, folder / "human.txt", metrics, judge=folder / "llm.txt")
+    assert pl.read_csv(output)["value"].to_list() == pytest.approx([one.value for one in expected.means])
+
+
+def test_from_a_plan_to_a_difference(folder):
+    words = ("judge", "plan", f"old={folder / 'old.run'}", f"new={folder / 'new.run'}", "--judge", folder / "llm.txt")
+    first, second = folder / "pilot.csv", folder / "second.csv"
+    assert "60 documents of" in run(*words, "--judgements", "60", "-o", first).stdout
+    truth = rw.read_qrels(folder / "all.txt").cast({"grade": pl.Float64})
+    for path, more in ((first, ("--judgements", "150", "--previous", first, "-o", second)), (second, None)):
+        plan = pl.read_csv(path, infer_schema_length=None)
+        plan.drop("grade").join(truth, on=["query", "document"], maintain_order="left").write_csv(path)
+        if more:
+            assert "60 were judged before" in run(*words, *more).stdout
+    sampled = ("--judge", folder / "llm.txt", "--sampled", "probability", "-m", "dcg@10")
+    runs = words[2:4]
+    text = run("compare", "--qrels", second, *runs, *sampled).stdout
+    assert "210 judgements" in " ".join(text.split())
+    mean = json.loads(run("compare", "--qrels", second, *runs, *sampled, "--json").stdout)["means"][0]
+    whole = json.loads(run("compare", "--qrels", folder / "all.txt", *runs, "-m", "dcg@10", "--json").stdout)
+    assert mean["fixed_low"] < whole["pairs"][0]["difference"] < mean["fixed_high"]
+    assert "exists already" in refused(*words, "-o", first)
+
+
+def test_what_does_not_go_with_a_judge_is_refused(folder):
+    words = (folder / "old.run", folder / "new.run", "--judge", folder / "llm.txt")
+    assert "no --qrels" in refused("compare", *words)
+    assert "--titles" in refused("compare", "--qrels", folder / "human.txt", *words, "--titles", "a,b")
+    assert "--all-topics" in refused("evaluate", "--qrels", folder / "human.txt", *words, "--all-topics")
+    assert "--judge" in refused("compare", "--qrels", folder / "human.txt", *words[:2], "--sampled", "probability")
+    without = refused("compare", "--qrels", folder / "human.txt", *words, "--sampled", "probability", "-m", "dcg@10")
+    assert "needs the probability" in without
