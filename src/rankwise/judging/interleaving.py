@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
-from rankwise.clicks.positions.bias import Bias
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import Source, opened, typed_columns
+from rankwise.clicks.positions.bias import Bias
 from rankwise.compiling import kernel
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
