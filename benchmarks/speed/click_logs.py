@@ -68,7 +68,7 @@ def measure(folder: Path) -> None:
 
     print(f"{'':>12} {'seconds':>9} {'CPU s':>9} {'peak so far, GiB':>18}")
     timed("import", lambda: rw.clicks.read)
-    columns = {"query": "query", "document": "document", "impression": "search", "position": "rank"}
+    columns: Any = {"query": "query", "document": "document", "impression": "search", "position": "rank"}
     log = timed("read", lambda: rw.clicks.read(folder, clicked="click", ranker="arm", **columns))
     timed("examine", log.examine)
     bias = timed("harvest", lambda: rw.clicks.propensities(log, "harvest"))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from rankwise.clicks.models.model.fitting import cells_of
+from rankwise.clicks.models.fitting import cells_of
 
 import rankwise as rw
 

@@ -129,9 +129,10 @@ def test_the_regression_counts_like_impressions_that_were_examined(case):
     # With displayed frequencies an estimate is (n·α·IPS + strength·R̂) / (n·α + strength).
     examined = (result.impressions * result.alpha)[seen]
     mixed = (examined * result.ips[seen] + 7.0 * guess[seen]) / (examined + 7.0)
-    data = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), strength=7.0, **same)
-    np.testing.assert_allclose(data.document_rewards[seen], mixed, atol=1e-12)
-    np.testing.assert_array_equal(data.document_rewards[~seen], guess[~seen])
+    rewards = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), strength=7.0, **same).document_rewards
+    assert rewards is not None
+    np.testing.assert_allclose(rewards[seen], mixed, atol=1e-12)
+    np.testing.assert_array_equal(rewards[~seen], guess[~seen])
     unchanged = rw.clicks.targets(log, features, Bias.known(ALPHA, BETA), strength=0.0, **same)
     np.testing.assert_array_equal(unchanged.document_rewards, result.dr)
 
