@@ -109,7 +109,8 @@ def examine(train: Documents, valid: Documents | None = None, test: Documents | 
             rows = scale.ndcg(-np.arange(one.n_docs, dtype=np.float64))
             titles = {Schema.of(one).title(column): float(values[column]) for column in np.argsort(-values)}
             ndcg[name] = {"random order": scale.random, "order of rows": rows, **titles}
-    findings = [*itertools.chain(*groups), *_smallest_difference(data)]
+    groups.append(_smallest_difference(data))  # findings that need trained rankers come last
+    findings = [*itertools.chain(*groups)]
     topics = list(dict.fromkeys(finding.topic for finding in findings))
     findings.sort(key=lambda finding: (finding.rank, topics.index(finding.topic)))
     counts = {name: repr(one).partition("(")[2][:-1] for name, one in data.items()}
