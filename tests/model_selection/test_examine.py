@@ -356,6 +356,18 @@ def test_data_without_documents_are_refused_and_few_queries_are_not_compared():
 # --- fit -------------------------------------------------------------------------------------------------------------
 
 
+def test_a_learning_curve_is_one_more_finding_where_it_is_wanted():
+    train, test = rw.split(rw.synthetic(n_queries=80, n_docs=6, n_features=4, seed=3), (0.6, 0.4), seed=0)
+    page = rw.examine(train, test=test, curve=True)
+    curve = rw.learning_curve(train, test)
+    (finding,) = (one for one in page.findings if one.topic == "learning curve")
+    assert (finding.severity, finding.sentence, finding.size) == ("note", curve.sentence, curve.gain)
+    few = rw.examine(train.take(slice(0, 20)), test=test, curve=True).findings
+    assert "needs at least 40 queries" in next(one.sentence for one in few if one.topic == "learning curve")
+    with pytest.raises(ValueError, match="needs held-out queries"):
+        rw.examine(train, curve=True)
+
+
 def test_fit_warns_once_of_a_leak(train: Data):
     leaky = with_feature(by_label(train, -1), by_label(train, -1).labels)
     quick = rw.LightGBMRanker("xendcg", rounds=1, progress=False, threads=1)

@@ -60,6 +60,7 @@ def check_(
     source: options.Data,
     valid: str | None = None,
     test: str | None = None,
+    curve: bool = False,
     strict: bool = False,
     plot: Path | None = None,
     reading: Reading,
@@ -75,6 +76,7 @@ def check_(
 
     --valid DATA: Validation data; of a set, its own part.
     --test DATA: Test data; of a set, its own part.
+    --curve: Also train on parts of the queries, and forecast what twice as many are worth.
     --strict: End with exit code 1 on warnings, too.
     --plot FILE: Draw NDCG@10 of orders without learning: .png, .svg or .pdf.
     """
@@ -84,7 +86,7 @@ def check_(
     train, held_out = reading.parts(source, valid)
     test = source if test is None and is_set(source) else test
     part = {"part": "test"} if test is not None and is_set(test) else {"fold": None}
-    page = rw.examine(train, held_out, None if test is None else replace(reading, **part).data(test))
+    page = rw.examine(train, held_out, None if test is None else replace(reading, **part).data(test), curve=curve)
     if plot is not None:
         page.plot(plot, force=force)
     if json:

@@ -12,6 +12,7 @@ from scipy.special import stdtrit
 from rankwise import check
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
+from rankwise.model_selection.learning_curve import learning_curve
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
@@ -79,11 +80,14 @@ class DataCheck:
         return Path(path)
 
 
-def examine(train: Documents, valid: Documents | None = None, test: Documents | None = None) -> DataCheck:
+def examine(
+    train: Documents, valid: Documents | None = None, test: Documents | None = None, *, curve: bool = False
+) -> DataCheck:
     """Examine ranking data before anything is trained on them: what is wrong, and what they can show.
 
     Findings are errors (what is measured on these data means nothing), warnings (probably wrong, or hardly useful) and
-    notes. The smallest difference that the last part can show is estimated with two quick rankers.
+    notes. The smallest difference that the last part can show is estimated with two quick rankers. ``curve`` adds what
+    twice the training queries would be worth on it, which takes some thirty trainings: :func:`learning_curve`.
 
     >>> import rankwise as rw
     >>> train, test = rw.split(rw.synthetic(n_queries=200, n_docs=20, seed=1), (0.6, 0.4), seed=0)
@@ -110,6 +114,8 @@ def examine(train: Documents, valid: Documents | None = None, test: Documents | 
             titles = {Schema.of(one).title(column): float(values[column]) for column in np.argsort(-values)}
             ndcg[name] = {"random order": scale.random, "order of rows": rows, **titles}
     groups.append(_smallest_difference(data))  # findings that need trained rankers come last
+    if curve:
+        groups.append(_doubling(data))
     findings = [*itertools.chain(*groups)]
     topics = list(dict.fromkeys(finding.topic for finding in findings))
     findings.sort(key=lambda finding: (finding.rank, topics.index(finding.topic)))
@@ -144,3 +150,18 @@ def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFin
     sentence = f"{n_queries} with relevant documents cannot tell differences in NDCG@10 below {smallest:.3f} (power "
     sentence += f"80%, α = 0.05; two quick rankers differ by ±{differences.std():.3f} a query)."
     yield DataFinding("note", topic, sentence, part, smallest, "half of it takes four times the queries")
+
+
+def _doubling(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:
+    """Iterate over what twice the training queries would be worth on the held-out ones."""
+    *_, part = data
+    if part == "train":
+        what, hint = "a learning curve needs held-out queries", "pass `valid` or `test`, or set curve=False"
+        raise check.error(what, got="training data alone", hint=hint)
+    try:
+        curve = learning_curve(data["train"], data[part], valid=data.get("valid") if part == "test" else None)
+    except ValueError as wrong:
+        sentence = f"What more queries are worth is not known: {check.Sentence.of(wrong).start}"
+        yield DataFinding("note", "learning curve", sentence, part, np.nan)
+    else:
+        yield DataFinding("note", "learning curve", curve.sentence, part, curve.gain)

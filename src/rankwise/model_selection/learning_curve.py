@@ -144,7 +144,7 @@ def learning_curve(
         cuts = np.linspace(0, order.size, _PARTS[0] + 1).astype(np.int64)
         plan += [np.sort(part) for n in _PARTS[:-1] for part in np.split(order, cuts[:: _PARTS[0] // n][1:-1])]
     columns = []
-    with bar(progress, len(plan), "models") as update:
+    with bar(progress, len(plan), "models") as update, leakage.checked():
         for number, queries in enumerate(plan, 1):
             model = trained(ranker, train.take(queries), valid, number, update, len(plan), resume=False, what="model")
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)

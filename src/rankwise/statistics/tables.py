@@ -8,7 +8,7 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,21 @@ def interval(low: float | None, high: float | None, digits: int = 4, *, signed: 
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return NOTHING
     return f"[{number(low, digits, signed=signed)}, {number(high, digits, signed=signed)}]"
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Write ascending numbers as ranges.
+
+    >>> spans([1, 2, 3, 7])
+    '1 to 3, 7'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def count(amount: int, one: str, many: str | None = None) -> str:

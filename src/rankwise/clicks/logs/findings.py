@@ -1,6 +1,6 @@
 """What a person should know about a click log before estimating anything from it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
             groups = [exchanges.positions[components == components[first]] for first in np.sort(firsts)]
             exchanging = connected_components(exchanges.documents > 0, directed=False)[0]
             clicked = "" if exchanging == firsts.size else " that was clicked"
-            names = f"{'; '.join(map(_spans, groups[:-1]))} and {_spans(groups[-1])}"
+            names = f"{'; '.join(map(tables.spans, groups[:-1]))} and {tables.spans(groups[-1])}"
             sentence = f"Positions {names} never exchange a document{clicked}: their propensities cannot be compared."
             yield LogFinding("error", "identification", sentence)
         if at_one.any():
@@ -88,13 +88,13 @@ def positions(log: "Log", exchanges: Exchanges, low: Array, high: Array) -> Iter
     last = int(exchanges.positions[-1])
     gaps = np.setdiff1d(np.arange(1, last + 1), exchanges.positions)
     if gaps.size:
-        yield LogFinding("warning", "positions", f"Nothing was shown at position {_spans(gaps)}.")
+        yield LogFinding("warning", "positions", f"Nothing was shown at position {tables.spans(gaps)}.")
     if log.n_positions > last:
         yield LogFinding("note", "positions", f"Positions beyond {last} are not examined.")
     better = exchanges.positions[low > high[0]]
     if better.size:
         sentence = (
-            f"Click-through is higher at position {_spans(better)} than at {exchanges.positions[0]}: see whether "
+            f"Click-through is higher at position {tables.spans(better)} than at {exchanges.positions[0]}: see whether "
             "positions count what users see."
         )
         yield LogFinding("warning", "positions", sentence)
@@ -166,13 +166,3 @@ def relative(end: float) -> str:
     if np.isnan(end):
         return tables.NOTHING
     return f"±{100 * (end - 1):.2g}%" if end < 1.995 else f"a factor of {end:.1f}" if end < 100 else "a factor over 100"
-
-
-def _spans(numbers: NDArray[np.int64] | Sequence[int]) -> str:
-    """Write numbers as ranges.
-
-    >>> _spans([1, 2, 3, 7])
-    '1–3, 7'
-    """
-    runs = np.split(np.asarray(numbers), np.flatnonzero(np.diff(numbers) > 1) + 1)
-    return ", ".join(str(run[0]) if run.size == 1 else f"{run[0]}–{run[-1]}" for run in runs)

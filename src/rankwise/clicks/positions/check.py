@@ -12,7 +12,7 @@ from scipy.stats import norm
 from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import KEYS, Log
-from rankwise.clicks.positions.harvest import Numbers, spans, sums_by
+from rankwise.clicks.positions.harvest import Numbers, sums_by
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
 from rankwise.statistics.significance import RESAMPLED
@@ -236,4 +236,4 @@ def _joined(log: Log, other: Log) -> Log:
 
 
 def _at(positions: Numbers) -> str:
-    return f"position{'s' if positions.size > 1 else ''} {spans(positions)}"
+    return f"position{'s' if positions.size > 1 else ''} {tables.spans(positions)}"

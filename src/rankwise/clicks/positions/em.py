@@ -21,10 +21,11 @@ from scipy.special import expit, logit, xlog1py, xlogy
 from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, Swaps, poisson_counts, spans, sums_by
+from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, Swaps, poisson_counts, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library
+from rankwise.statistics import tables
 from rankwise.stream import Stream
 
 _AGREEMENT = 0.02  # between curves that are the same, on the log scale
@@ -92,7 +93,7 @@ def with_trust(log: Log, plain: Array) -> Curves:
     names = ("units", "positions", "shown", "clicks")
     counts = replace(counts, **{name: getattr(counts, name)[rows] for name in names})
     if missing := sorted(set(range(counts.n_positions)) - set(counts.positions)):
-        where = spans(np.array(missing) + 1)
+        where = tables.spans(np.array(missing) + 1)
         raise _unidentified(f"no document with two impressions there and two elsewhere at positions {where}")
     exposure = counts.shown * np.exp(plain)[counts.positions]
     total = counts.by_unit(exposure)
@@ -107,7 +108,7 @@ def with_trust(log: Log, plain: Array) -> Curves:
         raise _unidentified("no curves that agree with all clicks")
     best = min(fits, key=lambda fit: float(np.abs(fit.logs - plain).max()))
     if (best.logs_error > _WIDEST).any():
-        where = spans(np.flatnonzero(best.logs_error > _WIDEST) + 1)
+        where = tables.spans(np.flatnonzero(best.logs_error > _WIDEST) + 1)
         raise _unidentified(f"alpha that may be several times larger or smaller at positions {where}")
     _check_agreement(best, fits)
     return best
@@ -162,7 +163,7 @@ def _check_agreement(best: Curves, fits: Sequence[Curves]) -> None:
         gaps = np.maximum(np.abs(other.logs - best.logs), np.abs(other.beta - best.beta) * scale)
         wrong = gaps > _AGREEMENT + 2.0 * np.maximum(best.logs_error, best.beta_error * scale)
         if wrong.any():
-            where = spans(np.flatnonzero(wrong) + 1)
+            where = tables.spans(np.flatnonzero(wrong) + 1)
             raise _unidentified(f"several starts end in different curves at positions {where}")
 
 

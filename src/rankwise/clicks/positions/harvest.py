@@ -22,6 +22,7 @@ from scipy.stats import poisson
 from rankwise import check
 from rankwise.arrays import Array
 from rankwise.clicks.logs.log import Log
+from rankwise.statistics import tables
 from rankwise.stream import Stream, hashed_ids
 
 _MOST_GROUPS = 4096  # more queries than that are resampled in groups
@@ -137,7 +138,7 @@ class Swaps:
                     "are known from elsewhere to rw.clicks.Bias.known",
                 )
             if count > 1:
-                parts = [spans(np.flatnonzero(component == part) + 1) for part in range(count)]
+                parts = [tables.spans(np.flatnonzero(component == part) + 1) for part in range(count)]
                 raise check.error(
                     f"position bias is not identified: positions {' and '.join(parts)} {why}",
                     hint="log several rankers or shuffle a part of the traffic, or keep the positions of one part with"
@@ -146,7 +147,7 @@ class Swaps:
         if not (clicks := self.clicks(total)).all():
             raise check.error(
                 "position bias needs clicks at every position",
-                got=f"none at {spans(np.flatnonzero(clicks == 0) + 1)} on {what} that was shown elsewhere too",
+                got=f"none at {tables.spans(np.flatnonzero(clicks == 0) + 1)} on {what} that was shown elsewhere too",
                 hint="keep the positions above with log.only(positions=…)",
             )
 
@@ -219,16 +220,6 @@ def sums_by(places: Numbers, values: Array, size: int = 0) -> Array:
     array([4., 0., 2., 0.])
     """
     return np.bincount(places, values, size).astype(np.float64, copy=False)
-
-
-def spans(positions: Numbers) -> str:
-    """Return positions as ranges.
-
-    >>> spans(np.array([1, 2, 3, 7]))
-    '1 to 3, 7'
-    """
-    runs = np.split(positions, np.flatnonzero(np.diff(positions) > 1) + 1)
-    return ", ".join(f"{run[0]} to {run[-1]}" if run.size > 1 else str(run[0]) for run in runs)
 
 
 def _groups(log: Log, n_sums: int) -> tuple[Numbers, NDArray[np.uint64]]:

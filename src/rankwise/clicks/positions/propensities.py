@@ -10,8 +10,9 @@ from rankwise.arrays import Array, Keywords, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions import em
 from rankwise.clicks.positions.bias import Bias
-from rankwise.clicks.positions.harvest import Numbers, Swaps, spans, sums_by
+from rankwise.clicks.positions.harvest import Numbers, Swaps, sums_by
 from rankwise.data.dataset import RankingDataset
+from rankwise.statistics import tables
 from rankwise.statistics.significance import RESAMPLED
 from rankwise.stream import Stream
 
@@ -81,7 +82,7 @@ def propensities(
     log = log if ranker is None else log.only(rankers=ranker)
     shown = sums_by(log.positions - 1, log.impressions)
     if not shown.all():
-        missing = spans(np.flatnonzero(shown == 0) + 1)
+        missing = tables.spans(np.flatnonzero(shown == 0) + 1)
         raise check.error("position bias needs impressions at every position", got=f"none at {missing}")
     few = log.n_queries < RESAMPLED
     notes = [_METHODS[method] if features is None else _FEATURES]
@@ -176,6 +177,6 @@ def _segments(swaps: Swaps, common: Array, log: Log, stream: Stream) -> tuple[Ar
     in_all = swaps.sums.sum(1)
     for name, sums in zip(log.segment_names, in_all, strict=True):
         if (unclicked := np.flatnonzero(swaps.clicks(sums) == 0)).size:
-            where = spans(unclicked + 1)
+            where = tables.spans(unclicked + 1)
             words.append(f"segment {name!r} has the common curve at positions {where}, where no swap was clicked")
     return read_only(np.exp([around(sums, common, spread) for sums in in_all])), words
