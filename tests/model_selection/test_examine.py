@@ -357,7 +357,7 @@ def test_data_without_documents_are_refused_and_few_queries_are_not_compared():
 
 
 def test_a_learning_curve_is_one_more_finding_where_it_is_wanted():
-    train, test = rw.split(rw.synthetic(n_queries=80, n_docs=6, n_features=4, seed=3), (0.6, 0.4), seed=0)
+    train, test = rw.split(rw.synthetic(n_queries=200, n_docs=20, n_features=6, seed=3), (0.6, 0.4), seed=0)
     page = rw.examine(train, test=test, curve=True)
     curve = rw.learning_curve(train, test)
     (finding,) = (one for one in page.findings if one.topic == "learning curve")
