@@ -108,11 +108,11 @@ def by_document(cell: Cell) -> dict[str, Any]:
     sums = discounted(rw.metric("dcg(empty=0)@10"), scores, data.labels, grades, data.offsets)
     weights = sums.discounts[0] - sums.discounts[1]
     query = np.repeat(np.arange(data.n_queries), data.sizes)
-    kept = np.flatnonzero(weights)
-    columns = [column[kept] for column in (weights, sums.human, sums.judge, grades)]
-    offsets = np.searchsorted(query[kept], np.arange(data.n_queries + 1))
+    differ = np.flatnonzero(weights)
+    columns = [column[differ] for column in (weights, sums.human, sums.judge, grades)]
+    offsets = np.searchsorted(query[differ], np.arange(data.n_queries + 1))
     human, judge = (np.add.reduceat(weights * gains, data.offsets[:-1]) for gains in (sums.human, sums.judge))
-    n = round(cell.size * data.n_queries / kept.size)
+    n = round(cell.size * data.n_queries / differ.size)
     truth, rng = human.mean(), np.random.default_rng(cell.size)
     rows = []
     for _ in range(cell.draws):
@@ -123,12 +123,12 @@ def by_document(cell: Cell) -> dict[str, Any]:
         again = estimate([column[places] for column in columns], drawn, cell.size, rng)
         row += [exactly.value, holds(exactly, truth, fixed=True), holds(again, truth, fixed=False), exactly.worth]
         rows.append(row)
-    found = np.array(rows, float)
+    estimates = np.array(rows, float)
     return {
-        "errors": np.sqrt(((found[:, :3] - truth) ** 2).mean(0)).tolist(),
-        "bias": float((found[:, 2] - truth).mean()),
-        "held": found[:, 3:5].mean(0).tolist(),
-        "worth": float(np.nanmedian(found[:, 5])),
+        "errors": np.sqrt(((estimates[:, :3] - truth) ** 2).mean(0)).tolist(),
+        "bias": float((estimates[:, 2] - truth).mean()),
+        "held": estimates[:, 3:5].mean(0).tolist(),
+        "worth": float(np.nanmedian(estimates[:, 5])),
     }
 
 
@@ -138,13 +138,13 @@ def estimate(columns: list[np.ndarray], offsets: np.ndarray, size: int, rng: np.
     order = np.lexsort((rng.random(query.size), query))  # as a plan does it: documents of a query are neighbours
     weights, human, judge, grades = (column[order] for column in columns)
     chances = inclusion(np.abs(weights), PILOT)
-    known = np.zeros(weights.size, bool)
-    known[systematic(chances, rng.random())] = True
-    _, places, _, spreads = judge_errors(grades, human - judge, known)
-    rest = np.flatnonzero(~known)
+    pilot = np.zeros(weights.size, bool)
+    pilot[systematic(chances, rng.random())] = True
+    _, places, _, spreads = judge_errors(grades, human - judge, pilot)
+    rest = np.flatnonzero(~pilot)
     chances = inclusion(np.abs(weights[rest]) * spreads[places[rest]], size - PILOT)
     drawn = systematic(chances, rng.random())
-    probabilities = np.where(known, 1.0, np.nan)
+    probabilities = np.where(pilot, 1.0, np.nan)
     probabilities[rest[drawn]] = chances[drawn]
     return sampled_difference(weights, human, judge, grades, probabilities, offsets)
 

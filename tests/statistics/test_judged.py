@@ -145,7 +145,7 @@ def test_samples_have_the_size_and_the_probabilities_that_were_asked_for():
 def test_sums_over_documents_are_the_metric(name):
     rng = np.random.default_rng(5)
     scores, labels = rng.integers(0, 3, (2, 12)).astype(float), rng.integers(0, 4, 12).astype(float)
-    scores[0, 4] = -np.inf
+    scores[0, 4], labels[4] = -np.inf, 3.0
     sums = discounted(metric(name), scores, labels, labels, QUERIES)
     for row, discounts in zip(scores, sums.discounts, strict=True):
         values = np.add.reduceat(discounts * sums.human, QUERIES[:-1])

@@ -53,8 +53,8 @@ class Joined(NamedTuple):
 
     def values(self, metric: Metric, grades: Array) -> Array:
         """(n_systems, n_queries) values of a metric; documents without a grade are not relevant."""
-        labels, known = np.nan_to_num(grades), (~np.isnan(grades)).astype(np.int8)
-        return np.array([metric(scores, labels, self.offsets, known) for scores in self.scores])
+        labels, has_grade = np.nan_to_num(grades), (~np.isnan(grades)).astype(np.int8)
+        return np.array([metric(scores, labels, self.offsets, has_grade) for scores in self.scores])
 
 
 def evaluate_judged(

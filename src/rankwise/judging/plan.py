@@ -87,9 +87,9 @@ def plan(
     grades = np.nan_to_num(joined.human), np.nan_to_num(joined.judge)
     sums = discounted(judged.of_every_query(find_metric(metric)), joined.scores, *grades, joined.offsets)
     importance = np.where(np.ptp(sums.discounts, axis=0) > 0.0, sums.discounts.std(axis=0), 0.0)
-    known = ~np.isnan(joined.human)
-    levels, places, _, spreads = judge_errors(joined.judge, sums.human - sums.judge, known & (importance > 0.0))
-    rows = np.flatnonzero((importance > 0.0) & ~known)
+    judged_before = ~np.isnan(joined.human)
+    levels, places, _, spreads = judge_errors(joined.judge, sums.human - sums.judge, judged_before & (importance > 0.0))
+    rows = np.flatnonzero((importance > 0.0) & ~judged_before)
     if not rows.size:
         raise check.error("there is no document to judge: the systems rank all alike, or all are judged")
     queries = np.repeat(np.arange(joined.query_ids.size), np.diff(joined.offsets))

@@ -69,21 +69,21 @@ def discounted(metric: Metric, scores: Array, human: Array, judge: Array, offset
     return Discounted(f"{metric} over the judge's ideal", discounts / ideal, human_gains.gains, judge_gains.gains)
 
 
-def judge_errors(grades: Array, errors: Array, known: Mask) -> tuple[Array, Offsets, Array, Array]:
+def judge_errors(grades: Array, errors: Array, judged: Mask) -> tuple[Array, Offsets, Array, Array]:
     """Estimate the judge's errors by its grade: grades, each document's place among them, mean errors and spreads.
 
-    Only ``known`` documents tell. Means are drawn towards 0, and spreads towards that of all grades.
+    Only ``judged`` documents tell. Means are drawn towards 0, and spreads towards that of all grades.
 
-    >>> known = np.array([True, True, True, False])
-    >>> grades, _, means, _ = judge_errors(np.array([0.0, 2, 2, 2]), np.array([0.0, -2, -3, 0]), known)
+    >>> judged = np.array([True, True, True, False])
+    >>> grades, _, means, _ = judge_errors(np.array([0.0, 2, 2, 2]), np.array([0.0, -2, -3, 0]), judged)
     >>> grades, means
     (array([0., 2.]), array([ 0.  , -1.25]))
     """
     values, places = np.unique(np.rint(np.nan_to_num(grades, nan=-1.0)), return_inverse=True)
-    counts = np.bincount(places, known, values.size) + _PRIOR
-    means = np.bincount(places, np.where(known, errors, 0.0), values.size) / counts
-    squares = np.where(known, errors - means[places], 0.0) ** 2
-    overall = squares.sum() / known.sum() if squares.any() else 1.0
+    counts = np.bincount(places, judged, values.size) + _PRIOR
+    means = np.bincount(places, np.where(judged, errors, 0.0), values.size) / counts
+    squares = np.where(judged, errors - means[places], 0.0) ** 2
+    overall = squares.sum() / judged.sum() if squares.any() else 1.0
     spreads = np.sqrt((np.bincount(places, squares, values.size) + _PRIOR * overall) / counts)
     return values, places, means, spreads
 

@@ -133,13 +133,8 @@ def compare(
     how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     requested = _Metrics(metrics, conventions, qrels, titles)
     if judge is not None or sampled is not None:
-        beside = {
-            "--plot": plot,
-            "--report": report,
-            "--policy": policy,
-            "--titles": titles,
-            "--all-topics": all_topics,
-        }
+        beside: Keywords = {"--plot": plot, "--report": report, "--policy": policy, "--titles": titles}
+        beside |= {"--all-topics": all_topics, "--test": test != "fisher", "--format": write != "text"}
         tests = {"sampled": sampled, "baseline": baseline, "alpha": alpha, "correction": correction}
         _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, **tests)
         return
