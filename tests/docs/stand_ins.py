@@ -58,6 +58,10 @@ def _provide(word: str, home: Path) -> None:
     makers: dict[str, Callable[[Path], object]] = {
         **dict.fromkeys(("qrels.txt", "qrels.txt.gz"), lambda to: rw.write_qrels(rows(), to)),
         **dict.fromkeys(("run.txt", "bm25.gz", "bm25.run", "net.run"), _run),
+        **dict.fromkeys(("new.run", "old.run"), lambda to: rw.write_run(_scores_of(to.stem), rows(), to, tag=to.stem)),
+        "llm.qrels": lambda to: rw.write_qrels(rows(), to),
+        "graded.csv": _graded,
+        "interleaved.csv": _interleaved,
         "ratings.csv": _ratings,
         "shop.csv": _ratings,
         "clicks.parquet": lambda to: (
@@ -91,6 +95,37 @@ def _provide(word: str, home: Path) -> None:
 
 def _scores() -> np.ndarray:
     return rows().features[:, 0].astype(float)
+
+
+def _scores_of(name: str) -> np.ndarray:
+    return rows().features[:, {"old": 0, "new": 1}[name]].astype(float)
+
+
+def _runs() -> dict[str, Any]:
+    ids = {"query": rows().qids(), "document": rows().document_ids}
+    return {name: pl.DataFrame({**ids, "score": _scores_of(name)}) for name in ("old", "new")}
+
+
+def _graded(path: Path) -> None:
+    """A sample of documents that people judged."""
+    ids = {"query": rows().qids().astype(str), "document": rows().document_ids}
+    truth = pl.DataFrame({**ids, "grade": rows().labels})
+    plan = rw.judging.plan(_runs(), judge=truth, judgements=60).to_frame()
+    plan.drop("grade").join(truth, on=["query", "document"]).write_csv(path)
+
+
+def _interleaved(path: Path) -> None:
+    """A log of interleaved lists, of which the first document is clicked."""
+    lists = {
+        name: dict(run.sort("score", descending=True).group_by("query").agg("document").iter_rows())
+        for name, run in _runs().items()
+    }
+    shown = [
+        (key, query, document, int(place == 0))
+        for key, query in enumerate(lists["new"])
+        for place, document in enumerate(rw.interleave(lists["new"][query], lists["old"][query], key=key).ranking)
+    ]
+    pl.DataFrame(shown, schema=["key", "query", "document", "clicked"], orient="row").write_csv(path)
 
 
 def _data(path: Path) -> None:
