@@ -38,7 +38,7 @@ def test_every_sample_of_negatives_is_equally_likely():
 
 def test_every_sample_of_queries_is_equally_likely():
     data = rw.synthetic(n_queries=5, n_features=2, n_docs=3, seed=1)
-    counts = Counter(tuple(rw.thin(data, queries=2, seed=seed).query_ids.tolist()) for seed in range(2000))
+    counts = Counter(tuple(np.asarray(rw.thin(data, queries=2, seed=seed).query_ids).tolist()) for seed in range(2000))
     assert set(counts) == set(combinations(range(5), 2))
     assert stats.chisquare(list(counts.values())).pvalue > 1e-4
 
@@ -60,11 +60,11 @@ def test_the_weights_of_a_query_add_up_to_its_documents():
     for amount in (0.2, 5):
         part = rw.thin(data, negatives=amount, seed=2)
         np.testing.assert_array_equal(part.query_ids, data.query_ids)
-        sums = np.add.reduceat(part.document_weights, part.offsets[:-1])
+        sums = np.add.reduceat(np.asarray(part.document_weights), part.offsets[:-1])
         np.testing.assert_allclose(sums, data.sizes, rtol=1e-12)
         assert (part.labels > 0).sum() == (data.labels > 0).sum()
         assert part.weights is None
-    assert rw.thin(data, queries=0.25).weights.sum() == data.n_queries
+    assert np.asarray(rw.thin(data, queries=0.25).weights).sum() == data.n_queries
     assert rw.thin(data, queries=0.25).document_weights is None
 
 
@@ -85,7 +85,9 @@ def test_the_order_of_queries_and_threads_change_nothing(monkeypatch: pytest.Mon
     data = data.with_(query_ids=[f"q{number}" for number in range(60)])
     part = rw.thin(data, queries=0.5, negatives=4, seed=3)
     turned = rw.thin(data.take(np.random.default_rng(0).permutation(60)), queries=0.5, negatives=4, seed=3)
-    order = np.array([turned.query_ids.tolist().index(name) for name in part.query_ids.tolist()])
+    order = np.array(
+        [np.asarray(turned.query_ids).tolist().index(name) for name in np.asarray(part.query_ids).tolist()]
+    )
     assert rows(turned.take(order)) == rows(part)
     np.testing.assert_array_equal(turned.take(order).document_weights, part.document_weights)
     monkeypatch.setattr(threads, "_WORTH_THREADS", 0.0)
@@ -120,11 +122,11 @@ def test_only_the_sample_of_data_on_disk_is_read(tmp_path):
 def test_objectives_of_rankwise_read_no_weight_of_a_negative():
     data = rw.synthetic(n_queries=30, n_docs=30, seed=1)
     part = rw.thin(data, negatives=5)
-    assert part.document_weights.max() > 1.0
+    assert np.asarray(part.document_weights).max() > 1.0
     scores = np.random.default_rng(0).normal(size=part.n_docs)
     for name in ("lambdarank", "softmax_ce", "xendcg(gamma=zero)", "pairwise"):
         loss = rw.objective(name)
-        weighted = loss(scores, part.labels, part.offsets, document_weights=part.document_weights)
+        weighted = loss(scores, part.labels, part.offsets, document_weights=np.asarray(part.document_weights))
         np.testing.assert_array_equal(weighted.gradient, loss(scores, part.labels, part.offsets).gradient)
     with pytest.raises(ValueError, match="document_weights"):
         rw.LightGBMRanker("ranknet", rounds=2, threads=1).fit(part)

@@ -377,7 +377,7 @@ def test_a_run_on_data_keeps_strata_and_probabilities(files):
     known = rw.RankingDataset.from_sizes(np.zeros((4, 1)), [0, 1, 2, 0], [4], strata=[1, 1, 2, 2], **ids)
     joined = read_ranking(files / "run", known, all_topics=False).data
     expected = dict(zip(["d1", "d2", "d3", "d4"], ["1", "1", "2", "2"], strict=True))
-    assert joined.strata.tolist() == [expected[one] for one in joined.document_ids.tolist()]
+    assert np.asarray(joined.strata).tolist() == [expected[one] for one in np.asarray(joined.document_ids).tolist()]
     known = known.with_(strata=None, inclusion_probabilities=[0.1, 0.2, 0.3, 0.4])
     joined = read_ranking(files / "run", known, all_topics=False).data
-    assert sorted(joined.inclusion_probabilities.tolist()) == [0.1, 0.2, 0.3, 0.4]
+    assert sorted(np.asarray(joined.inclusion_probabilities).tolist()) == [0.1, 0.2, 0.3, 0.4]

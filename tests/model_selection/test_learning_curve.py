@@ -20,7 +20,7 @@ def test_parts_of_a_size_share_no_query_and_contain_two_smaller_ones(monkeypatch
 
     monkeypatch.setattr(module, "trained", trained)
     curve = rw.learning_curve(train, test, QUICK, draws=2)
-    assert seen[0] == set(train.query_ids.tolist())
+    assert seen[0] == set(np.asarray(train.query_ids).tolist())
     for draw in (seen[1:15], seen[15:]):
         for parts, smaller in ((draw[8:12], draw[:8]), (draw[12:], draw[8:12]), (seen[:1], draw[12:])):
             assert [len(part) for part in parts] == [
@@ -108,7 +108,7 @@ def test_a_ranker_that_stops_early_does_not_see_the_test_queries(monkeypatch: py
     curve = rw.learning_curve(train, test, QUICK.replace("patience=None", "patience=2"), draws=1)
     assert curve.queries[-1] == 56
     assert {valid.n_queries for valid in held_out} == {14}
-    assert not set(held_out[0].query_ids.tolist()) & set(test.query_ids.tolist())
+    assert not set(np.asarray(held_out[0].query_ids).tolist()) & set(np.asarray(test.query_ids).tolist())
 
 
 def test_what_is_too_little_is_refused_before_training():

@@ -86,15 +86,12 @@ def register(
     text, options = page(command)
     options = {**data_options.OPTIONS, **shared, **options}
     signature = inspect.signature(command).parameters
-    bundles = {
-        name: (one.annotation, inspect.signature(one.annotation).parameters)
-        for name, one in signature.items()
-        if is_dataclass(one.annotation) and name != "reading"
+    bundles: dict[str, Any] = {
+        name: one.annotation for name, one in signature.items() if is_dataclass(one.annotation) and name != "reading"
     }
+    fields = {name: inspect.signature(bundle).parameters for name, bundle in bundles.items()}
     parameters = []
-    for parameter in chain(
-        *(bundles[name][1].values() if name in bundles else [one] for name, one in signature.items())
-    ):
+    for parameter in chain(*(fields[name].values() if name in fields else [one] for name, one in signature.items())):
         kind = parameter.annotation
         if not hasattr(kind, "__metadata__") and parameter.name != "reading":
             kind = Annotated[kind, options[parameter.name.rstrip("_")]]
@@ -106,8 +103,8 @@ def register(
 
     def run(**words: Any) -> None:
         values = {one.name: words.pop(one.name) for one in added}
-        for name, (bundle, fields) in bundles.items():
-            words[name] = bundle(**{field: words.pop(field) for field in fields})
+        for name, bundle in bundles.items():
+            words[name] = bundle(**{field: words.pop(field) for field in fields[name]})
         command(**words, **({"reading": data_options.Reading.of(values)} if added else {}))
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
