@@ -13,9 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from rankwise.clicks.models.fitting import cells_of
-
 import rankwise as rw
+from rankwise.clicks.models.fitting import cells_of
 
 QUERIES, DEPTH, STEPS, FEW = 10_000, 10, 60, 3
 LOGS: dict[str, Any] = {"ranked": {}, "drawn": {"drawn": 0.5}, "drawn, DBN users": {"drawn": 0.5, "model": "dbn"}}
