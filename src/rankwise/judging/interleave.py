@@ -14,7 +14,7 @@ METHODS: Final = ("team_draft", "balanced")
 A, B, NEITHER = 0, 1, -1  # teams in kernels
 
 
-class Lists(NamedTuple):
+class TwoLists(NamedTuple):
     """Two rankings for each query, flat; documents of a query are numbered in the order of a, then of b."""
 
     b: NDArray[np.int64]
@@ -57,7 +57,7 @@ def interleave(
     documents = list(dict.fromkeys([*first, *second]))
     codes = {document: code for code, document in enumerate(documents)}
     offsets = (np.array([0, len(part)]) for part in (documents, first, second))
-    lists = Lists(np.array([codes[one] for one in second], np.int64), *offsets)
+    lists = TwoLists(np.array([codes[one] for one in second], np.int64), *offsets)
     shown, teams = np.empty(k, np.int64), np.empty(k, np.int64)
     size = merge(lists, 0, k, draw_coins([str(key)], seed)[0], method == "team_draft", shown, teams)
     return Interleaved(

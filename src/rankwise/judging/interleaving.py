@@ -19,7 +19,7 @@ from rankwise.compiling import kernel
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
 from rankwise.judging import betting
-from rankwise.judging.interleave import METHODS, A, B, Lists, draw_coins, merge
+from rankwise.judging.interleave import METHODS, A, B, TwoLists, draw_coins, merge
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, VERMILLION, figure
 
@@ -217,7 +217,7 @@ def _read(log: Source, *, teams: bool) -> pl.DataFrame:
     return frame.with_columns(number=np.unique(hashes["query"].to_numpy(), return_inverse=True)[1])
 
 
-def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, Lists]:
+def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, TwoLists]:
     """Return the first documents of queries that both rankings have, one row each, and as lists."""
     pairs = _ranks(a, k).join(_ranks(b, k), on=_PAIR, how="full", coalesce=True, suffix="_b")
     pairs = pairs.filter(pl.all_horizontal(pl.col("rank", "rank_b").count().over("query") > 0))
@@ -227,7 +227,7 @@ def _lists(a: Rankings, b: Rankings, k: int) -> tuple[pl.DataFrame, Lists]:
     sizes = pairs.group_by("q", maintain_order=True).agg(pl.len(), pl.col("rank", "rank_b").count()).drop("q")
     offsets = [np.append(0, column.to_numpy().cumsum(dtype=np.int64)) for column in sizes]
     in_b = pairs.filter(pl.col("rank_b").is_not_null()).sort("q", "rank_b")
-    return pairs, Lists(in_b["code"].to_numpy(), *offsets)
+    return pairs, TwoLists(in_b["code"].to_numpy(), *offsets)
 
 
 def _ranks(rankings: Rankings, k: int) -> pl.DataFrame:
@@ -239,7 +239,7 @@ def _ranks(rankings: Rankings, k: int) -> pl.DataFrame:
     return ranked(run_frame(cast("Run", rankings))).select(*_PAIR, rank=rank).filter(pl.col("rank") < k)
 
 
-def _weighted(pairs: pl.DataFrame, lists: Lists, k: int, bias: Bias, draft: bool) -> tuple[pl.DataFrame, float, int]:
+def _weighted(pairs: pl.DataFrame, lists: TwoLists, k: int, bias: Bias, draft: bool) -> tuple[pl.DataFrame, float, int]:
     """Return pairs with what a click counts, the largest possible credit, and how many positions count."""
     theta = bias.alpha[:k]
     if theta.size < k or not (theta > 0.0).all() or bias.beta.any() or k > _MOST:
@@ -255,7 +255,7 @@ def _weighted(pairs: pl.DataFrame, lists: Lists, k: int, bias: Bias, draft: bool
     return pairs.with_columns(weight=weights), float(max(sums)) or 1.0, cutoff
 
 
-def _rebuilt(rows: pl.DataFrame, pairs: pl.DataFrame, lists: Lists, k: int, seed: int, draft: bool) -> pl.DataFrame:
+def _rebuilt(rows: pl.DataFrame, pairs: pl.DataFrame, lists: TwoLists, k: int, seed: int, draft: bool) -> pl.DataFrame:
     """Return the rows with the weights of pairs, or else 1, −1 and 0 for documents of a, b and neither."""
     rows = rows.join(pairs, on=_PAIR, how="left", maintain_order="left")
     missing = rows.filter(pl.col("q").is_null()).join(pairs, on="query", how="anti")
