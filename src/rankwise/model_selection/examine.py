@@ -156,7 +156,7 @@ def _doubling(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:
     """Iterate over what twice the training queries would be worth on the held-out ones."""
     *_, part = data
     if part == "train":
-        what, hint = "a learning curve needs held-out queries", "pass `valid` or `test`, or set curve=False"
+        what, hint = "a learning curve needs held-out queries", "pass `valid` or `test`, or `set curve=False`"
         raise check.error(what, got="training data alone", hint=hint)
     try:
         curve = learning_curve(data["train"], data[part], valid=data.get("valid") if part == "test" else None)

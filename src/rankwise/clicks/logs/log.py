@@ -225,7 +225,7 @@ class Log:
                 raise check.error(
                     "queries must be a truth value for each query of the log",
                     got=f"{mask.dtype} of shape {mask.shape} for {self.n_queries:,} queries",
-                    hint="compare log.query_ids with what you look for: queries=np.isin(log.query_ids, names)",
+                    hint="compare log.query_ids with what you look for, as np.isin(log.query_ids, names) does",
                 )
             cells &= mask[self.queries]
             lists &= True if sessions is None else mask[self.query_of_pair[sessions.pairs[sessions.offsets[:-1]]]]
