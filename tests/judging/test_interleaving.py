@@ -10,7 +10,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.judging import betting, traffic
-from rankwise.judging.interleave import A, B, Lists, merge
+from rankwise.judging.interleave import A, B, TwoLists, merge
 from tests.cli.running import run
 
 THETA = np.array([1.0, 0.6, 0.4, 0.3])
@@ -22,7 +22,7 @@ def outcomes(a, b, k, method="team_draft"):
     """Return the list and the teams of every outcome of the coins."""
     documents = list(dict.fromkeys([*a, *b]))
     codes = np.array([documents.index(one) for one in b], np.int64)
-    lists = Lists(codes, *(np.array([0, len(part)]) for part in (documents, a, b)))
+    lists = TwoLists(codes, *(np.array([0, len(part)]) for part in (documents, a, b)))
     for coins in range(2 ** ((k + 1) // 2) if method == "team_draft" else 2):
         shown, teams = np.empty(k, np.int64), np.empty(k, np.int64)
         size = merge(lists, 0, k, np.uint64(coins), method == "team_draft", shown, teams)
