@@ -120,8 +120,8 @@ def test_trust_that_is_ignored_biases_by_the_clicks_that_it_brings(case):
     np.testing.assert_allclose(expected(result.dr, chances) - RELEVANCE, bias, atol=1e-10)
 
 
-def test_the_regression_counts_like_impressions_that_were_examined(case):
-    log, features, _, _ = case
+def test_the_regression_counts_like_impressions_that_were_examined():
+    log, features, _ = simulated(n_queries=12, impressions=6)
     guess = np.random.default_rng(0).uniform(size=features.n_docs)
     same = {"clip": 0.0, "regression": guess}
     result = rw.clicks.estimates(log, features, Bias.known(ALPHA, BETA), **same)
