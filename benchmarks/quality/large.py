@@ -35,7 +35,7 @@ RANKERS = (
     f"lightgbm(softmax_ce, {_BASE}, learning_rate=0.1, leaves=63)",
     f"xgboost(lambdarank, {_BASE}, learning_rate=0.1, leaves=63)",
     f"xgboost(xendcg, {_BASE}, learning_rate=0.1, leaves=63)",
-    "neural(lambdarank, transform=quantile+query)",
+    'neural(lambdarank, transform="quantile+query")',
 )
 
 
