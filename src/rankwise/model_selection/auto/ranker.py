@@ -31,6 +31,7 @@ from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.session import InterruptedWarning
 from rankwise.rankers.trees import monotone
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
+from rankwise.statistics.verdict import listed
 
 
 class AutoRanker(DelegatingRanker):
@@ -176,6 +177,7 @@ class AutoRanker(DelegatingRanker):
                 budget=budget,
                 store=folder,
                 report=report,
+                hurries=self.recipes is None and data.n_docs >= portfolio.MIDDLE,
             )
             self.stopped_ = search.run()
             self._choose(data, runs, str(metric), budget, notes)
@@ -255,7 +257,8 @@ class AutoRanker(DelegatingRanker):
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
                 numbers |= {"weight": weights.get(id(candidate.ranker), math.nan)}
             state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
-            entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.recipe)))
+            entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.hurried)))
+        hurried = [f"{one.name} at {one.rate:g}" for one in runs if one.rate and one.bag is not None]
         for blend in blends:
             value: Keywords = {**measured(blend, leader, baseline), "microseconds": microseconds(blend.ranker, data)}
             entries.append(Entry(recipe=blend.name, state="complete", **value, blend=True, chosen=blend is chosen))
@@ -274,6 +277,7 @@ class AutoRanker(DelegatingRanker):
             notes=(
                 *([WEIGHTED] if varies(leader.evaluation.weights) else []),
                 *filter(None, (budget.exceeded(), why)),
+                *([f"Learning rates were raised, for the time is short: {listed(hurried)}."] if hurried else []),
                 *notes,
             ),
         )
