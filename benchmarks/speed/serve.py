@@ -3,7 +3,7 @@
     python -m benchmarks.speed.serve [--requests 100000] [--documents 100] [--features 136] [--form rows documents]
 
 One process serves a LightGBM model of 300 trees twice, by ``model.scorer()`` and by LightGBM's own ``Booster.predict``
-with one thread, and this one asks for the scores of a query's documents, over loopback and on connections that stay open.
+with one thread, and this one asks for the scores of a query's documents, over loopback on connections that stay open.
 The two take turns, 200 requests at a time, so that a busy machine slows both alike. Each score of each answer must be
 that of ``predict`` to the last bit. Requests name their features once (``rows``) or in every document (``documents``).
 Beside the time on the wall stands the CPU's, of the serving process alone, which other work on the machine does not

@@ -22,12 +22,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from rankwise import check
-from rankwise.arrays import Array, Json
+from rankwise.arrays import Json
 from rankwise.evaluation.explanation import explain
 from rankwise.rankers.base import Ranker
 from rankwise.report import html
 from rankwise.serving.measures import Measures
-from rankwise.serving.requests import Reader, RequestError
+from rankwise.serving.requests import Query, Reader, RequestError
 from rankwise.threads import thread_count
 
 _METHODS = ("score", "explain")
@@ -67,13 +67,18 @@ class Served:
         """Return scores and ranks of every query of a request, and the number of documents."""
         request = _parsed(body)
         queries = self.reader.read(request, most)
-        results = []
-        for features, query in queries:
-            scores = self.scorer(features) if len(features) else np.zeros(0)
-            results.append({"ids": query["ids"]} if "ids" in query else {})
-            results[-1] |= {"scores": scores, "ranks": _ranks(scores)}
-        answer = {"queries": results} if "queries" in request else results[0]
+        answers = [self._scored(query) for query in queries]
+        answer = {"queries": answers} if "queries" in request else answers[0]
         return {"model": self.name, "version": self.version, **answer}, sum(len(one.features) for one in queries)
+
+    def _scored(self, query: Query) -> Json:
+        scores = self.scorer(query.features) if len(query.features) else np.zeros(0)
+        ranks = np.empty(scores.size, np.int64)
+        ranks[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
+        return {name: query.words[name] for name in ("id", "ids") if name in query.words} | {
+            "scores": scores,
+            "ranks": ranks,
+        }
 
     def explain(self, body: bytes, most: int) -> tuple[Json, int]:
         """Return what features add to the scores of one query's documents."""
@@ -187,12 +192,6 @@ def _parsed(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as broken:
         raise RequestError(400, "the body is not JSON", got=str(broken)) from None
-
-
-def _ranks(scores: Array) -> Array:
-    ranks = np.empty(scores.size, np.int64)
-    ranks[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
-    return ranks
 
 
 def _json(content: object, status: int = 200) -> Response:

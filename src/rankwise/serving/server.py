@@ -41,9 +41,9 @@ def run(service: Service, folders: Mapping[str, Path], listening: socket.socket,
     With several ``workers``, each process loads the models from ``folders``.
     """
     seconds = math.ceil(service.limits.seconds)
-    options: Keywords = {"fd": listening.fileno(), "log_level": "warning", "timeout_graceful_shutdown": seconds}
+    options: Keywords = {"log_level": "warning", "timeout_graceful_shutdown": seconds}
     if workers == 1:
-        uvicorn.run(service.application(), **options)
+        uvicorn.Server(uvicorn.Config(service.application(), **options)).run(sockets=[listening])
         return
     with tempfile.TemporaryDirectory(prefix="rankwise-serve-") as folder:
         settings = {
@@ -56,7 +56,7 @@ def run(service: Service, folders: Mapping[str, Path], listening: socket.socket,
         path = Path(folder, "settings.json")
         path.write_text(json.dumps(settings), encoding="utf-8")
         os.environ |= {_SETTINGS: str(path), FOLDER: folder}
-        uvicorn.run(f"{__name__}:from_settings", factory=True, workers=workers, **options)
+        uvicorn.run(f"{__name__}:from_settings", factory=True, fd=listening.fileno(), workers=workers, **options)
 
 
 def from_settings() -> Starlette:
