@@ -22,7 +22,7 @@ from tests.cli.running import refused
 from tests.processes import HANG, environment, wait_until
 
 pytest.importorskip("starlette", reason="needs the extra serve")
-from rankwise.serving.http import Limits, Service
+from rankwise.serving.http import RequestLimits, Service
 
 EVIL = "</script><img src=x onerror=\"document.title='taken'\">"
 COLOURS = ("red", "green", "blue")
@@ -236,7 +236,7 @@ def test_metrics_count_requests_errors_documents_and_times(server):
 
 
 def test_explanations_add_up_to_the_scores(server, models, data):
-    body = {"documents": documents(data, 3), "ids": [f"d{n}" for n in range(12)], "labels": [None, *range(11)]}
+    body: Any = {"documents": documents(data, 3), "ids": [f"d{n}" for n in range(12)], "labels": [None, *range(11)]}
     body = {name: value[: len(body["documents"])] for name, value in body.items()}
     status, answer = server.ask("/models/first/explain", body)
     assert status == 200
@@ -316,7 +316,7 @@ def wait_until_refused(port: int) -> None:
 
 def test_a_request_that_takes_too_long_ends_with_504(models):
     """A client that sends half of its body, and then nothing."""
-    service = Service(models, limits=Limits(seconds=0.05))
+    service = Service(models, limits=RequestLimits(seconds=0.05))
     sent: list[Any] = []
     halves = iter([{"type": "http.request", "body": b"{", "more_body": True}])
 
@@ -353,7 +353,7 @@ def test_a_port_that_is_taken_and_other_mistakes_are_sentences(folders, server):
 
 
 def test_the_service_is_an_application_for_other_servers(models):
-    service = Service(models, limits=Limits(documents=5))
+    service = Service(models, limits=RequestLimits(documents=5))
     assert service.production == "first"
     assert {route.path for route in service.application().routes} >= {"/score", "/models/{name}/score", "/health"}  # type: ignore[attr-defined]
 
@@ -371,7 +371,7 @@ def test_the_page_shows_two_rankings_and_why_in_a_browser(server, models, data):
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.goto(f"http://127.0.0.1:{server.port}/")
         page.wait_for_selector("html[data-page=ready]")
-        query = {"documents": documents(data, 0), "ids": [EVIL, *(f"d{n}" for n in range(1, data.sizes[0]))]}
+        query: Any = {"documents": documents(data, 0), "ids": [EVIL, *(f"d{n}" for n in range(1, data.sizes[0]))]}
         page.fill("#query", json.dumps(query))
         page.click("button")
         page.wait_for_selector("#ranking-b td.document >> text=onerror")

@@ -27,7 +27,7 @@ from rankwise.evaluation.explanation import explain
 from rankwise.rankers.base import Ranker
 from rankwise.report import html
 from rankwise.serving.measures import Measures
-from rankwise.serving.requests import Query, Reader, RequestError
+from rankwise.serving.requests import RequestedQuery, RequestError, RequestReader
 from rankwise.threads import thread_count
 
 _METHODS = ("score", "explain")
@@ -35,8 +35,8 @@ _SMALL = 2**20  # bytes of a request that takes a few milliseconds
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of one request."""
+class RequestLimits:
+    """RequestLimits of one request."""
 
     megabytes: float = 16.0
     documents: int = 10_000
@@ -49,7 +49,7 @@ class Served:
     def __init__(self, name: str, model: Ranker) -> None:
         if not hasattr(model, "scorer"):
             raise check.error("only rankers of features can be served", got=type(model).__name__, where=name)
-        self.name, self.model, self.scorer, self.reader = name, model, model.scorer(), Reader(model._schema)
+        self.name, self.model, self.scorer, self.reader = name, model, model.scorer(), RequestReader(model._schema)
         digest = hashlib.sha256(json.dumps(model._description(), sort_keys=True).encode())
         for _, content in sorted(model._files().items()):
             digest.update(content)
@@ -71,7 +71,7 @@ class Served:
         answer = {"queries": answers} if "queries" in request else answers[0]
         return {"model": self.name, "version": self.version, **answer}, sum(len(one.features) for one in queries)
 
-    def _scored(self, query: Query) -> Json:
+    def _scored(self, query: RequestedQuery) -> Json:
         scores = self.scorer(query.features) if len(query.features) else np.zeros(0)
         ranks = np.empty(scores.size, np.int64)
         ranks[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
@@ -97,12 +97,12 @@ class Service:
         self,
         models: Mapping[str, Ranker],
         production: str = "",
-        limits: Limits | None = None,
+        limits: RequestLimits | None = None,
         examples: Sequence[Json] = (),
     ) -> None:
         self.models = {name: Served(name, model) for name, model in models.items()}
         self.production = check.choice("production", production or next(iter(models)), models)
-        self.limits, self.examples = limits or Limits(), examples
+        self.limits, self.examples = limits or RequestLimits(), examples
         self._measures = Measures({one.name: one.version for one in self.models.values()}, self.production)
         self._pool = ThreadPoolExecutor(thread_count(), "scoring")
         self._page, self._policy = _page()

@@ -36,17 +36,17 @@ class RequestError(ValueError):
         return wrong if isinstance(wrong, cls) else cls(422, what, got=got or None, hint=hint.rstrip("."))
 
 
-class Query(NamedTuple):
+class RequestedQuery(NamedTuple):
     """The documents of one query, and the request's own words: ids and labels where it has some."""
 
     features: Floats
     words: Json
 
 
-class Reader:
+class RequestReader:
     """Reads requests for one model: columns by name in any order, categories by value, null for a missing value.
 
-    >>> reader = Reader(Schema(2, ("colour", "size"), categorical=(0,), categories={0: ("red", "blue")}))
+    >>> reader = RequestReader(Schema(2, ("colour", "size"), categorical=(0,), categories={0: ("red", "blue")}))
     >>> (query,) = reader.read({"documents": [{"size": 3, "colour": "blue"}, {"size": None, "colour": "pink"}]}, 10)
     >>> query.features
     array([[ 1.,  3.],
@@ -57,7 +57,7 @@ class Reader:
         self.schema = schema
         self._order = lru_cache(maxsize=64)(self._places)
 
-    def read(self, body: object, most: int) -> list[Query]:
+    def read(self, body: object, most: int) -> list[RequestedQuery]:
         """Return the queries of a request with ``most`` documents in all; a body is one query, or a list of them."""
         parts = body.get("queries", [body]) if isinstance(body, dict) else None
         if not isinstance(parts, list) or (parts != [body] and len(body) > 1):  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ class Reader:
             most -= len(queries[-1].features)
         return queries
 
-    def _query(self, query: Any, place: str, most: int) -> Query:
+    def _query(self, query: Any, place: str, most: int) -> RequestedQuery:
         if not isinstance(query, dict) or ("documents" in query) == ("rows" in query):
             what, got = "a query must be an object with either documents or rows", _shown(query)
             raise RequestError(422, what, got=got, where=place.rstrip("."), hint=_HINT)
@@ -84,9 +84,9 @@ class Reader:
         _check_column("ids", query, {str, int}, len(rows))
         _check_column("labels", query, _NUMBERS, len(rows))
         if not rows:
-            return Query(np.empty((0, self.schema.count), np.float32), query)
-        names = list(rows[0]) if kind is dict else query.get("features")
-        return Query(self._matrix(_values(rows, names, place) if kind is dict else rows, names, place), query)
+            return RequestedQuery(np.empty((0, self.schema.count), np.float32), query)
+        names: Any = list(rows[0]) if kind is dict else query.get("features")
+        return RequestedQuery(self._matrix(_values(rows, names, place) if kind is dict else rows, names, place), query)
 
     def _matrix(self, rows: list[Sequence[Any]], names: Any, place: str) -> Floats:
         """Return rows of values as a matrix with the columns of training."""
@@ -101,9 +101,10 @@ class Reader:
             what = f"a row must have a value for each of {len(order)} features"
             raise RequestError(422, what, got=len(rows[row]), where=f"{place}[{row}]")
         if self.schema.categories:
-            rows = [list(row) for row in rows]
+            coded = [list(row) for row in rows]
             for column, values in self.schema.categories.items():
-                self._encode(rows, order[column], {value: code for code, value in enumerate(values)}, place, column)
+                self._encode(coded, order[column], {value: code for code, value in enumerate(values)}, place, column)
+            rows = list(coded)
         with np.errstate(over="ignore"):  # infinite in float32, for predict too
             try:
                 matrix = np.array(rows)  # of numbers alone
@@ -146,7 +147,7 @@ class Reader:
         what, where = "a value must be a number, or null where it is missing", self.schema.name(order.index(j))
         raise RequestError(422, what, got=_shown(rows[number][j]), where=f"{place}[{number}], {where}")
 
-    def dataset(self, query: Query) -> RankingDataset:
+    def dataset(self, query: RequestedQuery) -> RankingDataset:
         """Return a query as data to explain; a document without a label is not judged."""
         count, schema = len(query.features), self.schema
         labels = query.words.get("labels", [None] * count)

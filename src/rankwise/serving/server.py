@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from rankwise import check, registry
 from rankwise.arrays import Keywords
 from rankwise.rankers.table import load
-from rankwise.serving.http import Limits, Service
+from rankwise.serving.http import RequestLimits, Service
 from rankwise.serving.measures import FOLDER
 
 _SETTINGS = "RANKWISE_SERVE"
@@ -64,5 +64,5 @@ def from_settings() -> Starlette:
     settings = json.loads(Path(os.environ[_SETTINGS]).read_text(encoding="utf-8"))
     registry.receive(map(base64.b64decode, settings["registered"]))
     models = {name: load(path) for name, path in settings["models"].items()}
-    limits = Limits(**settings["limits"])
+    limits = RequestLimits(**settings["limits"])
     return Service(models, settings["production"], limits, settings["examples"]).application()

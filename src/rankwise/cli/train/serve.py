@@ -54,7 +54,7 @@ def serve(
         queries = requests.examples(
             reading.data(examples, tables=columns_to_rank(loaded.values()) | {"to_score": True})
         )
-    limits = http.Limits(documents=max_documents, megabytes=max_megabytes, seconds=timeout)
+    limits = http.RequestLimits(documents=max_documents, megabytes=max_megabytes, seconds=timeout)
     service = http.Service(loaded, production, limits, queries)
     with server.listen(host, port) as listening:
         names = ", ".join(name + " (production)" * (name == service.production) for name in loaded)
