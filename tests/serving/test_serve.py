@@ -168,7 +168,7 @@ BAD: list[tuple[str, Any, int, dict[str, str]]] = [
     ("first", {"documents": [GOOD | {"click": 1}]}, 422, {"what": "no such feature", "hint": "did you mean 'clicks'"}),
     ("first", {"documents": [GOOD, {"clicks": 1}]}, 422, {"what": "the same features", "where": "documents[1]"}),
     ("first", {"documents": [GOOD | {"clicks": "1"}]}, 422, {"got": "'1'", "where": "documents[0], column 'clicks'"}),
-    ("first", {"documents": [GOOD | {"clicks": [1, 2]}]}, 422, {"got": "[1, 2]", "where": "column 'clicks'"}),
+    ("first", {"documents": [GOOD | {"clicks": [1, 2]}]}, 422, {"got": "a JSON array", "where": "column 'clicks'"}),
     ("first", {"documents": [GOOD | {"colour": 3}]}, 422, {"what": "categories must be text", "where": "documents[0]"}),
     ("first", {"queries": [{"documents": [GOOD, GOOD | {"clicks": {}}]}]}, 422, {"where": "queries[0].documents[1]"}),
     ("first", {"rows": [[1, 2, "red"]]}, 422, {"what": "by their names", "hint": "in features"}),
@@ -182,6 +182,8 @@ BAD: list[tuple[str, Any, int, dict[str, str]]] = [
     ("two", [1], 422, {"what": "must be one query", "hint": '{"documents"'}),
     ("two", b'{"documents": [', 400, {"what": "not JSON"}),
     ("two", b"[" * 40_000, 400, {"what": "not JSON"}),
+    ("two", b'{"queries":[' * 400 + b"]}" * 400, 422, {"what": "either documents or rows", "where": "queries[0]"}),
+    ("numbered", b'{"rows":[[1,' + b"[" * 900 + b"]" * 900 + b"]]}", 422, {"got": "a JSON array", "where": "rows[0]"}),
     ("two", b" " * 60_000, 413, {"what": "larger than 0.05 MB"}),
     ("second", {"rows": []}, 404, {"what": "no such model", "hint": "choose one of"}),
 ]  # fmt: skip

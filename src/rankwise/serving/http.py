@@ -36,7 +36,7 @@ _SMALL = 2**20  # bytes of a request that takes a few milliseconds
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """RequestLimits of one request."""
+    """Limits of one request."""
 
     megabytes: float = 16.0
     documents: int = 10_000
@@ -75,10 +75,8 @@ class Served:
         scores = self.scorer(query.features) if len(query.features) else np.zeros(0)
         ranks = np.empty(scores.size, np.int64)
         ranks[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
-        return {name: query.words[name] for name in ("id", "ids") if name in query.words} | {
-            "scores": scores,
-            "ranks": ranks,
-        }
+        names = {name: query.words[name] for name in ("id", "ids") if name in query.words}
+        return names | {"scores": scores, "ranks": ranks}
 
     def explain(self, body: bytes, most: int) -> tuple[Json, int]:
         """Return what features add to the scores of one query's documents."""

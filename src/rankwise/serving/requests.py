@@ -57,14 +57,14 @@ class RequestReader:
         self.schema = schema
         self._order = lru_cache(maxsize=64)(self._places)
 
-    def read(self, body: object, most: int) -> list[RequestedQuery]:
+    def read(self, body: Any, most: int) -> list[RequestedQuery]:
         """Return the queries of a request with ``most`` documents in all; a body is one query, or a list of them."""
-        parts = body.get("queries", [body]) if isinstance(body, dict) else None
-        if not isinstance(parts, list) or (parts != [body] and len(body) > 1):  # type: ignore[arg-type]
+        parts: Any = body.get("queries", [body]) if isinstance(body, dict) else None
+        if not isinstance(body, dict) or not isinstance(parts, list) or ("queries" in body and len(body) > 1):
             raise RequestError(422, "a request must be one query, or an object with a list of queries", hint=_HINT)
         queries = []
         for number, part in enumerate(parts):
-            queries.append(self._query(part, f"queries[{number}]." if part is not body else "", most))
+            queries.append(self._query(part, f"queries[{number}]." if "queries" in body else "", most))
             most -= len(queries[-1].features)
         return queries
 
@@ -211,5 +211,7 @@ def examples(data: RankingDataset, most: int = 50) -> list[Json]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list | dict):
+        return "a JSON array" if isinstance(value, list) else "a JSON object"
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}…"

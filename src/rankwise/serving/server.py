@@ -19,6 +19,7 @@ from rankwise.rankers.table import load
 from rankwise.serving.http import RequestLimits, Service
 from rankwise.serving.measures import FOLDER
 
+_MOST = 1024  # connections of a process; further ones get status 503
 _SETTINGS = "RANKWISE_SERVE"
 """The environment variable that names the file of settings, for the processes that uvicorn starts."""
 
@@ -41,7 +42,7 @@ def run(service: Service, folders: Mapping[str, Path], listening: socket.socket,
     With several ``workers``, each process loads the models from ``folders``.
     """
     seconds = math.ceil(service.limits.seconds)
-    options: Keywords = {"log_level": "warning", "timeout_graceful_shutdown": seconds}
+    options: Keywords = {"log_level": "warning", "timeout_graceful_shutdown": seconds, "limit_concurrency": _MOST}
     if workers == 1:
         uvicorn.Server(uvicorn.Config(service.application(), **options)).run(sockets=[listening])
         return
