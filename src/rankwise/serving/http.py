@@ -47,8 +47,6 @@ class Served:
     """A model in service."""
 
     def __init__(self, name: str, model: Ranker) -> None:
-        if not hasattr(model, "scorer"):
-            raise check.error("only rankers of features can be served", got=type(model).__name__, where=name)
         self.name, self.model, self.scorer, self.reader = name, model, model.scorer(), RequestReader(model._schema)
         digest = hashlib.sha256(json.dumps(model._description(), sort_keys=True).encode())
         for _, content in sorted(model._files().items()):

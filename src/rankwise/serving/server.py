@@ -30,7 +30,7 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as taken:
-        hint = "choose another with `port=…`, or 0 for a free one"
+        hint = "`choose another port|use --port N`, or 0 for a free one"
         raise check.error(f"cannot listen on {host}:{port}", got=str(taken.strerror).lower(), hint=hint) from None
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # which uvicorn forgets of a socket by its number
     return listening
