@@ -259,7 +259,8 @@ class Search:
         else:
             if bag.stopped_ == _SLOW:
                 shutil.rmtree(checkpoint, ignore_errors=True)
-                return self._train(one)
+                self._train(one)
+                return
             # A bag that is chosen, or trained on by its user, has no parameters of the search.
             bag.set_params(**original, checkpoint=None)
             one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
@@ -283,10 +284,10 @@ class Search:
         """Return the learning rate with which trees are complete in their share of the time; 0 if theirs will do."""
         if not self.hurries or not isinstance(recipe, TreeRanker):
             return 0.0
-        rate: float = recipe.settings_for(self.data.n_docs)["learning_rate"]
+        settings = recipe.get_params() | recipe.settings_for(self.data.n_docs)
         rounds = _SHARE * self.budget.left / max(median(timer.rounds), 1e-9)
         raised = min(ENOUGH / max(rounds, 1e-9), FASTEST)
-        return round(raised, 3) if raised > 1.1 * rate else 0.0
+        return round(raised, 3) if raised > 1.1 * settings["learning_rate"] else 0.0
 
     def _leaves(self, recipe: Ranker) -> float:
         """Return the number of leaves that a bag of trees gains in a round; 0 for nets."""

@@ -161,7 +161,7 @@ class LightGBMRanker(TreeRanker):
         Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(8,)),
         Recipe("listnet", _DIVERSE, small=(9,)),
         Recipe("ranknet", _DIVERSE | {"leaves": 7}, small=(12,)),
-        # From here on: docs/benchmarks/auto.md#large-sets. A rate of 0.05 is level with 0.1 or ahead, 255 leaves behind.
+        # By docs/benchmarks/auto.md#large-sets: a rate of 0.05 is level with 0.1 or ahead, 255 leaves are behind.
         Recipe("lambdarank", LARGE_DATA, middle=(3,)),
         Recipe("lambdarank", LARGE_DATA | {"leaves": 127}, large=(3,)),
         Recipe("xendcg", LARGE_DATA, middle=(5,), large=(4,)),
