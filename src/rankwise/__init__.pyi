@@ -32,6 +32,7 @@ from .data.tables.parquet import write_parquet as write_parquet
 from .data.thin import thin as thin
 from .evaluation.breakdown import Breakdown as Breakdown
 from .evaluation.compare import compare as compare
+from .evaluation.diversify import diversify as diversify
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.explanation import Explanation as Explanation
 from .evaluation.explanation import explain as explain

@@ -21,7 +21,7 @@ def order(scores: list[float]) -> list[int]:
     return out.tolist()
 
 
-LABELLED = [name for name, kind in METRICS.items() if not kind.reads_rewards]
+LABELLED = [name for name, kind in METRICS.items() if not (kind.reads_rewards or kind.reads_aspects)]
 
 
 @pytest.mark.parametrize("name", LABELLED)

@@ -126,6 +126,8 @@ class RankMetric(Metric):
     """Whether a judged document stands for others of its stratum."""
     reads_rewards: ClassVar[bool] = False
     """Whether it measures rewards of documents instead of labels."""
+    reads_aspects: ClassVar[bool] = False
+    """Whether it measures labels by name, one for each aspect of a query, instead of labels."""
 
     cutoff: int | None = None
     """The last rank that counts; None for all ranks."""

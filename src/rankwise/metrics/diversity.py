@@ -1,0 +1,280 @@
+"""Diversity metrics: how well the first ranks cover the aspects of a query, as TREC's ndeval computes them.
+
+An aspect (intent, subtopic) of a query is a named label for which the query has a relevant document. The metrics are
+means over aspects of a metric of one label, so that averaged ties are exact as they are there. alpha-NDCG, nERR-IA and
+nNRBP divide by the value of the best ranking. Since that is NP-hard to find, it is the greedy one, as in ndeval: each
+rank gets the document that adds most, and of equal ones that with the last id, or the first row of data without ids.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.arrays import Array, Column, Ids, Offsets, read_only
+from rankwise.compiling import kernel
+from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
+from rankwise.metrics.err import cascade
+from rankwise.metrics.gains import NO_CUTOFF, discounts, longest, relevance_rule
+from rankwise.metrics.precision import AP, Hit, Precision
+from rankwise.threads import over_queries
+
+if TYPE_CHECKING:
+    from rankwise.data.dataset import RankingDataset
+
+_NOTHING = 1e-18
+_GREEDY = (0.0, np.e / (np.e - 1.0))  # what a greedy choice of a submodular gain guarantees
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AspectMetric(BinaryMetric):
+    """The mean over the aspects of a query of a metric of one label."""
+
+    reads_aspects: ClassVar[bool] = True
+    aspects: tuple[str, ...] | None = None
+    """Names of the labels that are aspects; None for all named labels."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.choice(f"way to treat ties of {self.name}", self.ties, ("average", "row"))
+        if self.aspects is not None:
+            names = (self.aspects,) if isinstance(self.aspects, str) else self.aspects
+            object.__setattr__(self, "aspects", tuple(map(str, names)))
+
+    def __call__(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        judged: ArrayLike | None = None,
+        document_rewards: ArrayLike | None = None,
+        strata: ArrayLike | None = None,
+        more_labels: Mapping[str, ArrayLike] | None = None,
+        document_ids: ArrayLike | None = None,
+    ) -> Array:
+        """Return one number per query, of ``more_labels`` by name; ``labels`` are not read."""
+        n_docs = np.asarray(labels).size
+        checked = check.offsets(offsets, n_docs)
+        columns = [check.labels(column, checked) for column in self._chosen(more_labels or {})]
+        single = replace(self, empty="skip")  # NaN of an aspect for which the query has nothing relevant
+        values = np.stack([RankMetric.__call__(single, scores, column, checked) for column in columns])
+        n_aspects = (~np.isnan(values)).sum(axis=0)
+        ids = None if document_ids is None else check.identifiers("document_ids", document_ids, n_docs, "document")
+        divisors = self._divisors(n_aspects, columns, checked, ids)
+        empty = np.nan if self.empty == "skip" else float(self.empty)
+        return np.where(n_aspects > 0, np.nansum(values, axis=0) / np.where(n_aspects > 0, divisors, 1.0), empty)
+
+    def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
+        """Return one number per query of a data set, of its named labels."""
+        ids = data.document_ids
+        return self(scores, data.labels, data.offsets, more_labels=data.more_labels, document_ids=ids)
+
+    def _chosen(self, more_labels: Mapping[str, ArrayLike]) -> list[ArrayLike]:
+        if not more_labels:
+            what, hint = f"{self} reads labels by name, one for each aspect", "set more_labels={name: labels, …}"
+            raise check.error(what, got="documents without them", hint=hint)
+        for name in self.aspects or ():
+            check.choice("aspect", name, more_labels)
+        return [more_labels[name] for name in self.aspects or more_labels]
+
+    def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
+        """Return what the sum over aspects is divided by."""
+        return n_aspects
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrecisionIA(AspectMetric, Precision):
+    """Intent-aware precision: the mean over aspects (ndeval's P-IA).
+
+    >>> PrecisionIA(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "precision_ia"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class APIA(AspectMetric, AP):
+    """Intent-aware average precision: the mean over aspects (ndeval's MAP-IA).
+
+    >>> APIA()([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
+    array([0.6667])
+    """
+
+    name: ClassVar[str] = "ap_ia"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SubtopicRecall(AspectMetric, Hit):
+    """The share of a query's aspects that have a relevant document up to the cutoff (ndeval's strec).
+
+    >>> SubtopicRecall(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "strec"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NoveltyMetric(AspectMetric):
+    """Σ_r w_r·Σ_a (1 − alpha)^(documents of aspect a above), over the aspects a of the document at rank r."""
+
+    by_ideal: ClassVar[bool] = False
+    """Whether it divides by the greedy ranking of the query, or by documents that have every aspect."""
+    alpha: float = 0.5
+    """How much of the gain of an aspect each further document of it loses."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("alpha", self.alpha, least=0.0, most=1.0, open_ends=True)
+
+    def _weights(self, longest: int) -> Array:
+        return discounts(longest)
+
+    def _kernel(self, longest: int) -> KernelCall:
+        return cascade, relevance_rule(self.relevant), 1.0 / self.alpha, self._weights(longest)
+
+    def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
+        if not self.by_ideal:
+            depth = self.cutoff or int(np.log(_NOTHING) / np.log1p(-self.alpha)) + 1  # later terms vanish
+            return n_aspects * self.alpha * float(self._weights(depth) @ (1.0 - self.alpha) ** np.arange(depth))
+        relevant = np.stack([column >= self.relevant for column in columns], axis=1)
+        rows = np.flatnonzero(relevant.any(axis=1))
+        starts = np.searchsorted(rows, offsets)
+        if ids is not None:  # in each query the last id first
+            _, places = np.unique(ids[rows].astype(np.str_), return_inverse=True)
+            rows = rows[np.lexsort((-places, np.repeat(np.arange(offsets.size - 1), np.diff(starts))))]
+        best, weights = np.zeros(offsets.size - 1), self._weights(longest(starts))
+        cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
+        arguments = read_only(relevant[rows]), read_only(weights), 1.0 - self.alpha, cutoff
+        over_queries(_greedy, read_only(starts), *arguments, best)
+        return self.alpha * best
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AlphaDCG(NoveltyMetric):
+    """DCG whose gains are aspects, over that of documents that have every aspect of the query (Clarke et al. 2008).
+
+    >>> AlphaDCG(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "alpha_dcg"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AlphaNDCG(AlphaDCG):
+    """DCG whose gains are aspects, over that of the greedy ranking; it may exceed 1, which is not the optimum.
+
+    >>> AlphaNDCG(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
+    array([0.8066])
+    """
+
+    name: ClassVar[str] = "alpha_ndcg"
+    bounds: ClassVar[tuple[float, float]] = _GREEDY
+    by_ideal: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ERRIA(NoveltyMetric):
+    """Intent-aware expected reciprocal rank, over that of documents that have every aspect (Chapelle et al. 2009).
+
+    A relevant document satisfies a reader of its aspect with probability ``alpha``.
+
+    >>> ERRIA(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "err_ia"
+
+    def _weights(self, longest: int) -> Array:
+        return 1.0 / np.arange(1.0, longest + 1.0)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NERRIA(ERRIA):
+    """Intent-aware expected reciprocal rank over that of the greedy ranking; it may exceed 1.
+
+    >>> NERRIA(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
+    array([0.8333])
+    """
+
+    name: ClassVar[str] = "nerr_ia"
+    bounds: ClassVar[tuple[float, float]] = _GREEDY
+    by_ideal: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NoveltyRBP(NoveltyMetric):
+    """Novelty- and rank-biased precision, over that of documents that have every aspect (Clarke et al. 2009).
+
+    ndeval and ir_measures call it NRBP; ``nrbp`` here is rank-biased precision of one label, normalised.
+
+    >>> NoveltyRBP()([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
+    array([0.5625])
+    """
+
+    name: ClassVar[str] = "nrbp_ia"
+    beta: float = 0.5
+    """Probability that a reader continues to the next rank."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.number("beta", self.beta, least=0.0, most=1.0, open_ends=True)
+
+    def _weights(self, longest: int) -> Array:
+        weights: Array = self.beta ** np.arange(float(longest))
+        return weights
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NoveltyNRBP(NoveltyRBP):
+    """Novelty- and rank-biased precision over that of the greedy ranking; it may exceed 1.
+
+    >>> NoveltyNRBP()([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
+    array([0.9231])
+    """
+
+    name: ClassVar[str] = "nnrbp_ia"
+    bounds: ClassVar[tuple[float, float]] = _GREEDY
+    by_ideal: ClassVar[bool] = True
+
+
+DIVERSITY: dict[str, type[AspectMetric]] = {
+    "alpha_DCG": AlphaDCG,
+    "alpha_nDCG": AlphaNDCG,
+    "ERR_IA": ERRIA,
+    "nERR_IA": NERRIA,
+    "NRBP": NoveltyRBP,
+    "nNRBP": NoveltyNRBP,
+    "AP_IA": APIA,
+    "MAP_IA": APIA,
+    "P_IA": PrecisionIA,
+    "StRecall": SubtopicRecall,
+}
+"""Metrics of several labels, by their names in ir_measures."""
+
+
+@kernel
+def _greedy(first, last, offsets, relevant, weights, passing, cutoff, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` with the value of each query's greedy ranking; of documents that add the same, the first is next."""
+    for q in range(first, last):
+        rows = relevant[offsets[q] : offsets[q + 1]]
+        gains, limits = np.ones(rows.shape[1]), np.full(rows.shape[0], np.inf)
+        out[q] = 0.0
+        for rank in range(min(rows.shape[0], cutoff)):
+            best, added = 0, -1.0
+            for i in range(rows.shape[0]):
+                if limits[i] > added:  # what a document adds only falls, so that others need not be looked at
+                    limits[i] = 0.0
+                    for a in range(gains.size):
+                        limits[i] += gains[a] * rows[i, a]
+                    if limits[i] > added:
+                        best, added = i, limits[i]
+            out[q] += weights[rank] * added
+            limits[best] = -np.inf
+            for a in range(gains.size):
+                gains[a] *= passing if rows[best, a] else 1.0
