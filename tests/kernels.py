@@ -22,7 +22,7 @@ def main() -> None:
     scores, noise = plain.features[:, 0].astype(float), rw.Stream(1)
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=2, threads=1).fit(plain)
     model.scorer()(plain)
-    rw.evaluate(model, plain.with_(document_rewards=plain.labels), METRICS)
+    rw.evaluate(model, plain.with_(document_rewards=plain.labels, more_labels={"aspect": plain.labels}), METRICS)
     lists = plain.with_(groups=np.arange(plain.n_docs) % 2, teacher_scores=scores, init_scores=scores)
     lists = lists.with_(positions=np.arange(plain.n_docs) % 5 + 1)
     for text in (*OBJECTIVES, *(f"{name}(approx_ndcg)" for name in WRAPPERS), *OPTIONS):

@@ -381,3 +381,30 @@ def test_a_run_on_data_keeps_strata_and_probabilities(files):
     known = known.with_(strata=None, inclusion_probabilities=[0.1, 0.2, 0.3, 0.4])
     joined = read_ranking(files / "run", known, all_topics=False).data
     assert sorted(np.asarray(joined.inclusion_probabilities).tolist()) == [0.1, 0.2, 0.3, 0.4]
+
+
+DIVERSITY = "1 1 d1 1\n1 2 d1 0\n1 2 d2 2\n1 1 d3 -2\n2 a-b d1 1\n"
+
+
+def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text(DIVERSITY)
+    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 0' at line 2.*aspects=True"):
+        rw.read_qrels(path)
+    qrels = rw.read_qrels(path, aspects=True)
+    assert qrels.columns == ["query", "aspect", "document", "grade"]
+    scores, data = rw.judge({"1": {"d2": 3.0, "d9": 2.0, "d1": 1.0}, "2": {"d1": 1.0}}, qrels)
+    assert data.document_ids.tolist() == ["d2", "d9", "d1", "d3", "d1"]
+    assert data.labels.tolist() == [2.0, 0.0, 1.0, 0.0, 1.0]
+    assert data.judged.tolist() == [1, 0, 1, -1, 1]
+    assert {name: column.tolist() for name, column in data.more_labels.items()} == {
+        "a_b": [0.0, 0.0, 0.0, 0.0, 1.0],
+        "aspect_1": [0.0, 0.0, 1.0, 0.0, 0.0],
+        "aspect_2": [2.0, 0.0, 0.0, 0.0, 0.0],
+    }
+    assert rw.evaluate(scores, data, ["strec@1"])["strec@1"].tolist() == [0.5, 1.0]
+    with pytest.raises(ValueError, match="two aspects have one name as labels: got 'a_b' for a_b"):
+        rw.judge({"2": {"d1": 1.0}}, pl.concat([qrels, qrels[-1:].with_columns(aspect=pl.lit("a_b"))]))
+    path.write_text(DIVERSITY + "1 2 d1 1\n")
+    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 1' at line 6"):
+        rw.read_qrels(path, aspects=True)

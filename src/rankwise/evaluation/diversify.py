@@ -117,7 +117,7 @@ def _shares(weights: ArrayLike | None, covered: Array, offsets: Offsets) -> Arra
             what = "aspect_weights must be finite and not negative, one for each aspect, or query and aspect"
             raise check.error(what, got=f"shape {chosen.shape}, from {chosen.min(initial=0.0):g}")
     each = np.broadcast_to(chosen, shape).astype(np.float64)
-    return each / np.maximum(each.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return np.asarray(each / np.maximum(each.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
 @kernel

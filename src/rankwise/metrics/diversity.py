@@ -6,6 +6,7 @@ nNRBP divide by the value of the best ranking. Since that is NP-hard to find, it
 rank gets the document that adds most, and of equal ones that with the last id, or the first row of data without ids.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _NOTHING = 1e-18
-_GREEDY = (0.0, np.e / (np.e - 1.0))  # what a greedy choice of a submodular gain guarantees
+_GREEDY = (0.0, math.e / (math.e - 1.0))  # what a greedy choice of a submodular gain guarantees
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -41,8 +42,8 @@ class AspectMetric(BinaryMetric):
         super().__post_init__()
         check.choice(f"way to treat ties of {self.name}", self.ties, ("average", "row"))
         if self.aspects is not None:
-            names = (self.aspects,) if isinstance(self.aspects, str) else self.aspects
-            object.__setattr__(self, "aspects", tuple(map(str, names)))
+            names: object = self.aspects  # an expression has a bare word for one aspect
+            object.__setattr__(self, "aspects", (names,) if isinstance(names, str) else tuple(self.aspects))
 
     def __call__(
         self,

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
 MetricLike = str | Metric | MetricFunction
 """An expression, a metric, or a custom function."""
 
-METRICS: dict[str, type[RankMetric]] = {
-    kind.name: kind
-    for kind in (
-        *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
-        *(NumQ, NumRet, NumRel, NumRelRet, Reward, *DIVERSITY.values()),
-    )
-}
+_ALL: tuple[type[RankMetric], ...] = (
+    *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
+    *(NumQ, NumRet, NumRel, NumRelRet, Reward),
+    *DIVERSITY.values(),
+)
+METRICS: dict[str, type[RankMetric]] = {kind.name: kind for kind in _ALL}
 
 
 DEFAULT = ("ndcg@10",)
