@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,12 @@ NAMES = {  # ir_measures' and ndeval's
 }
 
 
+def of(metric: str, scores, offsets, columns: dict[str, Any], **options: Any) -> Any:
+    n_docs = len(scores)
+    data = rw.RankingDataset(np.empty((n_docs, 0)), np.zeros(n_docs), offsets, **columns)
+    return rw.metric(metric, **options).of(scores, data)
+
+
 class Case:
     """Queries with aspects; documents that were not retrieved have score −inf."""
 
@@ -44,7 +51,7 @@ class Case:
 
     def value(self, metric: str, **options: float) -> np.ndarray:
         columns = {"more_labels": self.more_labels, "document_ids": self.ids}
-        return rw.metric(metric, **options)(self.scores, np.zeros(self.scores.size), self.offsets, **columns)
+        return of(metric, self.scores, self.offsets, columns, **options)
 
     def queries(self):
         for start, stop in itertools.pairwise(self.offsets):
@@ -71,7 +78,7 @@ def test_ndeval(alpha: float, n_aspects: int) -> None:
             assert values[int(q)] == pytest.approx(peer, abs=1e-12), (ours, q)
 
 
-def cascade(relevant: np.ndarray, weights: Sequence[float], alpha: float) -> float:
+def cascade(relevant: np.ndarray, weights: Sequence[float], alpha: float) -> Any:
     """Σ_r w_r·Σ_a (1 − alpha)^(documents of a above), of documents in ranked order."""
     return sum(
         weights[r] * sum((1 - alpha) ** relevant[:r, a].sum() for a in range(relevant.shape[1]) if row[a])
@@ -81,7 +88,7 @@ def cascade(relevant: np.ndarray, weights: Sequence[float], alpha: float) -> flo
 
 def definition(
     name: str, relevant: np.ndarray, rows: list[int], ids: list[str], cutoff: int, **options: float
-) -> float:
+) -> Any:
     """Return the value of one order of documents, from the papers' definitions and ndeval's choice of the ideal."""
     relevant = relevant[:, relevant.any(axis=0)]
     ranked, n_aspects = relevant[rows[:cutoff]], relevant.shape[1]
@@ -102,7 +109,8 @@ def definition(
     if name in ("alpha_dcg", "err_ia", "nrbp_ia"):
         best = cascade(np.ones((cutoff, n_aspects)), weights, alpha)
     else:
-        left, ideal = set(range(len(relevant))), []
+        ideal: list[int] = []
+        left = set(range(len(relevant)))
         while left:
             seen = relevant[ideal].sum(axis=0)
             ideal.append(max(left, key=lambda i: (round(float(relevant[i] @ (1 - alpha) ** seen), 12), ids[i])))
@@ -141,29 +149,29 @@ def test_ties_against_the_definition_of_every_order(name: str, cutoff: int) -> N
 
 
 def test_without_a_cutoff_the_sums_are_infinite() -> None:
-    column, kwargs = [1.0, 1.0, 0.0], {"more_labels": {"a": [1, 1, 0]}}
-    err = rw.metric("err_ia")(-np.arange(3.0), column, [0, 3], **kwargs)[0]
+    columns = {"more_labels": {"a": [1, 1, 0]}}
+    err = of("err_ia", -np.arange(3.0), [0, 3], columns)[0]
     assert err == pytest.approx((1 + 0.5 / 2) / (2 * math.log(2)))  # Σ 2^-(r-1)/r = 2·ln 2
-    nrbp = rw.metric("nrbp_ia(beta=0.8)")(-np.arange(3.0), column, [0, 3], **kwargs)[0]
+    nrbp = of("nrbp_ia(beta=0.8)", -np.arange(3.0), [0, 3], columns)[0]
     assert nrbp == pytest.approx((1 + 0.4) * (1 - 0.4))
 
 
 def test_the_greedy_ideal_is_not_always_the_best() -> None:
     sets = [(0, 1, 2), (3, 4, 5), (1, 2, 3, 4)]  # greedily the last is first, and adds little after it
     labels = {f"a{a}": [float(a in one) for one in sets] for a in range(6)}
-    value = rw.metric("alpha_ndcg(alpha=0.9)@2")([3.0, 2.0, 1.0], [0, 0, 0], [0, 3], more_labels=labels)[0]
+    value = of("alpha_ndcg(alpha=0.9)@2", [3.0, 2.0, 1.0], [0, 3], {"more_labels": labels})[0]
     assert value == pytest.approx((3 + 3 / math.log2(3)) / (4 + 1.2 / math.log2(3)))
     assert 1.0 < value < rw.metric("alpha_ndcg").bounds[1]
 
 
 def test_aspects_may_be_chosen() -> None:
-    labels = {"cat": [1, 0], "car": [0, 1], "purchase": [1, 1]}
+    columns = {"more_labels": {"cat": [1, 0], "car": [0, 1], "purchase": [1, 1]}}
     metric = rw.metric("strec(aspects=(cat, car))@1")
     assert rw.metric(str(metric)) == metric
-    assert metric([2.0, 1.0], [0, 0], [0, 2], more_labels=labels)[0] == 0.5
-    assert rw.metric("strec(aspects=purchase)@1")([2.0, 1.0], [0, 0], [0, 2], more_labels=labels)[0] == 1.0
-    with pytest.raises(ValueError, match="unknown aspect: got 'cot'.*did you mean 'cat'"):
-        rw.metric("strec(aspects=cot)@1")([2.0, 1.0], [0, 0], [0, 2], more_labels=labels)
+    assert of(str(metric), [2.0, 1.0], [0, 2], columns)[0] == 0.5
+    assert of("strec(aspects=purchase)@1", [2.0, 1.0], [0, 2], columns)[0] == 1.0
+    with pytest.raises(ValueError, match="the data have no labels called 'cot'.*did you mean 'cat'"):
+        of("strec(aspects=cot)@1", [2.0, 1.0], [0, 2], columns)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +180,7 @@ def test_aspects_may_be_chosen() -> None:
         ("alpha_ndcg(ties=worst)", "unknown way to treat ties of alpha_ndcg: got 'worst'"),
         ("alpha_ndcg(alpha=1)", "alpha must be a number in .0, 1."),
         ("nrbp_ia(beta=0)", "beta must be"),
+        ("strec(label=cat)", "strec reads several labels: got label=cat. Hint: set aspects=cat"),
         ("P_IA", "P_IA needs a cutoff"),
     ],
 )
@@ -181,16 +190,30 @@ def test_wrong_settings(text: str, sentence: str) -> None:
 
 
 def test_documents_without_aspects_are_an_error() -> None:
-    with pytest.raises(ValueError, match="alpha_ndcg@5 reads labels by name.*got documents without them"):
+    with pytest.raises(ValueError, match="alpha_ndcg@5 reads labels by name, one for each aspect: got data without"):
+        of("alpha_ndcg@5", [1.0], [0, 1], {})
+    with pytest.raises(ValueError, match="alpha_ndcg@5 reads labels by name, from a data set: got an array"):
         rw.metric("alpha_ndcg@5")([1.0], [1], [0, 1])
+
+
+def test_training_stops_by_the_metric_that_evaluate_reports() -> None:
+    data = rw.synthetic(n_queries=40, n_docs=12, seed=3)
+    aspects = {
+        "even": data.labels * (np.arange(data.n_docs) % 2 == 0),
+        "odd": data.labels * (np.arange(data.n_docs) % 2),
+    }
+    train, valid = rw.split(data.with_(more_labels=aspects), (0.7, 0.3), seed=1)
+    settings: Any = {"rounds": 5, "leaves": 4, "min_documents": 2, "threads": 1, "metrics": ("alpha_ndcg@5",)}
+    ranker = rw.LightGBMRanker("xendcg", **settings).fit(train, valid)
+    best = max(ranker.history_["alpha_ndcg@5"])
+    assert rw.evaluate(ranker, valid, "alpha_ndcg@5").mean["alpha_ndcg@5"] == best
+    assert ranker.score(valid) == best
 
 
 def test_of_equal_documents_the_ideal_has_the_last_id_first() -> None:
     sets = [(0, 1), (2, 3), (0, 2)]  # after the third each of the others repeats an aspect
     labels = {f"a{a}": [float(a in one) for one in sets] for a in range(4)}
-    arguments = [3.0, 2.0, 1.0], [0, 0, 0], [0, 3]
-    metric, step = rw.metric("alpha_ndcg@2"), 1 / math.log2(3)
-    assert metric(*arguments, more_labels=labels)[0] == pytest.approx(1.0)  # the first row
-    value = metric(*arguments, more_labels=labels, document_ids=["a", "b", "c"])[0]
-    assert value == pytest.approx((2 + 2 * step) / (2 + 1.5 * step))
-    assert metric(*arguments, more_labels=labels, document_ids=["b", "c", "a"])[0] == pytest.approx(1.0)
+    step = 1 / math.log2(3)
+    for ids, best in [(None, 2 + 2 * step), (["a", "b", "c"], 2 + 1.5 * step), (["b", "c", "a"], 2 + 2 * step)]:
+        value = of("alpha_ndcg@2", [3.0, 2.0, 1.0], [0, 3], {"more_labels": labels, "document_ids": ids})[0]
+        assert value == pytest.approx((2 + 2 * step) / best)

@@ -7,7 +7,6 @@ rank gets the document that adds most, and of equal ones that with the last id, 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, Offsets, read_only
+from rankwise.arrays import Array, Column, Offsets, read_only
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.err import cascade
@@ -32,7 +31,15 @@ _GREEDY = (0.0, math.e / (math.e - 1.0))  # what a greedy choice of a submodular
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AspectMetric(BinaryMetric):
-    """The mean over the aspects of a query of a metric of one label."""
+    """The mean over the aspects of a query of a metric of one label.
+
+    >>> from rankwise.data.dataset import RankingDataset
+    >>> aspects = {"cat": [1, 1, 0], "car": [0, 0, 1]}
+    >>> data = RankingDataset([[3.0], [2.0], [1.0]], [0, 0, 0], [0, 3], more_labels=aspects)
+    >>> metrics = PrecisionIA(cutoff=2), APIA(), AlphaNDCG(cutoff=2), ERRIA(cutoff=2), NoveltyRBP()
+    >>> {str(metric): metric.of([3.0, 2.0, 1.0], data).round(4).item() for metric in metrics}
+    {'precision_ia@2': 0.5, 'ap_ia': 0.6667, 'alpha_ndcg@2': 0.8066, 'err_ia@2': 0.5, 'nrbp_ia': 0.5625}
+    """
 
     reads_aspects: ClassVar[bool] = True
     aspects: tuple[str, ...] | None = None
@@ -41,6 +48,9 @@ class AspectMetric(BinaryMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.choice(f"way to treat ties of {self.name}", self.ties, ("average", "row"))
+        if self.label is not None:
+            what, hint = f"{self.name} reads several labels", f"set aspects={self.label}"
+            raise check.error(what, got=f"label={self.label}", hint=hint)
         if self.aspects is not None:
             names: object = self.aspects  # an expression has a bare word for one aspect
             object.__setattr__(self, "aspects", (names,) if isinstance(names, str) else tuple(self.aspects))
@@ -53,68 +63,46 @@ class AspectMetric(BinaryMetric):
         judged: ArrayLike | None = None,
         document_rewards: ArrayLike | None = None,
         strata: ArrayLike | None = None,
-        more_labels: Mapping[str, ArrayLike] | None = None,
-        document_ids: ArrayLike | None = None,
     ) -> Array:
-        """Return one number per query, of ``more_labels`` by name; ``labels`` are not read."""
-        n_docs = np.asarray(labels).size
-        checked = check.offsets(offsets, n_docs)
-        columns = [check.labels(column, checked) for column in self._chosen(more_labels or {})]
-        single = replace(self, empty="skip")  # NaN of an aspect for which the query has nothing relevant
-        values = np.stack([RankMetric.__call__(single, scores, column, checked) for column in columns])
-        n_aspects = (~np.isnan(values)).sum(axis=0)
-        ids = None if document_ids is None else check.identifiers("document_ids", document_ids, n_docs, "document")
-        divisors = self._divisors(n_aspects, columns, checked, ids)
-        empty = np.nan if self.empty == "skip" else float(self.empty)
-        return np.where(n_aspects > 0, np.nansum(values, axis=0) / np.where(n_aspects > 0, divisors, 1.0), empty)
+        """Raise: one array of labels has no aspects."""
+        what, hint = f"{self} reads labels by name, from a data set", "use metric.of(scores, data)"
+        raise check.error(what, got="an array of labels", hint=hint)
 
     def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
-        """Return one number per query of a data set, of its named labels."""
-        ids = data.document_ids
-        return self(scores, data.labels, data.offsets, more_labels=data.more_labels, document_ids=ids)
+        """Return one number per query of a data set, of its labels by name."""
+        columns = [data.labels_of(name) for name in self.aspects or data.more_labels or ()]
+        if not columns:
+            what, hint = f"{self} reads labels by name, one for each aspect", "`set more_labels={name: labels, …}`"
+            raise check.error(what, got="data without them", hint=hint)
+        single = replace(self, empty="skip")  # NaN of an aspect for which the query has nothing relevant
+        values = np.stack([RankMetric.__call__(single, scores, column, data.offsets) for column in columns])
+        n_aspects = (~np.isnan(values)).sum(axis=0)
+        divisors = np.where(n_aspects > 0, self._divisors(n_aspects, columns, data), 1.0)
+        empty = np.nan if self.empty == "skip" else float(self.empty)
+        return np.where(n_aspects > 0, np.nansum(values, axis=0) / divisors, empty)
 
-    def _chosen(self, more_labels: Mapping[str, ArrayLike]) -> list[ArrayLike]:
-        if not more_labels:
-            what, hint = f"{self} reads labels by name, one for each aspect", "set more_labels={name: labels, …}"
-            raise check.error(what, got="documents without them", hint=hint)
-        for name in self.aspects or ():
-            check.choice("aspect", name, more_labels)
-        return [more_labels[name] for name in self.aspects or more_labels]
-
-    def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
+    def _divisors(self, n_aspects: Offsets, columns: list[Array], data: "RankingDataset") -> Column:
         """Return what the sum over aspects is divided by."""
         return n_aspects
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrecisionIA(AspectMetric, Precision):
-    """Intent-aware precision: the mean over aspects (ndeval's P-IA).
-
-    >>> PrecisionIA(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
-    array([0.5])
-    """
+    """Intent-aware precision: the mean over aspects (ndeval's P-IA)."""
 
     name: ClassVar[str] = "precision_ia"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class APIA(AspectMetric, AP):
-    """Intent-aware average precision: the mean over aspects (ndeval's MAP-IA).
-
-    >>> APIA()([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
-    array([0.6667])
-    """
+    """Intent-aware average precision: the mean over aspects (ndeval's MAP-IA)."""
 
     name: ClassVar[str] = "ap_ia"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SubtopicRecall(AspectMetric, Hit):
-    """The share of a query's aspects that have a relevant document up to the cutoff (ndeval's strec).
-
-    >>> SubtopicRecall(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
-    array([0.5])
-    """
+    """The share of a query's aspects that have a relevant document up to the cutoff (ndeval's strec)."""
 
     name: ClassVar[str] = "strec"
 
@@ -138,17 +126,17 @@ class NoveltyMetric(AspectMetric):
     def _kernel(self, longest: int) -> KernelCall:
         return cascade, relevance_rule(self.relevant), 1.0 / self.alpha, self._weights(longest)
 
-    def _divisors(self, n_aspects: Offsets, columns: list[Array], offsets: Offsets, ids: Ids | None) -> Column:
+    def _divisors(self, n_aspects: Offsets, columns: list[Array], data: "RankingDataset") -> Column:
         if not self.by_ideal:
             depth = self.cutoff or int(np.log(_NOTHING) / np.log1p(-self.alpha)) + 1  # later terms vanish
             return n_aspects * self.alpha * float(self._weights(depth) @ (1.0 - self.alpha) ** np.arange(depth))
         relevant = np.stack([column >= self.relevant for column in columns], axis=1)
         rows = np.flatnonzero(relevant.any(axis=1))
-        starts = np.searchsorted(rows, offsets)
-        if ids is not None:  # in each query the last id first
-            _, places = np.unique(ids[rows].astype(np.str_), return_inverse=True)
-            rows = rows[np.lexsort((-places, np.repeat(np.arange(offsets.size - 1), np.diff(starts))))]
-        best, weights = np.zeros(offsets.size - 1), self._weights(longest(starts))
+        starts = np.searchsorted(rows, data.offsets)
+        if data.document_ids is not None:  # in each query the last id first
+            _, places = np.unique(data.document_ids[rows].astype(np.str_), return_inverse=True)
+            rows = rows[np.lexsort((-places, np.repeat(np.arange(data.n_queries), np.diff(starts))))]
+        best, weights = np.zeros(data.n_queries), self._weights(longest(starts))
         cutoff = NO_CUTOFF if self.cutoff is None else self.cutoff
         arguments = read_only(relevant[rows]), read_only(weights), 1.0 - self.alpha, cutoff
         over_queries(_greedy, read_only(starts), *arguments, best)
@@ -157,22 +145,14 @@ class NoveltyMetric(AspectMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AlphaDCG(NoveltyMetric):
-    """DCG whose gains are aspects, over that of documents that have every aspect of the query (Clarke et al. 2008).
-
-    >>> AlphaDCG(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
-    array([0.5])
-    """
+    """DCG whose gains are aspects, over that of documents that have every aspect of the query (Clarke et al. 2008)."""
 
     name: ClassVar[str] = "alpha_dcg"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AlphaNDCG(AlphaDCG):
-    """DCG whose gains are aspects, over that of the greedy ranking; it may exceed 1, which is not the optimum.
-
-    >>> AlphaNDCG(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
-    array([0.8066])
-    """
+    """DCG whose gains are aspects, over that of the greedy ranking; it may exceed 1, which is not the optimum."""
 
     name: ClassVar[str] = "alpha_ndcg"
     bounds: ClassVar[tuple[float, float]] = _GREEDY
@@ -184,9 +164,6 @@ class ERRIA(NoveltyMetric):
     """Intent-aware expected reciprocal rank, over that of documents that have every aspect (Chapelle et al. 2009).
 
     A relevant document satisfies a reader of its aspect with probability ``alpha``.
-
-    >>> ERRIA(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
-    array([0.5])
     """
 
     name: ClassVar[str] = "err_ia"
@@ -197,11 +174,7 @@ class ERRIA(NoveltyMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NERRIA(ERRIA):
-    """Intent-aware expected reciprocal rank over that of the greedy ranking; it may exceed 1.
-
-    >>> NERRIA(cutoff=2)([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
-    array([0.8333])
-    """
+    """Intent-aware expected reciprocal rank over that of the greedy ranking; it may exceed 1."""
 
     name: ClassVar[str] = "nerr_ia"
     bounds: ClassVar[tuple[float, float]] = _GREEDY
@@ -213,9 +186,6 @@ class NoveltyRBP(NoveltyMetric):
     """Novelty- and rank-biased precision, over that of documents that have every aspect (Clarke et al. 2009).
 
     ndeval and ir_measures call it NRBP; ``nrbp`` here is rank-biased precision of one label, normalised.
-
-    >>> NoveltyRBP()([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]})
-    array([0.5625])
     """
 
     name: ClassVar[str] = "nrbp_ia"
@@ -233,11 +203,7 @@ class NoveltyRBP(NoveltyMetric):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class NoveltyNRBP(NoveltyRBP):
-    """Novelty- and rank-biased precision over that of the greedy ranking; it may exceed 1.
-
-    >>> NoveltyNRBP()([3, 2, 1], [0, 0, 0], [0, 3], more_labels={"cat": [1, 1, 0], "car": [0, 0, 1]}).round(4)
-    array([0.9231])
-    """
+    """Novelty- and rank-biased precision over that of the greedy ranking; it may exceed 1."""
 
     name: ClassVar[str] = "nnrbp_ia"
     bounds: ClassVar[tuple[float, float]] = _GREEDY
