@@ -49,7 +49,7 @@ class Case:
         self.scores[rng.random(n_docs) < 0.2] = -np.inf
         self.ids = np.array([f"d{i}" for i in rng.permutation(10 * n_docs)[:n_docs]])
 
-    def value(self, metric: str, **options: float) -> np.ndarray:
+    def value(self, metric: str, **options: float) -> Any:
         columns = {"more_labels": self.more_labels, "document_ids": self.ids}
         return of(metric, self.scores, self.offsets, columns, **options)
 
