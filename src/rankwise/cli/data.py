@@ -1,4 +1,4 @@
-"""The commands ``data info``, ``check``, ``skew``, ``convert``, ``split``, ``noise``, ``thin``, ``clicks``, ``list``."""
+"""The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
 import itertools
 from collections.abc import Callable

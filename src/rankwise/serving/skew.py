@@ -100,8 +100,12 @@ def compare_features(
             columns[name].append(number)
         names.append(schema.title(column))
     frame = pl.DataFrame({"feature": names, **columns})
-    chance = 9.0 * sum(1.0 / max(one.n_docs, 1) for one in samples)
-    notes = [f"PSI below {chance:.3f} is chance; 0.1 is often called a moderate shift, and 0.25 a large one."]
+    chance = 9.0 * sum(1.0 / one.n_docs for one in samples)  # of ten bins
+    levels = 9.0 * sum(1.0 / one.n_queries for one in samples)
+    notes = [
+        f"Chance makes a PSI of about {chance:.3f} in queries and {levels:.3f} of levels; 0.1 more is often called a "
+        "moderate shift, and 0.25 a large one."
+    ]
     if extra:
         notes.append(f"Only the served data have {', '.join(extra[:5])}{' and others' if len(extra) > 5 else ''}.")
     if model is None:
