@@ -26,9 +26,9 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
     >>> lists = {"labels": [1, 0], "offsets": [0, 2], "more_labels": {"purchase": [0, 3]}}
     >>> on("purchase", SoftmaxCE())([0.0, 0.0], **lists).gradient
     array([ 0.5, -0.5])
-    >>> both = SoftmaxCE() + 0.3 * on("purchase", 100 * SoftmaxCE())
+    >>> both = SoftmaxCE() + 0.3 * on("purchase", 100.0 * SoftmaxCE())
     >>> both([0.0, 0.0], **lists).gradient.round(2), both
-    (array([-0.35,  0.35]), softmax_ce + 0.3*on(purchase, 100*softmax_ce))
+    (array([-0.35,  0.35]), softmax_ce + 0.3*on(purchase, 100.0*softmax_ce))
     """
 
     label: str
@@ -53,9 +53,8 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
         """Prepare the inner objective with these labels; nothing of this wrapper remains."""
         chosen, further = self.labels_in(columns), columns_for(self.inner, self, columns)
         _, lists = checked_lists(labels, offsets)
-        if lists.device is None:
-            return self.inner.prepare(chosen, offsets, **further)
-        return self.inner.prepare(lists.further_labels(chosen), lists, **further)  # type: ignore[arg-type]
+        where: Any = offsets if lists.device is None else lists
+        return self.inner.prepare(lists.checked("labels", chosen), where, **further)
 
     def labels_in(self, columns: Mapping[str, Any]) -> Any:
         """Return the labels of this name among the columns of documents."""
