@@ -393,6 +393,7 @@ def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
         rw.read_qrels(path)
     qrels = rw.read_qrels(path, aspects=True)
     assert qrels.columns == ["query", "aspect", "document", "grade"]
+    data: Any
     scores, data = rw.judge({"1": {"d2": 3.0, "d9": 2.0, "d1": 1.0}, "2": {"d1": 1.0}}, qrels)
     assert data.document_ids.tolist() == ["d2", "d9", "d1", "d3", "d1"]
     assert data.labels.tolist() == [2.0, 0.0, 1.0, 0.0, 1.0]

@@ -361,7 +361,7 @@ def test_thresholds_for_solr_are_those_after_its_slack():
     exponents = rng.uniform(-40, 38, 20_000)
     usual = rng.normal(0, 30, 20_000)
     thresholds = np.r_[rng.choice([-1, 1], exponents.size) * 10.0**exponents, usual, np.round(usual * 8) / 16, np.inf]
-    thresholds = np.r_[thresholds.astype(np.float32), np.float32([0.0, 1e-35, -1e-35, 3.4e38, -3.4e38])]
+    thresholds = np.r_[thresholds.astype(np.float32), np.array([0.0, 1e-35, -1e-35, 3.4e38, -3.4e38], np.float32)]
     sums = before_slack(thresholds) + np.float32(1e-6)
     exact = sums == thresholds
     assert exact[20_000:60_000].mean() > 0.999

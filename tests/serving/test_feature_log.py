@@ -1,6 +1,7 @@
 """Logged features in the forms that the engines document, joined with judgements."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import rankwise as rw
 
 
-def plugin(*documents: tuple[str, dict[str, float | None]], form: str = "list", **more) -> dict:
+def plugin(*documents: Any, form: str = "list", **more: Any) -> Any:
     """A response of the LTR plugin: as it is today, a list of names and values, or as it was, values by name."""
     hits = []
     for name, features in documents:
@@ -27,7 +28,7 @@ def plugin(*documents: tuple[str, dict[str, float | None]], form: str = "list", 
     return {"took": 1, "hits": {"total": {"value": len(hits)}, "hits": hits}}
 
 
-def vespa(*documents: tuple[str, dict[str, object]], kind: str = "matchfeatures") -> dict:
+def vespa(*documents: Any, kind: str = "matchfeatures") -> Any:
     """A response of Vespa."""
     children = [
         {
@@ -46,11 +47,13 @@ LABELS = {"tv": {"d2": 2, "d9": 1}, "radio": {"d1": -1}}
 
 
 @pytest.mark.parametrize("form", ["list", "mapping"])
-def test_the_plugins_log_with_judgements(form: str, tmp_path) -> None:
+def test_the_plugins_log_with_judgements(form, tmp_path):
     responses = {"tv": plugin(*FIRST, form=form), "radio": plugin(*SECOND, form=form)}
-    data = rw.read_feature_log(responses, labels=LABELS)
+    data: Any = rw.read_feature_log(responses, labels=LABELS)
     assert data.feature_names == ("bm25", "clicks", "age")
-    np.testing.assert_array_equal(data.features, np.float32([[2.5, 7, np.nan], [1, np.nan, np.nan], [0.25, 3, 1]]))
+    np.testing.assert_array_equal(
+        data.features, np.array([[2.5, 7, np.nan], [1, np.nan, np.nan], [0.25, 3, 1]], np.float32)
+    )
     assert (data.query_ids.tolist(), data.document_ids.tolist()) == (["tv", "radio"], ["d1", "d2", "d1"])
     assert (data.labels.tolist(), data.judged.tolist()) == ([0, 2, 0], [0, 1, -1])
     path = tmp_path / "log.jsonl"
@@ -59,37 +62,37 @@ def test_the_plugins_log_with_judgements(form: str, tmp_path) -> None:
     qrels = tmp_path / "qrels.txt"
     qrels.write_text("tv 0 d2 2\nradio 0 d1 -1\n")
     for source in (path, lines, [{"qid": query, **response} for query, response in responses.items()]):
-        again = rw.read_feature_log(source, labels=qrels)
+        again: Any = rw.read_feature_log(source, labels=qrels)
         np.testing.assert_array_equal(again.features, data.features)
         assert again.labels.tolist() == data.labels.tolist()
         assert again.query_ids.tolist() == ["tv", "radio"]
 
 
 @pytest.mark.parametrize("kind", ["matchfeatures", "summaryfeatures", "rankfeatures"])
-def test_vespas_features(kind: str) -> None:
+def test_vespas_features(kind):
     documents = ("a::7", {"bm25(title)": 2.5}), ("8", {"bm25(title)": 1.5, "attribute(age)": 3})
-    data = rw.read_feature_log(
+    data: Any = rw.read_feature_log(
         {"tv": [vespa(documents[0], kind=kind), vespa(documents[1], kind=kind)], "radio": vespa()}
     )
     assert data.feature_names == ("bm25(title)", "attribute(age)")
     assert data.document_ids.tolist() == ["7", "8"]
     assert data.query_ids.tolist() == ["tv"]
     assert not data.is_labelled
-    np.testing.assert_array_equal(data.features, np.float32([[2.5, np.nan], [1.5, 3]]))
+    np.testing.assert_array_equal(data.features, np.array([[2.5, np.nan], [1.5, 3]], np.float32))
 
 
-def test_entries_fields_and_pages_that_overlap() -> None:
+def test_entries_fields_and_pages_that_overlap():
     several = plugin(*FIRST, rescore=[{"name": "bm25", "value": 9.0}])
     assert rw.read_feature_log({"tv": several}, log="rescore").features.tolist() == [[9.0], [9.0]]
-    data = rw.read_feature_log({"tv": [plugin(*FIRST), plugin(FIRST[1])]}, document="sku")
+    data: Any = rw.read_feature_log({"tv": [plugin(*FIRST), plugin(FIRST[1])]}, document="sku")
     assert data.document_ids.tolist() == ["s-d1", "s-d2"]
 
 
-def test_collectors_rows_are_a_table(tmp_path) -> None:
+def test_collectors_rows_are_a_table(tmp_path):
     path = tmp_path / "Vespa-training-data.csv"
     path.write_text("query_id,doc_id,relevance_label,relevance_score,match_bm25\nq,d1,1.0,0.5,2.5\nq,d2,0.0,0.1,\n")
-    data = rw.read_csv(path, query="query_id", label="relevance_label", document="doc_id", features=["match_bm25"])
-    np.testing.assert_array_equal(data.features, np.float32([[2.5], [np.nan]]))
+    data: Any = rw.read_csv(path, query="query_id", label="relevance_label", document="doc_id", features=["match_bm25"])
+    np.testing.assert_array_equal(data.features, np.array([[2.5], [np.nan]], np.float32))
 
 
 @pytest.mark.parametrize(
@@ -108,12 +111,12 @@ def test_collectors_rows_are_a_table(tmp_path) -> None:
         ({"tv": plugin(*FIRST)}, {"labels": {"TV": {"d1": 1}}}, "log and labels have no document in common"),
     ],
 )
-def test_wrong_logs(source, arguments, sentence: str) -> None:
+def test_wrong_logs(source, arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         rw.read_feature_log(source, **arguments)
 
 
-def test_a_broken_line_is_named(tmp_path) -> None:
+def test_a_broken_line_is_named(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + "\n{half")
     with pytest.raises(ValueError, match=r"cannot read JSON.*at line 2 of .*log\.jsonl"):

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def lists(seed: int, n_queries: int = 150, level: float = 0.0, start: int = 0) -
     rows[:, 4] = rng.integers(0, 3, n_docs)
     within = rows - np.repeat(np.add.reduceat(rows, np.r_[0, np.cumsum(sizes)[:-1]]) / sizes[:, None], sizes, axis=0)
     labels = np.clip(np.round(within[:, 0] + 0.7 * within[:, 1] + 1), 0, 4)
-    ids = {"query_ids": np.arange(start, start + n_queries), "document_ids": np.arange(n_docs)}
+    ids: Any = {"query_ids": np.arange(start, start + n_queries), "document_ids": np.arange(n_docs)}
     return rw.RankingDataset.from_sizes(rows, labels, sizes, feature_names=NAMES, **ids)
 
 
@@ -40,7 +41,7 @@ def model(train: rw.RankingDataset):
     return rw.LightGBMRanker("xendcg", rounds=15, leaves=8, min_documents=5, threads=1).fit(train)
 
 
-def test_other_queries_are_no_skew_within_queries(train) -> None:
+def test_other_queries_are_no_skew_within_queries(train):
     frame = rw.compare_features(train, lists(1, start=1000)).frame
     assert max(column(frame, "psi").values()) < 0.02
     shifted = rw.compare_features(train, lists(2, level=3.0, start=1000)).frame
@@ -50,7 +51,7 @@ def test_other_queries_are_no_skew_within_queries(train) -> None:
     assert levels["f4"] < 0.1
 
 
-def test_planted_differences_are_found(train) -> None:
+def test_planted_differences_are_found(train):
     served = lists(1, start=1000)
     rows = served.features.copy()
     rows[:, 0] *= 3.0  # another unit
@@ -67,7 +68,7 @@ def test_planted_differences_are_found(train) -> None:
     assert set(frame["feature"][:3]) == {"f0", "f1", "f4"}
 
 
-def test_losses_are_those_of_data_with_one_feature_replaced(train, model) -> None:
+def test_losses_are_those_of_data_with_one_feature_replaced(train, model):
     rng = np.random.default_rng(5)
     served = train.take(rng.permutation(train.n_queries)[:100])
     rows = served.features.copy()
@@ -87,7 +88,7 @@ def test_losses_are_those_of_data_with_one_feature_replaced(train, model) -> Non
     assert "of 100 queries that both have" in " ".join(repr(compared).split())
 
 
-def test_documents_that_were_not_logged_keep_their_features(train, model) -> None:
+def test_documents_that_were_not_logged_keep_their_features(train, model):
     """Half of the documents of each query, in another order: what is swapped is equal, so that nothing is lost."""
     keep = np.flatnonzero(np.arange(train.n_docs) % 2)
     qids = train.qids()[keep]
@@ -102,7 +103,7 @@ def test_documents_that_were_not_logged_keep_their_features(train, model) -> Non
     assert set(frame["loss"]) == {0.0}
 
 
-def test_columns_are_matched_by_name(train) -> None:
+def test_columns_are_matched_by_name(train):
     served = lists(1, start=1000)
     changed = served.with_(features=served.features[:, [3, 1, 0]], feature_names=["f3", "new", "f0"])
     compared = rw.compare_features(train, changed)
@@ -114,7 +115,7 @@ def test_columns_are_matched_by_name(train) -> None:
     assert "Only the served data have new." in repr(compared)
 
 
-def test_categories_are_compared_by_their_shares() -> None:
+def test_categories_are_compared_by_their_shares():
     rng = np.random.default_rng(0)
     data = []
     for chances in ([0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7]):
@@ -127,7 +128,7 @@ def test_categories_are_compared_by_their_shares() -> None:
     )
 
 
-def test_medians_of_queries_and_the_index_by_hand() -> None:
+def test_medians_of_queries_and_the_index_by_hand():
     values = np.array([1.0, 5.0, np.nan, 3.0, np.nan, 2.0, 2.0])
     within, medians = _by_query(values, np.array([0, 4, 5, 7]))
     np.testing.assert_array_equal(medians, [3.0, np.nan, 2.0])
@@ -146,12 +147,12 @@ def test_medians_of_queries_and_the_index_by_hand() -> None:
         ({"feature_names": list("abcde")}, "share no feature: got 'f0' and 'a'"),
     ],
 )
-def test_data_that_cannot_be_compared(change, sentence: str, train, model) -> None:
+def test_data_that_cannot_be_compared(change, sentence, train, model):
     with pytest.raises(ValueError, match=sentence):
         rw.compare_features(train, train.with_(**change), model)
 
 
-def test_the_command(train, model, tmp_path, monkeypatch) -> None:
+def test_the_command(train, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rw.write_parquet(train, "train.parquet")
     model.save("model")

@@ -127,7 +127,7 @@ def _document(hit: Json, document: str | None, where: str) -> str:
 def _features(hit: Json, log: str | None, where: str) -> dict[str, float]:
     """Return the features of a hit by name, NaN where they have no value."""
     fields = hit.get("fields", {})
-    values = {name: value for kind in _VESPA for name, value in fields.get(kind, {}).items()}
+    values: Mapping[str, Any] = {name: value for kind in _VESPA for name, value in fields.get(kind, {}).items()}
     if "_ltrlog" in fields:
         entries = fields["_ltrlog"][0] if isinstance(fields["_ltrlog"], list) else fields["_ltrlog"]
         if log is None and len(entries) != 1:

@@ -187,9 +187,9 @@ def _losses(
     theirs = served.features[rows[both]]
     values = metric.of(scores_of(model, part), part)
     losses = []
-    for columns in [*([column] for column in range(train.n_features)), list(range(train.n_features))]:
+    for columns in [*(slice(column, column + 1) for column in range(train.n_features)), slice(None)]:
         swapped = features.copy()
-        swapped[np.ix_(both, columns)] = theirs[:, columns]
+        swapped[both, columns] = theirs[:, columns]
         if np.array_equal(swapped, features, equal_nan=True):
             losses.append((0.0, 0.0, 0.0))
             continue

@@ -65,7 +65,7 @@ def before_slack(thresholds: Floats) -> Floats:
         candidates = np.stack(near)
         sums = candidates + _SLACK
     best = np.argmax(np.where(sums <= thresholds, sums, -np.inf), axis=0)
-    return np.take_along_axis(candidates, best[None], axis=0)[0]
+    return np.asarray(np.take_along_axis(candidates, best[None], axis=0)[0])
 
 
 def _number(value: np.floating) -> str:
