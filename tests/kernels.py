@@ -38,6 +38,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rw.read_letor(rw.write_letor(plain, Path(folder) / "lists.txt"))
     rw.compare({"one": scores, "other": -scores}, plain)
+    rw.diversify(scores, plain, similarity=plain.features)
+    rw.diversify(scores, plain, aspects=np.eye(5)[np.arange(plain.n_docs) % 5])
     rw.sample_rankings(scores, plain.offsets, noise)
     rw.ItemKNN().fit(rw.synthetic_ratings(8, 8, n_ratings=4, seed=1))
 

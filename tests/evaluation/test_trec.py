@@ -102,6 +102,17 @@ def test_a_run_on_data_keeps_who_was_judged(files):
     assert metric("infap")(scores, joined.labels, joined.offsets, joined.judged)[0] == pytest.approx(0.375, abs=1e-5)
 
 
+def test_a_run_on_data_keeps_labels_by_name(files):
+    ids: Any = {"query_ids": ["q1"], "document_ids": ["d3", "d2", "d1"]}
+    named = {"purchase": [3, 2, 0], "query": [1, 0, 0]}
+    data = rw.RankingDataset.from_sizes(np.zeros((3, 1)), [0, 1, 2], [3], more_labels=named, **ids)
+    joined: Any
+    _, joined, _ = read_ranking(files / "run", data, all_topics=False)
+    grades = dict(zip(joined.document_ids.tolist(), joined.labels_of("purchase").tolist(), strict=True))
+    assert grades == {"d1": 0.0, "d2": 2.0, "d3": 3.0}
+    assert joined.labels_of("query").sum() == 1.0
+
+
 def test_counts_have_totals():
     run = {"a": {"x": 2.0, "y": 1.0}, "b": {"x": 1.0}}
     scores, data = judge(run, {"a": {"x": 1, "z": 1}, "b": {"w": 0}})

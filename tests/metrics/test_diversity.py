@@ -86,9 +86,7 @@ def cascade(relevant: np.ndarray, weights: Sequence[float], alpha: float) -> Any
     )
 
 
-def definition(
-    name: str, relevant: np.ndarray, rows: list[int], ids: list[str], cutoff: int, **options: float
-) -> Any:
+def definition(name: str, relevant: np.ndarray, rows: list[int], ids: list[str], cutoff: int, **options: float) -> Any:
     """Return the value of one order of documents, from the papers' definitions and ndeval's choice of the ideal."""
     relevant = relevant[:, relevant.any(axis=0)]
     ranked, n_aspects = relevant[rows[:cutoff]], relevant.shape[1]

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.compressed import read_lines, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Run
+from rankwise.evaluation.trec import qrels_frame
 
 _QUERY = ("query_id", "qid", "query")
 _VESPA = ("matchfeatures", "summaryfeatures", "rankfeatures")
@@ -68,17 +70,13 @@ def read_feature_log(
 
 def _labelled(data: RankingDataset, qrels: Run) -> RankingDataset:
     """Join documents with their grades; those without stay unjudged."""
-    import polars as pl
-
-    from rankwise.evaluation.trec import qrels_frame
-
     rows = pl.DataFrame({"query": data.qids(), "document": data.document_ids})
     grades = rows.join(qrels_frame(qrels), on=["query", "document"], how="left", maintain_order="left")["grade"]
     if grades.null_count() == len(grades):
         hint = "check that both spell the ids of queries and documents alike"
         raise check.error("log and labels have no document in common", got=repr(data), hint=hint)
-    known = grades.fill_null(0).to_numpy()
-    return data.with_(labels=known.clip(0), judged=np.where(grades.is_null(), 0, np.where(known < 0, -1, 1)))
+    numbers = grades.fill_null(0).to_numpy()
+    return data.with_(labels=numbers.clip(0), judged=np.where(grades.is_null(), 0, np.where(numbers < 0, -1, 1)))
 
 
 def _hits(source: Any) -> Iterator[tuple[str, str, Json]]:

@@ -114,8 +114,8 @@ def compare_features(
     (chosen,) = metrics(metric)
     losses, matched = _losses(model, trained, logged, chosen, confidence)
     frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
-    whole = tables.interval(*losses[-1][1:])
-    notes.append(f"All features swapped: {chosen} loses {tables.number(losses[-1][0])} {whole}. {matched}")
+    mean, low, high = losses[-1]
+    notes.append(f"All features swapped: {chosen} loses {tables.number(mean)} {tables.interval(low, high)}. {matched}")
     frame = frame.sort("loss", descending=True, nulls_last=True)
     return FeatureComparison(frame=frame, metric=str(chosen), notes=tuple(notes))
 
@@ -143,10 +143,9 @@ def _by_query(values: Array, offsets: Offsets) -> tuple[Array, Array]:
     """Return values less the median of their query, and the medians; NaN where all are missing."""
     query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
     ordered = values[np.lexsort((values, query))]  # missing ones last
-    known = np.bincount(query[~np.isnan(values)], minlength=offsets.size - 1)
-    last = np.maximum(offsets[1:] - 1, 0)
-    low, high = (np.minimum(offsets[:-1] + np.maximum(place, 0), last) for place in ((known - 1) // 2, known // 2))
-    medians = np.where(known > 0, 0.5 * ordered[low] + 0.5 * ordered[high], np.nan)
+    counts = np.bincount(query[~np.isnan(values)], minlength=offsets.size - 1)
+    low, high = offsets[:-1] + np.maximum(counts - 1, 0) // 2, offsets[:-1] + counts // 2
+    medians = np.where(counts > 0, 0.5 * ordered[low] + 0.5 * ordered[high], np.nan)
     return values - medians[query], medians
 
 
@@ -167,8 +166,8 @@ def _category_index(train: Array, served: Array) -> float:
         return np.nan
     frequent = np.sort(codes[np.argsort(-counts, kind="stable")[:9]])
     bins = [np.where(np.isin(one, frequent), np.searchsorted(frequent, one), frequent.size) for one in (train, served)]
-    known = [one[~np.isnan(values)] for one, values in zip(bins, (train, served), strict=True)]
-    return _stability(*(np.bincount(one, minlength=frequent.size + 1) for one in known))
+    present = [one[~np.isnan(values)] for one, values in zip(bins, (train, served), strict=True)]
+    return _stability(*(np.bincount(one, minlength=frequent.size + 1) for one in present))
 
 
 def _stability(train: Column, served: Column) -> float:
