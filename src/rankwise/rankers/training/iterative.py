@@ -119,7 +119,7 @@ class IterativeRanker(Ranker):
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled, scales = self._with(settings), dict[str, float]()
-        if native(self.objective) is None:
+        if hasattr(self, "objective") and native(self.objective) is None:  # a bag of rankers of one's own may have none
             objective = with_scales(self._objective(), totals or (lambda one: [self._goal_totals(train, one, older)]))
             scales = scales_in(objective)
             settled = settled._with({"objective": objective} if scales else {})
