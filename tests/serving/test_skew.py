@@ -103,6 +103,14 @@ def test_documents_that_were_not_logged_keep_their_features(train, model):
     assert set(frame["loss"]) == {0.0}
 
 
+def test_a_model_that_adds_init_scores_finds_them(train):
+    start = train.with_(init_scores=train.features[:, 0])
+    ranker = rw.LightGBMRanker("xendcg", rounds=3, leaves=4, threads=1).fit(start)
+    served = train.with_(features=train.features * np.float32(-1))
+    frame = rw.compare_features(start, served, ranker).frame
+    assert frame["loss"].max() > 0.0
+
+
 def test_columns_are_matched_by_name(train):
     served = lists(1, start=1000)
     changed = served.with_(features=served.features[:, [3, 1, 0]], feature_names=["f3", "new", "f0"])

@@ -3,17 +3,6 @@
 from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.conventions import conventions
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
-from rankwise.metrics.diversity import (
-    APIA,
-    ERRIA,
-    NERRIA,
-    AlphaDCG,
-    AlphaNDCG,
-    NoveltyNRBP,
-    NoveltyRBP,
-    PrecisionIA,
-    SubtopicRecall,
-)
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
@@ -23,18 +12,13 @@ from rankwise.metrics.table import METRICS, MetricLike, expression, metric, metr
 
 __all__ = [
     "AP",
-    "APIA",
     "DCG",
     "ERR",
-    "ERRIA",
     "METRICS",
     "NDCG",
-    "NERRIA",
     "NRBP",
     "RBP",
     "RR",
-    "AlphaDCG",
-    "AlphaNDCG",
     "Bpref",
     "Hit",
     "InfAP",
@@ -42,19 +26,15 @@ __all__ = [
     "Judged",
     "Metric",
     "MetricLike",
-    "NoveltyNRBP",
-    "NoveltyRBP",
     "NumQ",
     "NumRel",
     "NumRelRet",
     "NumRet",
     "Precision",
-    "PrecisionIA",
     "RPrecision",
     "RankMetric",
     "Recall",
     "Reward",
-    "SubtopicRecall",
     "XInfAP",
     "conventions",
     "expression",

@@ -1,16 +1,16 @@
 """Training-serving skew: how features differ between the data of training and those that were logged in serving."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Json, Offsets, comparable, places, rows_of
+from rankwise.arrays import Array, Json, Offsets, comparable, places, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.metrics import MetricLike, metrics
+from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import metric as find_metric
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.statistics import tables
@@ -83,23 +83,19 @@ def compare_features(
     >>> compared.frame["feature"].to_list(), compared.frame["psi"][0] > 0.25, compared.frame["psi"][1]
     (['age', 'bm25', 'clicks'], True, 0.0)
     """
-    trained = inputs.dataset(train).with_(init_scores=None)
+    chosen, trained = find_metric(metric), inputs.dataset(train)
     logged, extra = _aligned(inputs.dataset(served), trained)
-    schema, names = Schema.of(trained), []
-    columns: dict[str, list[float]] = {name: [] for name in ("psi", "psi_levels", "missing_train", "missing_served")}
+    schema, rows = Schema.of(trained), []
     samples = sample(trained, _MEASURED), sample(logged, _MEASURED)
     for column in range(trained.n_features):
         values = [one.features[:, column].astype(np.float64) for one in samples]
-        if column in trained.categorical:
-            indices = _category_index(*values), np.nan
-        else:
-            parts = [_by_query(one, data.offsets) for one, data in zip(values, samples, strict=True)]
-            indices = tuple(_index(*pair) for pair in zip(*parts, strict=True))  # type: ignore[assignment]
-        shares = (float(np.isnan(one).mean()) for one in values)
-        for name, number in zip(columns, (*indices, *shares), strict=True):
-            columns[name].append(number)
-        names.append(schema.title(column))
-    frame = pl.DataFrame({"feature": names, **columns})
+        psi, levels = _index(*values), np.nan  # of the shares of categories
+        if column not in trained.categorical:
+            parts = (_by_query(one, data.offsets) for one, data in zip(values, samples, strict=True))
+            psi, levels = (_index(*pair) for pair in zip(*parts, strict=True))
+        rows.append((schema.title(column), psi, levels, *(float(np.isnan(one).mean()) for one in values)))
+    names = ["feature", "psi", "psi_levels", "missing_train", "missing_served"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
     chance = 9.0 * sum(1.0 / one.n_docs for one in samples)  # of ten bins
     levels = 9.0 * sum(1.0 / one.n_queries for one in samples)
     notes = [
@@ -111,7 +107,6 @@ def compare_features(
     if model is None:
         largest = pl.max_horizontal(pl.col("psi", "psi_levels").fill_nan(None)).fill_null(0.0)
         return FeatureComparison(frame=frame.sort(largest, descending=True), metric=None, notes=tuple(notes))
-    (chosen,) = metrics(metric)
     losses, matched = _losses(model, trained, logged, chosen, confidence)
     frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
     mean, low, high = losses[-1]
@@ -127,16 +122,16 @@ def _aligned(served: RankingDataset, train: RankingDataset) -> tuple[RankingData
         if not data.n_docs:
             raise check.error("data must have documents", got="none")
     ours, theirs = train.feature_names, served.feature_names
-    served = served.with_(init_scores=None)
+    schema, served = Schema.of(train.with_(init_scores=None)), served.with_(init_scores=None)
     if ours is None or theirs is None:
-        return Schema.of(train).align(served), []
+        return schema.align(served), []
     absent = [name for name in ours if name not in theirs]
     if len(absent) == len(ours):
         hint = "rename the features of one of them"
         raise check.error("training and served data share no feature", got=f"{ours[0]!r} and {theirs[0]!r}", hint=hint)
     empty = np.full((served.n_docs, len(absent)), np.nan, np.float32)
     complete = served.with_(features=np.hstack([served.features, empty]), feature_names=[*theirs, *absent])
-    return Schema.of(train).align(complete), [name for name in theirs if name not in ours]
+    return schema.align(complete), [name for name in theirs if name not in ours]
 
 
 def _by_query(values: Array, offsets: Offsets) -> tuple[Array, Array]:
@@ -155,28 +150,14 @@ def _index(train: Array, served: Array) -> float:
     if not train.size or not served.size:
         return np.nan
     edges = np.unique(np.quantile(train, _DECILES, method="lower"))
-    bins = [np.searchsorted(edges, one, "left") + np.searchsorted(edges, one, "right") for one in (train, served)]
-    return _stability(*(np.bincount(one, minlength=2 * edges.size + 1) for one in bins))
-
-
-def _category_index(train: Array, served: Array) -> float:
-    """Return the population stability index of categories: the nine most frequent ones and all others."""
-    codes, counts = np.unique(train[~np.isnan(train)], return_counts=True)
-    if not codes.size or np.isnan(served).all():
-        return np.nan
-    frequent = np.sort(codes[np.argsort(-counts, kind="stable")[:9]])
-    bins = [np.where(np.isin(one, frequent), np.searchsorted(frequent, one), frequent.size) for one in (train, served)]
-    present = [one[~np.isnan(values)] for one, values in zip(bins, (train, served), strict=True)]
-    return _stability(*(np.bincount(one, minlength=frequent.size + 1) for one in present))
-
-
-def _stability(train: Column, served: Column) -> float:
-    p, q = ((counts + 0.5) / (counts.sum() + 0.5 * counts.size) for counts in (train, served))
+    bins = (np.searchsorted(edges, one, "left") + np.searchsorted(edges, one, "right") for one in (train, served))
+    p, q = (np.bincount(one, minlength=2 * edges.size + 1) + 0.5 for one in bins)
+    p, q = p / p.sum(), q / q.sum()
     return float(((p - q) * np.log(p / q)).sum())
 
 
 def _losses(
-    model: Scored, train: RankingDataset, served: RankingDataset, metric: Any, confidence: float
+    model: Scored, train: RankingDataset, served: RankingDataset, metric: Metric, confidence: float
 ) -> tuple[list[tuple[float, float, float]], str]:
     """Return the mean loss and its interval for each feature and then for all, and a sentence on what was matched."""
     place = _matches(train, served)
