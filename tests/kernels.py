@@ -28,7 +28,7 @@ def main() -> None:
     scores, noise = plain.features[:, 0].astype(float), rw.Stream(1)
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=2, threads=1).fit(plain)
     model.scorer()(plain)
-    rw.evaluate(model, plain.with_(document_rewards=plain.labels), METRICS)
+    rw.evaluate(model, plain.with_(document_rewards=plain.labels, more_labels={"aspect": plain.labels}), METRICS)
     lists = plain.with_(groups=np.arange(plain.n_docs) % 2, teacher_scores=scores, init_scores=scores)
     lists = lists.with_(positions=np.arange(plain.n_docs) % 5 + 1, more_labels={"purchase": plain.labels})
     for text in (*OBJECTIVES, *(around(name, "approx_ndcg") for name in WRAPPERS), *OPTIONS):
@@ -38,6 +38,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         rw.read_letor(rw.write_letor(plain, Path(folder) / "lists.txt"))
     rw.compare({"one": scores, "other": -scores}, plain)
+    rw.diversify(scores, plain, similarity=plain.features)
+    rw.diversify(scores, plain, aspects=np.eye(5)[np.arange(plain.n_docs) % 5])
     rw.sample_rankings(scores, plain.offsets, noise)
     rw.ItemKNN().fit(rw.synthetic_ratings(8, 8, n_ratings=4, seed=1))
 

@@ -32,6 +32,7 @@ from .data.tables.parquet import write_parquet as write_parquet
 from .data.thin import thin as thin
 from .evaluation.breakdown import Breakdown as Breakdown
 from .evaluation.compare import compare as compare
+from .evaluation.diversify import diversify as diversify
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.explanation import Explanation as Explanation
 from .evaluation.explanation import explain as explain
@@ -123,6 +124,9 @@ from .recommend.popularity import Popularity as Popularity
 from .report.comparison import write_comparison as write_comparison
 from .report.write import write_report as write_report
 from .serving.export import export as export
+from .serving.feature_log import read_feature_log as read_feature_log
+from .serving.skew import FeatureComparison as FeatureComparison
+from .serving.skew import compare_features as compare_features
 from .statistics.comparison import Comparison as Comparison
 from .statistics.evaluation import Evaluation as Evaluation
 from .statistics.judged import JudgedEvaluation as JudgedEvaluation

@@ -21,7 +21,7 @@ def order(scores: list[float]) -> list[int]:
     return out.tolist()
 
 
-LABELLED = [name for name, kind in METRICS.items() if not kind.reads_rewards]
+LABELLED = [name for name, kind in METRICS.items() if not (kind.reads_rewards or kind.reads_aspects)]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -323,8 +323,8 @@ def test_every_metric_reads_labels_by_name(name):
     goal = np.maximum(data.labels[::-1] - 2.0, 0.0)  # so that some queries have nothing relevant
     data = data.with_(more_labels={"purchase": goal}, document_rewards=goal)
     plain, scores = rw.metric(name), data.features[:, 0]
-    if plain.reads_rewards:
-        with pytest.raises(ValueError, match=f"{name} reads no labels: got label=purchase"):
+    if plain.reads_rewards or plain.reads_aspects:
+        with pytest.raises(ValueError, match=f"{name} reads (no|several) labels: got label=purchase"):
             rw.metric(name, label="purchase")
         return
     metric = rw.metric(f"{name}(label=purchase)@5")

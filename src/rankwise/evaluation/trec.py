@@ -4,6 +4,7 @@ A run holds lines ``query Q0 document rank score tag``, a qrels file lines ``que
 into polars frames, which is also what :func:`judge` takes, besides nested dictionaries.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -25,8 +26,10 @@ from rankwise.statistics import tables
 _BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"
 _RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
 _STRATA, _PRELS = "query 0 document stratum grade", "query document grade method probability"
-_NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability")
-_OF_SAMPLES = ("stratum", "probability")
+_ASPECTS = "query aspect document grade"
+_NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability", "aspect")
+_OF_QRELS = ("stratum", "probability", "aspect")
+_KEYS = ("query", "aspect", "document")
 _SHOWN = 80
 _NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
 
@@ -46,16 +49,17 @@ def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> pl.
     return _read(content, files.shown(path), _RUN, "score", errors)
 
 
-def read_qrels(path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
+def read_qrels(path: str | Path, *, errors: str = "raise", aspects: bool = False) -> pl.DataFrame:
     """Read qrels: one row per judged document, with columns query, document and grade, in the file's order.
 
     Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`. Lines of five
     words are those of NIST's sample_eval, ``query 0 document stratum grade``, or prels of the Million Query tracks,
-    ``query document grade method probability``: they have a column stratum, or probability (of being drawn).
+    ``query document grade method probability``: they have a column stratum, or probability (of being drawn). With
+    ``aspects`` the second word is a subtopic, as in the diversity tasks of the Web tracks, and a column of that name.
     """
     content = files.read_bytes(path)
     words = content.lstrip().split(b"\n", 1)[0].split()
-    form = _QRELS if len(words) != 5 else _STRATA if words[1] in (b"0", b"Q0") else _PRELS
+    form = _ASPECTS if aspects else _QRELS if len(words) != 5 else _STRATA if words[1] in (b"0", b"Q0") else _PRELS
     return _read(content, files.shown(path), form, "grade", errors)
 
 
@@ -98,7 +102,8 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     label 0; ``data.judged`` tells them apart, for metrics such as ``bpref``. Rows are in trec_eval's order: score (in
     single precision) descending, ties by document id descending, so that ``ties=row`` repeats its numbers. Queries are
     those of the qrels that the run has; with ``all_topics`` (its option -c) the others too, with nothing retrieved.
-    Columns stratum and probability of the qrels become strata and inclusion probabilities.
+    Columns stratum and probability of the qrels become strata and inclusion probabilities. With a column aspect, the
+    grades of each aspect are labels by name (``aspect_1`` for 1), and the highest of a document is its label.
     ``run`` and ``qrels`` may be paths, frames or dictionaries.
 
     >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
@@ -117,6 +122,10 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     topics = (topics if all_topics else shared).with_row_index("topic")
     retrieved = run.join(topics, on="query").select("topic", "document", "score")
     judged = qrels.join(topics, on="query").drop("query")
+    by_aspect = judged if "aspect" in judged.columns else None
+    if by_aspect is not None:
+        first = pl.exclude("topic", "document", "aspect", "grade").first()
+        judged = by_aspect.group_by("topic", "document", maintain_order=True).agg(pl.col("grade").max(), first)
     largest = float(np.finfo(np.float32).max)
     rows = ranked(
         retrieved.with_columns(pl.col("score").clip(-largest, largest).cast(pl.Float32))
@@ -133,6 +142,8 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
         samples["strata"] = rows["stratum"].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
     if "probability" in rows.columns:
         samples["inclusion_probabilities"] = rows["probability"].cast(pl.Float64).fill_null(0.0).to_numpy()
+    if by_aspect is not None:
+        samples["more_labels"] = _labels_by_aspect(rows.select("topic", "document"), by_aspect)
     sizes = rows["topic"].rle().struct.field("len").to_numpy()
     data = RankingDataset.from_sizes(
         np.empty((rows.height, 0), np.float32),
@@ -228,7 +239,7 @@ def _read(content: bytes, path: str | Path, form: str, value: str, errors: str) 
         .then(pl.lit(f"a line must read '{form}' with a {'finite' if value == 'score' else 'whole'} {value}"))
         .when(pl.lit(lossy) & pl.any_horizontal(pl.col("query", "document").str.contains("\ufffd", literal=True)))
         .then(pl.lit("text must be UTF-8, so that ids are not mistaken for each other"))
-        .when(~pl.struct("query", "document").is_first_distinct())
+        .when(~pl.struct(pl.col(key) for key in _KEYS if key in frame.columns).is_first_distinct())
         .then(pl.lit("a document may stand only once under a query"))
     )
     broken = frame.filter(pl.col("reason").is_not_null())
@@ -238,6 +249,7 @@ def _read(content: bytes, path: str | Path, form: str, value: str, errors: str) 
         text = repr(first["line"][:_SHOWN] + ("…" if len(first["line"]) > _SHOWN else ""))
         if errors == "raise":
             hint = "mend the line, or leave broken lines out with `errors='skip'`"
+            hint += "; subtopics of diversity qrels are read with `aspects=True`" if form == _QRELS else ""
             raise check.error(first["reason"], got=text, where=where, hint=hint)
         left_out = tables.count(broken.height, "broken line")
         warnings.warn(f"left out {left_out}; the first is {where}: {text} ({first['reason']})", stacklevel=3)
@@ -262,9 +274,9 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
             f"{name} must be a path, a table with columns query, document, {value}, or nested dictionaries",
             got=f"columns {', '.join(names)}" if names else type(source).__name__,
         )
-    more = [column for column in _OF_SAMPLES if value == "grade" and column in names]
+    more = [column for column in _OF_QRELS if value == "grade" and column in names]
     frame = table.select("query", "document", value, *more).collect()
-    for column in ("query", "document"):
+    for column in (key for key in _KEYS if key in frame.columns):
         what = f"the {column} must be known in every row of the {name}"
         ids = without_nulls(frame[column], what, "row {}".format)
         frame = frame.with_columns(checked_ids(ids, column, "row {}".format).cast(pl.String))
@@ -277,12 +289,25 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
             got="no number" if number is None else number,
             where=f"document {document!r} of query {query!r}",
         )
-    twice = frame.filter(~pl.struct("query", "document").is_first_distinct())
+    twice = frame.filter(~pl.struct(key for key in _KEYS if key in frame.columns).is_first_distinct())
     if twice.height:
         query, document = twice.row(0)[:2]
         what = f"a document may stand only once under a query of the {name}"
         raise check.error(what, got=f"document {document!r} again", where=f"query {query!r}")
     return frame
+
+
+def _labels_by_aspect(rows: pl.DataFrame, judged: pl.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Return the grades of each aspect for these documents, 0 where there is none, by names that are identifiers."""
+    labels = {}
+    for (aspect,), part in judged.partition_by("aspect", as_dict=True).items():
+        name = re.sub(r"\W", "_", aspect, flags=re.ASCII)
+        name = name if name.isidentifier() else f"aspect_{name}"
+        if name in labels:
+            raise check.error("two aspects have one name as labels", got=f"{aspect!r} for {name}", hint="rename one")
+        grades = rows.join(part, on=["topic", "document"], how="left", maintain_order="left")["grade"]
+        labels[name] = grades.fill_null(0).clip(0).to_numpy().astype(np.float64)
+    return labels
 
 
 def _few(frame: pl.DataFrame) -> str:

@@ -127,6 +127,8 @@ class RankMetric(Metric):
     """Whether a judged document stands for others of its stratum."""
     reads_rewards: ClassVar[bool] = False
     """Whether it measures rewards of documents instead of labels."""
+    reads_aspects: ClassVar[bool] = False
+    """Whether it measures labels by name, one for each aspect of a query, instead of labels."""
 
     cutoff: int | None = None
     """The last rank that counts; None for all ranks."""
@@ -258,7 +260,16 @@ def with_labels(metric: Metric, data: "RankingDataset") -> tuple[Metric, Array]:
     """Return the metric as a function of arrays, and the labels of a data set that it reads."""
     if isinstance(metric, RankMetric) and metric.label is not None:
         return replace(metric, label=None), data.labels_of(metric.label)
-    return metric, data.labels
+    if not isinstance(metric, RankMetric) or not metric.reads_aspects:
+        return metric, data.labels
+
+    def of_data(scores: Array, labels: Array, offsets: Offsets) -> Array:  # noqa: ARG001
+        if not np.array_equal(offsets, data.offsets):
+            what, hint = f"{metric} is computed for a whole data set", "choose by another metric, such as ndcg@10"
+            raise check.error(what, got="a part of its queries", hint=hint)
+        return metric.of(scores, data)
+
+    return FunctionMetric(of_data), data.labels
 
 
 def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metric:

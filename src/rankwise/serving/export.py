@@ -1,4 +1,4 @@
-"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib and Vespa."""
+"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib, Vespa and Solr."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from rankwise import check
 from rankwise.files import check_writable, replacing
 from rankwise.serving.source import ExportSource, Written
 
-FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa")
+FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa", "solr")
 """Formats, each written by the module of its name."""
 
 
@@ -26,9 +26,9 @@ def export(
         model: A trained ranker, the folder that it was saved to, or a model that LightGBM, XGBoost or CatBoost trained
             (see :func:`wrap`).
         path: The file to write; one that exists is replaced only with ``force``.
-        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"`` or ``"vespa"``.
+        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"``, ``"vespa"`` or ``"solr"``.
         names: What features are called there, in the order of training; by default as in the training data. The feature
-            set of Elasticsearch and the rank features of Vespa are found by these names.
+            set of Elasticsearch, the feature store of Solr and Vespa's rank features are found by these names.
         force: Whether to replace a file.
 
     Missing values, categories and thresholds mean there what they mean here. What a system cannot express is an error

@@ -244,7 +244,8 @@ def _evaluations(
     with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            by = rw.read_qrels(qrels)  # once, for all runs
+            aspects = any(getattr(one, "reads_aspects", False) for one in requested.metrics.values())
+            by = rw.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.options.keys()
