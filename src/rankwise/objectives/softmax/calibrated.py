@@ -1,0 +1,130 @@
+"""Ranking with scores that are log odds: sigmoid cross entropy, and a listwise loss that agrees with it."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankwise import check
+from rankwise.compiling import REORDERED, kernel
+from rankwise.objectives.base import Objective
+from rankwise.objectives.fastmath import exp, log1p_unit
+from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Calibrated(Objective):
+    """Sigmoid cross entropy plus a listwise loss that has the same minimiser: the sigmoid of a score is a probability.
+
+    The loss of a list is (1 − α) Σ [log(1 + e^s) − y s] − α Σ y log p (Bai et al. 2023), where σ = 1/(1 + e^−s),
+    p = σ/Σσ, and y is the label over ``max_label``, at most 1. The second part ranks. It is not divided by Σy, so that
+    both parts are linear in y, and their expected values are least where σ is the probability of relevance. α = 1
+    leaves σ free up to a factor in each list. With Y = Σy the gradient of the second part is (Yp − y)(1 − σ), and its
+    diagonal Hessian Y p(1 − p)(1 − σ)² − (Yp − y)σ(1 − σ). ``curvature="positive"`` leaves out the second term where
+    it is negative, ``"exact"`` keeps it.
+
+    ``max_label`` is a setting, and not the largest label of the data, so that partitions and mini-batches agree. With
+    the default 1 every label of at least 1 is relevant, and σ is the probability of that; with ``max_label=4`` it is
+    the expected label over 4.
+
+    Unlike other losses, this one changes if a constant is added to all scores of a query, and learns from queries of
+    one document and from queries without relevant documents. ``stochastic`` and ``clickwise`` rank with it, but their
+    noise and their lists of one click each move the level of the scores, which then are no log odds.
+
+    >>> d = Calibrated(alpha=1.0)([0.0, 0.0], [1, 0], [0, 2])
+    >>> d.value.round(4), d.gradient  # log 2; (1/2 − 1)/2 and (1/2 − 0)/2
+    (array([0.6931]), array([-0.25,  0.25]))
+    """
+
+    alpha: float = 0.5
+    max_label: float = 1.0
+    curvature: str = "positive"
+    shift_invariant: ClassVar[bool] = False
+    prepares_on_device: ClassVar[bool] = True
+    name: ClassVar[str] = "calibrated"
+    paper: ClassVar[str] = "Bai et al. 2023"
+
+    def __post_init__(self) -> None:
+        check.number("alpha", self.alpha, least=0.0, most=1.0)
+        check.number("max_label", self.max_label, least=0.0, open_ends=True)
+        check.choice("curvature", self.curvature, ("positive", "exact"))
+
+    @property
+    def exact_hessian(self) -> bool:
+        """Whether the Hessian is exact."""
+        return self.curvature == "exact" or self.alpha == 0.0
+
+    def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
+        """Compute relevance between 0 and 1 from labels."""
+        reject_columns(self, columns)
+        checked, lists = checked_lists(labels, offsets)
+        relevance = lists.as_argument((checked / float(self.max_label)).clip(0.0, 1.0))
+        return PreparedKernel(
+            lists=lists,
+            objective=self,
+            kernel=calibrated_kernel,
+            device_kernel="rankwise.objectives.softmax.triton.calibrated:calibrated",
+            arguments=CalibratedArguments(relevance, float(self.alpha), self.curvature == "exact"),
+        )
+
+
+class CalibratedArguments(NamedTuple):
+    """Arguments of the kernel, beside the scores."""
+
+    relevance: PerDocument
+    alpha: float
+    exact: bool
+    """Whether negative terms of the Hessian are kept."""
+
+
+@kernel
+def calibrated_kernel(first, last, offsets, scores, relevance, alpha, exact, value, gradient, hessian):
+    """Fill value, gradient and Hessian of these queries."""
+    for q in range(first, last):
+        a, b = offsets[q], offsets[q + 1]
+        h = hessian[a:b] if hessian.size else hessian
+        value[q] = _calibrated_list(scores[a:b], relevance[a:b], alpha, exact, gradient[a:b], h)
+
+
+@kernel(fastmath=REORDERED)
+def _calibrated_list(scores, relevance, alpha, exact, gradient, hessian):
+    """Fill the derivatives of a list, and return its value; ``gradient`` holds log σ first, then multiples of σ.
+
+    1 − p of the document with the largest p is the share of the rest: by subtraction it would lose its digits near 1.
+    """
+    n = scores.size
+    pointwise, listwise, total_relevance, top = 0.0, 0.0, 0.0, -np.inf
+    for i in range(n):
+        s, y = scores[i], relevance[i]
+        tail = log1p_unit(exp(-abs(s)))
+        gradient[i] = min(s, 0.0) - tail
+        top = max(top, gradient[i])
+        pointwise += (max(s, 0.0) - y * s) + tail
+        listwise -= y * gradient[i]
+        total_relevance += y
+    best = 0
+    while best < n and gradient[best] != top:
+        best += 1
+    total = 0.0
+    for i in range(n):
+        gradient[i] = exp(gradient[i] - top)
+        total += gradient[i]
+    rest = 0.0
+    for i in range(n):
+        rest += gradient[i] if i != best else 0.0
+    for i in range(n):
+        s, y = scores[i], relevance[i]
+        small = exp(-abs(s))
+        sigmoid, complement = (1.0 if s >= 0.0 else small), (small if s >= 0.0 else 1.0)
+        sigmoid, complement = sigmoid / (1.0 + small), complement / (1.0 + small)
+        share = gradient[i] / total
+        others = rest / total if i == best else 1.0 - share
+        gap = (total_relevance - y) * share - y * others  # Yp − y, without cancellation where y is all of Y
+        gradient[i] = (1.0 - alpha) * (sigmoid - y) + alpha * gap * complement
+        if hessian.size:
+            bend = -gap * sigmoid * complement
+            bend = bend if exact else max(bend, 0.0)
+            listed = total_relevance * share * others * complement * complement + bend
+            hessian[i] = (1.0 - alpha) * sigmoid * complement + alpha * listed
+    return (1.0 - alpha) * pointwise + alpha * (listwise + total_relevance * (top + np.log(total)))
