@@ -8,6 +8,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
@@ -71,7 +72,8 @@ class CalibratedRanker(DelegatingRanker):
             hint = "pass validation data, or calibrate a trained model: rw.calibrate(model, data)"
             raise check.error("a curve is fitted to queries that the ranker was not trained on", hint=hint)
         ranker = self.ranker.__sklearn_clone__()
-        ranker._fit_on(train, valid, **options)
+        with leakage.checked():
+            ranker.fit(train, valid, **options)
         self.calibrate(ranker, valid)
 
     def _check(self) -> None:
