@@ -39,7 +39,9 @@ def test_isotonic_passes_through_the_blocks_of_isotonic_regression():
     peer = IsotonicRegression().fit(scores, relevant, weights).predict(scores)
     for value in np.unique(peer)[1:-1]:  # the outer blocks are drawn away from 0 and 1
         block = peer == value
-        np.testing.assert_allclose(curve(np.average(scores[block], weights=weights[block])), value, atol=1e-9)
+        np.testing.assert_allclose(
+            curve(float(np.average(scores[block], weights=weights[block]))), float(value), atol=1e-9
+        )
     places = np.unique(scores)
     assert (np.diff(curve(places)) > 0).all()
     assert (np.diff(curve(np.linspace(-50, 50, 999))) > 0).all()
@@ -51,7 +53,7 @@ def test_blocks_of_0_and_1_by_hand():
     scores, relevant = np.repeat([0.0, 1.0, 2.0], [4, 2, 3]), np.array([0, 0, 0, 0, 1, 0, 1, 1, 1.0])
     curve = fitted("isotonic", scores, relevant, np.ones(9))
     assert curve is not None
-    np.testing.assert_allclose(curve([0.0, 0.5, 1.0, 2.0]), [0.1, sigmoid(np.log(1 / 9) / 2), 0.5, 0.875])
+    np.testing.assert_allclose(curve([0.0, 0.5, 1.0, 2.0]), [0.1, float(sigmoid(np.log(1 / 9) / 2)), 0.5, 0.875])
 
 
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
@@ -70,7 +72,7 @@ def test_a_curve_that_does_not_rise_is_refused():
         ([0, 1], [0, 1, 2]),
     ):
         with pytest.raises(ValueError, match="curve"):
-            Curve(scores, log_odds)
+            Curve(np.array(scores, float), np.array(log_odds, float))
 
 
 def evaluation(p, labels, size, **settings):

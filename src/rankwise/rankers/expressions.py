@@ -183,7 +183,7 @@ def _single(name: str, objective: ObjectiveLike, /, **settings: Any) -> RankerEx
 
 def _ensemble(name: str, members: list[Any], settings: Keywords) -> RankerExpression:
     what, ensembles = _MADE_OF[name]
-    if name == "bagged" and not members:
+    if name in ("bagged", "calibrate") and not members:
         members = [_single("lightgbm", "lambdarank")]
     if (
         not members

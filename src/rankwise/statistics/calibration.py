@@ -47,10 +47,11 @@ class Curve:
         return sigmoid(np.interp(s, self.scores, self.log_odds) + self.outer_slope * beyond)
 
 
-def sigmoid(log_odds: Array) -> Array:
+def sigmoid(log_odds: ArrayLike) -> Array:
     """Return probabilities of log odds."""
-    small = np.exp(-np.abs(log_odds))
-    return np.asarray(np.where(log_odds >= 0.0, 1.0, small) / (1.0 + small))
+    z = np.asarray(log_odds, np.float64)
+    small = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0.0, 1.0, small) / (1.0 + small))
 
 
 def fitted(method: str, scores: Array, relevant: Array, weights: Array) -> Curve | None:
@@ -72,8 +73,8 @@ def _isotonic(scores: Array, relevant: Array, weights: Array) -> Curve | None:
     mass = np.bincount(place, weights)
     values, total, mass = values[mass > 0.0], np.bincount(place, weights * relevant)[mass > 0.0], mass[mass > 0.0]
     _, block = np.unique(isotonic_regression(total / mass, weights=mass).x, return_inverse=True)
-    size, centres = np.bincount(block, mass), np.bincount(block, mass * values)
-    rates, centres = np.bincount(block, total) / size, centres / size
+    size = np.bincount(block, mass)
+    rates, centres = np.bincount(block, total) / size, np.bincount(block, mass * values) / size
     if rates.size < 2:
         return None
     # Only the outer blocks can be 0 or 1, whose log odds are infinite: half a document less than all is allowed.

@@ -125,8 +125,8 @@ class Reliability:
             (tables.number(p), tables.number(y), tables.interval(low, high), f"{n:,}") for p, y, low, high, n in columns
         )
         error, chance, brier = (tables.number(value) for value in (self.error, self.by_chance, self.brier))
-        note = f"Calibration error {error} {tables.interval(*self.interval)}; a perfectly calibrated model would have "
-        note += f"about {chance} by chance. Brier score {brier}."
+        note = f"Calibration error {error}; a perfectly calibrated model would have about {chance} by chance. Without "
+        note += f"chance {tables.interval(*self.interval)} ({100 * self.confidence:g}%). Brier score {brier}."
         return tables.Table(header=header, rows=rows, align="rrlr", notes=(note,))
 
     def __repr__(self) -> str:
@@ -136,22 +136,19 @@ class Reliability:
         return self.table().html()
 
     def plot(self, path: str | Path, *, title: str = "", force: bool = False) -> Path:
-        """Draw the reliability curve, with intervals, and how many documents have which probability."""
-        with figure(path, 4.8, 5.2, force=force) as drawing:
-            panel, below = drawing.subplots(2, 1, sharex=True, height_ratios=(5, 1))
+        """Draw the share of relevant documents by probability, with intervals: .png, .svg or .pdf."""
+        with figure(path, 4.8, 4.6, force=force) as drawing:
+            panel = drawing.subplots()
             top = 1.05 * max(float(self.high.max()), float(self.predicted.max()))
             panel.plot([0, top], [0, top], "--", color=GREY, linewidth=1)
-            panel.annotate(
-                "perfectly calibrated", (top, top), (-4, -14), textcoords="offset points", ha="right", color=GREY
-            )
             panel.vlines(self.predicted, self.low, self.high, color=BLUE, linewidth=1.2)
             panel.plot(self.predicted, self.observed, "o-", color=BLUE, markersize=4.5, linewidth=1.2)
             panel.set_xlim(0, top)
             panel.set_ylim(0, top)
+            panel.set_aspect("equal")
+            panel.set_xlabel("mean probability of a bin (dashed: perfectly calibrated)")
             panel.set_ylabel("share of relevant documents")
-            error = f"calibration error {tables.number(self.error, 3)} {tables.interval(*self.interval, 3)}"
-            panel.set_title(f"{title}\n{error}" if title else error, loc="left", fontweight="bold")
-            below.bar(self.predicted, self.documents, width=0.012 * top, color=BLUE)
-            below.set_ylabel("documents")
-            below.set_xlabel("mean probability of a bin")
+            error, chance = (tables.number(value, 3) for value in (self.error, self.by_chance))
+            heading = f"calibration error {error}, by chance {chance}"
+            panel.set_title(f"{title}\n{heading}" if title else heading, loc="left", fontweight="bold")
         return Path(path)

@@ -38,7 +38,7 @@ def expected(scores, normalised=False):
     """Value and gradient of the mean over all eight label vectors, by their probabilities."""
     value, gradient = 0.0, np.zeros(3)
     for labels in itertools.product((0.0, 1.0), repeat=3):
-        chance = np.prod(np.where(labels, CHANCES, 1 - CHANCES))
+        chance = float(np.prod(np.where(labels, CHANCES, 1 - CHANCES)))
         chance /= max(sum(labels), 1.0) if normalised else 1.0
         pointwise, listwise = (rw.Calibrated(alpha=a)(scores, labels, [0, 3]) for a in (0.0, 1.0))
         value += chance * (pointwise.value[0] + listwise.value[0])
@@ -92,7 +92,7 @@ def test_settings_are_checked():
         ({"curvature": "abs"}, "unknown curvature"),
     ):
         with pytest.raises(ValueError, match=message):
-            rw.Calibrated(**wrong)  # type: ignore[arg-type]
+            rw.Calibrated(**wrong)
 
 
 def rare(seed: int = 0) -> tuple[rw.RankingDataset, np.ndarray]:

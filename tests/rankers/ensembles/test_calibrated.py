@@ -172,9 +172,13 @@ def test_what_makes_no_sense_is_refused(model, fresh):
         rw.calibrate(model, fresh).explain(fresh)
 
 
-def test_the_command_line_shows_and_draws_reliability(model, fresh, tmp_path):
-    rw.calibrate(model, fresh).save(tmp_path / "model")
+def test_the_command_line_trains_shows_and_draws(fresh, tmp_path):
     rw.write_data(lists(2), tmp_path / "test.parquet")
+    rw.write_data(fresh, tmp_path / "fresh.parquet")
+    ranker = "calibrate(lightgbm(xendcg, rounds=20, patience=2), method=platt)"
+    data = (tmp_path / "test.parquet", "--valid", tmp_path / "fresh.parquet", "--threads", 1)
+    printed = run("train", *data, "--ranker", ranker, "-o", tmp_path / "model").stdout
+    assert "no better round for 2 rounds" in printed or "all rounds done" in printed
     words = ("evaluate", tmp_path / "test.parquet", tmp_path / "model", "--calibration")
     printed = run(*words, "--plot", tmp_path / "curve.png").stdout
     assert "Reliability" in printed

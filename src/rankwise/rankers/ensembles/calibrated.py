@@ -65,6 +65,16 @@ class CalibratedRanker(DelegatingRanker):
         """The metrics of the ranker."""
         return self.ranker.metrics
 
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """What rounds are called."""
+        return self.ranker.unit
+
+    @property
+    def loss_compares(self) -> bool:
+        """Whether the losses of different rounds of the ranker compare."""
+        return bool(getattr(self.ranker, "loss_compares", True))
+
     def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
         """Train the ranker, and fit its curve to the validation data."""
         self._check()
@@ -120,7 +130,10 @@ class CalibratedRanker(DelegatingRanker):
         return self
 
     def _read_curves(self) -> None:
-        self._curves = {name: Curve(*knots[:2], *knots[2]) for name, knots in self.curves_.items()}
+        self._curves = {
+            name: Curve(np.array(scores), np.array(log_odds), *outer)
+            for name, (scores, log_odds, outer) in self.curves_.items()
+        }
 
     def _segments(self, features: Floats) -> Any:
         """Return the name of each document's segment."""
