@@ -27,7 +27,7 @@ from rankwise.statistics.calibration import sigmoid
 
 METRIC = "ndcg@10"
 SETTINGS = ("one level", "levels by query")
-OBJECTIVES = ("calibrated", "calibrated(alpha=0.0)", "lambdarank", "softmax_ce")
+OBJECTIVES = ("calibrated", "calibrated(alpha=0.0)", "calibrated(alpha=0.9)", "lambdarank", "softmax_ce")
 METHODS = ("sigmoid", "platt", "isotonic")
 ALPHAS, TOPS = (0.1, 0.25, 0.5, 0.75, 0.9), (1.0, 2.0)
 BASELINE = "softmax_ce"
