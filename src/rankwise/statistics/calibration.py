@@ -47,6 +47,10 @@ class Curve:
         return sigmoid(np.interp(s, self.scores, self.log_odds) + self.outer_slope * beyond)
 
 
+IDENTITY = Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+"""The curve of scores that are log odds."""
+
+
 def sigmoid(log_odds: ArrayLike) -> Array:
     """Return probabilities of log odds."""
     z = np.asarray(log_odds, np.float64)
@@ -61,8 +65,6 @@ def fitted(method: str, scores: Array, relevant: Array, weights: Array) -> Curve
     centred isotonic regression (Oron and Flournoy 2017): the blocks of pooled documents become knots at their mean
     scores, and lines between them keep the order of scores, which blocks would make equal.
     """
-    if method == "sigmoid":
-        return Curve(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     return (_isotonic if method == "isotonic" else _platt)(scores, relevant, weights)
 
 

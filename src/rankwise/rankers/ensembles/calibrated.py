@@ -12,23 +12,23 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import expressions, inputs, learned
+from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import FitOptions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
+from rankwise.rankers.ensembles.meta import MetaRanker, kind_of
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.scoring.scorer import Scorer
 from rankwise.rankers.table import load
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.sparse import dense
-from rankwise.statistics.calibration import METHODS, Curve, fitted
+from rankwise.statistics.calibration import IDENTITY, METHODS, Curve, fitted
 
 _LEAST = 10  # relevant and other documents of a segment with a curve of its own
 _ALL = ""  # no feature has this value as text
 
 
-class CalibratedRanker(DelegatingRanker):
+class CalibratedRanker(MetaRanker):
     """A ranker with a curve from its scores to probabilities of relevance; :func:`calibrate` makes one.
 
     ``predict`` returns probabilities, in the order of the scores of ``ranker_``. ``fit`` trains a clone of ``ranker``,
@@ -54,6 +54,10 @@ class CalibratedRanker(DelegatingRanker):
 
     def _nested(self) -> Mapping[str, Ranker]:
         return {"ranker": self.ranker}
+
+    @property
+    def _delegate(self) -> Ranker:
+        return self.ranker_
 
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
@@ -96,38 +100,37 @@ class CalibratedRanker(DelegatingRanker):
         """Fit the curves of a trained ranker to data."""
         self._check()
         ranker._schema.reject_start("calibrated rankers")
-        self._become(ranker)
-        empty = np.zeros(0)
-        if data is None:
-            curves = {_ALL: fitted(self.method, empty, empty, empty)}
-        else:
-            scores, relevant = ranker.predict(data), (data.labels >= self.relevant).astype(np.float64)
-            weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
-            names = self._segments(ranker._features(data))
-            changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
-            if changes.size:
-                raise check.error(
-                    "a segment must be the same for all documents of a query, or their order would change",
-                    got=f"{names[changes[0]]!r} of {self.segment!r}",
-                    where=check.query_of_row(int(changes[0]), data.offsets, data.query_ids),
-                    hint="name a feature of queries",
-                )
-            parts = {_ALL: np.full(data.n_docs, True)} | {str(name): names == name for name in np.unique(names)}
-            curves = {
-                name: fitted(self.method, scores[part], relevant[part], weights[part])
-                for name, part in parts.items()
-                if name == _ALL or _LEAST <= relevant[part].sum() <= part.sum() - _LEAST
-            }
-        if curves[_ALL] is None:
-            got = f"{int(relevant.sum()):,} relevant of {relevant.size:,} documents"
-            raise check.error("relevance does not rise with scores", got=got, hint="check the data and `relevant=`")
+        self.ranker_, self._schema = ranker, ranker._schema
+        self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
+        curves = {_ALL: IDENTITY} if data is None or self.method == "sigmoid" else self._fitted(data)
         self.curves_ = {
-            name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]]
-            for name, curve in curves.items()
-            if curve is not None
+            name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
         }
         self._read_curves()
         return self
+
+    def _fitted(self, data: RankingDataset) -> dict[str, Curve]:
+        """Fit the curve of all documents, and of every segment that has enough."""
+        scores, relevant = self.ranker_.predict(data), (data.labels >= self.relevant).astype(np.float64)
+        weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
+        names = self._segments(self._features(data))
+        changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
+        if changes.size:
+            raise check.error(
+                "a segment must be the same for all documents of a query, or their order would change",
+                got=f"{names[changes[0]]!r} of {self.segment!r}",
+                where=check.query_of_row(int(changes[0]), data.offsets, data.query_ids),
+                hint="name a feature of queries",
+            )
+        curves = {}
+        for name in dict.fromkeys((_ALL, *names)):
+            part = (names == name) | (name == _ALL)
+            if name == _ALL or _LEAST <= relevant[part].sum() <= part.sum() - _LEAST:
+                curves[name] = fitted(self.method, scores[part], relevant[part], weights[part])
+        if curves[_ALL] is None:
+            got = f"{int(relevant.sum()):,} relevant of {relevant.size:,} documents"
+            raise check.error("relevance does not rise with scores", got=got, hint="check the data and `relevant=`")
+        return {name: curve for name, curve in curves.items() if curve is not None}
 
     def _read_curves(self) -> None:
         self._curves = {
@@ -177,14 +180,7 @@ class CalibratedRanker(DelegatingRanker):
         """Raise: contributions of features add up to scores, and not to probabilities."""
         raise check.error("contributions add up to scores, and not to probabilities", hint="explain model.ranker_")
 
-    # On disk, as it is: the ranker, and the curves.
-
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the ranker and its curves to the folder ``path``."""
-        return Ranker.save(self, path, force=force)
-
-    def _description(self) -> Json:
-        return Ranker._description(self)
+    # On disk: the ranker, and the curves.
 
     def _parameters(self, without: Any = ()) -> Json:
         return {name: getattr(self, name) for name in ("method", "segment", "relevant") if name not in without}
@@ -193,11 +189,8 @@ class CalibratedRanker(DelegatingRanker):
     def _untrained(cls, description: Json) -> Self:
         return cls(FeatureRanker(0), **description["parameters"])  # until the files of the ranker have been read
 
-    def _files(self) -> dict[str, bytes]:
-        return learned.files(self)
-
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        learned.restore(self, files)
+        super()._restore(description, files)
         self.ranker = self.ranker_.__sklearn_clone__()
         self._read_curves()
 
