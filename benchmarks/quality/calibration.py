@@ -2,6 +2,7 @@
 
     python -m benchmarks.quality.calibration simulated [--seeds 5] [--processes 2]
     python -m benchmarks.quality.calibration mq2007 FOLDER [--repeats 3] [--processes 2]
+    python -m benchmarks.quality.calibration intervals [--draws 300]
 
 ``simulated`` draws labels from known probabilities: the features of ``rw.synthetic``, log odds of a document −2.5 + 1.2
 times its utility, and in the second setting 1.5 times a feature of its query more, so that levels differ between
@@ -12,6 +13,9 @@ to which curves are fitted too, and 4,000 more are the test. The error is the me
 ``mq2007`` compares NDCG@10 of test queries with ``softmax_ce``, paired by query, in five folds, cut anew ``--repeats``
 times. ``alpha`` and ``max_label`` are chosen in each fold by NDCG@10 of the validation queries. FOLDER is that of
 `benchmarks/README.md`.
+
+``intervals`` counts how often the 95% interval of the calibration error holds the error of four million documents:
+probabilities p from Beta(1, 4), predictions p and p^1.3.
 """
 
 import argparse
@@ -127,14 +131,35 @@ def folds(options: argparse.Namespace) -> str:
     return f"{table}\n\nChosen on validation queries: {counts}."
 
 
+def intervals(options: argparse.Namespace) -> str:
+    rng = np.random.default_rng(0)
+    rows = []
+    for n_queries, power in itertools.product((100, 1000), (1.0, 1.3)):
+        chances = rng.beta(1, 4, 4_000_000)
+        order = np.array_split(np.argsort(chances), 15)
+        known = np.mean([abs((chances[part] ** power).mean() - chances[part].mean()) for part in order])
+        measured = []
+        for seed in range(options.draws):
+            p = rng.beta(1, 4, 20 * n_queries)
+            data = rw.RankingDataset(np.zeros((p.size, 1)), rng.random(p.size) < p, np.arange(0, p.size + 1, 20))
+            one = rw.evaluate(p**power, data, resamples=400, seed=seed).reliability()
+            measured.append((one.error, one.by_chance, one.interval[0] <= known <= one.interval[1]))
+        numbers = (known, *np.mean(measured, axis=0))
+        rows.append([n_queries, f"p^{power:g}", *(f"{number:.4f}" for number in numbers)])
+    return harness.markdown(
+        ["queries", "prediction", "known error", "ECE", "by chance", "intervals that hold it"], rows
+    )
+
+
 def main() -> None:
     parser = harness.arguments(__doc__, out="results/calibration.json")
-    parser.add_argument("part", choices=("simulated", "mq2007"))
+    parser.add_argument("part", choices=("simulated", "mq2007", "intervals"))
     parser.add_argument("folder", nargs="?", default="")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=300)
     options = parser.parse_args()
-    print(simulation(options) if options.part == "simulated" else folds(options))
+    print({"simulated": simulation, "mq2007": folds, "intervals": intervals}[options.part](options))
 
 
 if __name__ == "__main__":

@@ -82,12 +82,10 @@ class Reliability:
         rates, gaps, parts = products.sum(0).reshape(3, n_bins) / shares.sum(0).reshape(3, n_bins)
         error = float(parts @ np.abs(gaps))
         tail = (1.0 - evaluation.confidence) / 2.0
-        # Noise makes |gaps| larger. Resampling adds noise once more, so it starts from gaps without: what exceeds their
-        # standard errors, or 0 if the error is no more than what chance alone explains.
-        noise = drawn[:, 1].std(0)
-        centre = np.sign(gaps) * np.sqrt(np.maximum(gaps**2 - noise**2, 0.0))
+        # Noise makes |gaps| larger, and resampling adds noise once more: what it adds is taken off. It starts from gaps
+        # of 0 where chance alone explains the error.
         chance = (np.abs(drawn[:, 1] - gaps) * drawn[:, 2]).sum(1)
-        centre *= error > np.quantile(chance, 1.0 - tail)
+        centre = gaps * float(error > np.quantile(chance, 1.0 - tail))
         excess = (np.abs(drawn[:, 1] - gaps + centre) * drawn[:, 2]).sum(1) - parts @ np.abs(centre)
         highest, lowest = error - np.quantile(excess, [tail, 1.0 - tail])
         low, high = np.quantile(drawn[:, 0], [tail, 1.0 - tail], axis=0)
