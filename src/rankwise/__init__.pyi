@@ -81,6 +81,7 @@ from .objectives.prepared import Prepared as Prepared
 from .objectives.smooth.objectives import ApproxNDCG as ApproxNDCG
 from .objectives.smooth.objectives import SmoothAP as SmoothAP
 from .objectives.smooth.objectives import SmoothRBP as SmoothRBP
+from .objectives.softmax.calibrated import Calibrated as Calibrated
 from .objectives.softmax.guarantees import guarantees as guarantees
 from .objectives.softmax.objectives import XENDCG as XENDCG
 from .objectives.softmax.objectives import ListNet as ListNet
@@ -102,6 +103,8 @@ from .rankers.adapters import xgboost_objective as xgboost_objective
 from .rankers.base import Ranker as Ranker
 from .rankers.ensembles.bagged import bagged as bagged
 from .rankers.ensembles.blended import blended as blended
+from .rankers.ensembles.calibrated import CalibratedRanker as CalibratedRanker
+from .rankers.ensembles.calibrated import calibrate as calibrate
 from .rankers.ensembles.distilled import distilled as distilled
 from .rankers.expressions import ranker as ranker
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker

@@ -75,6 +75,11 @@ class Objective(ABC):
         return any(child.couples_queries for child in self.children)
 
     @property
+    def shift_invariant(self) -> bool:
+        """Whether a constant that is added to all scores of a query changes nothing."""
+        return all(child.shift_invariant for child in self.children)
+
+    @property
     def prepares_on_device(self) -> bool:
         """Whether labels that are on a device are prepared there; otherwise they are copied to the host."""
         return bool(self.children) and all(child.prepares_on_device for child in self.children)

@@ -52,7 +52,11 @@ def write(
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = importlib.import_module(f"rankwise.serving.{check.choice('format', name, FORMATS)}")
     path = check_writable(path, force=force)
-    written: Written = module.write(ExportSource.of(model, names, path))
+    source = ExportSource.of(model, names, path)
+    if source.curve is not None and name != "onnx":
+        hint = "export model.ranker_, whose scores have the same order, or to onnx"
+        raise check.error(f"{name} has no place for the curve of a calibrated ranker", hint=hint)
+    written: Written = module.write(source)
     with replacing(path, force=force) as new:
         new.write_bytes(written.content)
     return path, written.load

@@ -83,9 +83,10 @@ def _values(model: Any) -> dict[str, float]:
 
 def _why(model: Any) -> str:
     """Return the reason why training ended."""
+    patience = getattr(model if hasattr(model, "patience") else getattr(model, "ranker", model), "patience", None)
     reasons = {
         model.unit: f"all {model.unit} done",
-        "patience": f"no better {model.unit[:-1]} for {getattr(model, 'patience', None)} {model.unit}",
+        "patience": f"no better {model.unit[:-1]} for {patience} {model.unit}",
         "no split": "no split improves the loss any more",
         "converged": "the gradient is zero",
     }
