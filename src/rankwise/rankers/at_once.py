@@ -100,15 +100,16 @@ class TrainedAtOnce(Estimator):
         resume: bool = False,
         measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
-        **others: Never,
+        **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
-        Metrics of the validation data, and of the data sets in ``measure``, are in ``history_`` afterwards. Rankers
-        that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which ``resume=True``
-        resumes, and raise KeyboardInterrupt after Ctrl-C.
+        Validation data are ``valid``, or ``eval_set=[(X, y)]`` with ``eval_group`` or ``eval_qid`` as LightGBM and
+        XGBoost have it. Metrics of the validation data, and of the data sets in ``measure``, are in ``history_``
+        afterwards. Rankers that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by
+        which ``resume=True`` resumes, and raise KeyboardInterrupt after Ctrl-C.
         """
-        self._reject("fit", others)
+        valid = self._with_eval_set(valid, others)
         checked_names(measure or {})
         train, held_out = self._fit_inputs(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         inputs.reject_start(train, self)
@@ -118,6 +119,13 @@ class TrainedAtOnce(Estimator):
     @abstractmethod
     def predict(self, data: Documents) -> Array:
         """Return one score per document."""
+
+    def _with_eval_set(self, valid: inputs.Validation, others: inputs.EvalSet) -> inputs.Validation:
+        """Return the validation data of ``fit``, and reject arguments that it does not have."""
+        self._reject(
+            "fit", {name: value for name, value in others.items() if name not in inputs.EvalSet.__annotations__}
+        )
+        return inputs.with_eval_set(valid, **others)
 
     def _fit_inputs(
         self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
