@@ -1,5 +1,7 @@
 """Data sets of ir_datasets, over local files: nothing is downloaded."""
 
+from typing import Any
+
 import pytest
 
 import rankwise as rw
@@ -34,8 +36,8 @@ def dataset(tmp_path):
 
 
 def test_lists_of_texts_are_those_of_files(dataset):
-    lists = rw.rerank.read_ir_dataset(dataset, depth=2)
-    same = rw.rerank.read_trec(QRELS, QUERIES, DOCUMENTS, run=RUN, depth=2)
+    lists: Any = rw.rerank.read_ir_dataset(dataset, depth=2)
+    same: Any = rw.rerank.read_trec(QRELS, QUERIES, DOCUMENTS, run=RUN, depth=2)
     assert (lists.queries, lists.documents) == (same.queries, same.documents)
     assert (lists.labels.tolist(), lists.judged.tolist()) == (same.labels.tolist(), same.judged.tolist())
     assert lists.document_ids.tolist() == ["d1", "d2", "d3", "d4"]
@@ -44,9 +46,14 @@ def test_lists_of_texts_are_those_of_files(dataset):
 def test_only_documents_on_a_list_are_looked_up(dataset, monkeypatch):
     from ir_datasets.indices import PickleLz4FullStore
 
-    asked = []
+    asked: list[str] = []
     get_many = PickleLz4FullStore.get_many
-    monkeypatch.setattr(PickleLz4FullStore, "get_many", lambda self, ids, *a: asked.extend(ids) or get_many(self, ids))
+
+    def recorded(self, ids, *options):
+        asked.extend(ids)
+        return get_many(self, ids, *options)
+
+    monkeypatch.setattr(PickleLz4FullStore, "get_many", recorded)
     rw.rerank.read_ir_dataset(dataset, depth=1)
     assert asked == ["d1", "d2", "d3", "d4"]
 

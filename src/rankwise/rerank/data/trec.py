@@ -118,10 +118,10 @@ def read_ir_dataset(dataset: IrDataset, *, run: Run | None = None, **options: An
     ``options`` are further arguments of :func:`read_trec`: ``negatives``, ``depth``, ``teacher`` …. Only documents
     on a list are looked up. Texts are ir_datasets' ``default_text``, such as title and body.
     """
-    if not isinstance(dataset, IrDataset):
+    source: Any = dataset
+    if not isinstance(source, IrDataset):
         hint = 'pass ir_datasets.load("…")'
         raise check.error("a data set of ir_datasets is needed", got=type(dataset).__name__, hint=hint)
-    source: Any = dataset
     queries = {query.query_id: query.default_text() for query in source.queries_iter()}
 
     def corpus(ids: Collection[str]) -> dict[str, str]:
