@@ -75,7 +75,7 @@ def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
     within, use = (
         ("items of one user", _RECOMMEND) if hasattr(ranker, "recommend") else ("documents of one query", _RANK)
     )
-    named = _by_name(evaluations)
+    named = by_name(evaluations)
     if (out_of_fold := _out_of_fold(ranker)) is not None:
         named[_OUT_OF_FOLD] = out_of_fold
     meaning = f"A higher score is better; scores are compared among the {within}."
@@ -122,7 +122,8 @@ def line(text: str) -> str:
     return " ".join(text.replace("`", "'").split())
 
 
-def _by_name(evaluations: Evaluations) -> dict[str, Evaluation]:
+def by_name(evaluations: Evaluations) -> dict[str, Evaluation]:
+    """Return evaluations by the names of their data; one without a name is called by its number of queries."""
     if isinstance(evaluations, Evaluation):
         return {tables.count(evaluations.query_ids.size, "query", "queries"): evaluations}
     return dict(evaluations or {})
