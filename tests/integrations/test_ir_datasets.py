@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
+from tests.integrations.pages import run_section
 
 pytestmark = pytest.mark.integration("ir_datasets")
 
@@ -72,3 +73,10 @@ def test_documents_to_judge_are_chosen_by_it(dataset):
     plan = rw.judging.plan(systems, judge=dataset, judgements=2, metric="dcg@2")
     expected = rw.judging.plan({"bm25": RUN, "other": other}, judge=QRELS, judgements=2, metric="dcg@2")
     assert plan.documents.equals(expected.documents)
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run_section("ir_datasets")
+    assert names["lists"].documents == ("a red shoe", "a blue shoe", "a hat", "a hat")
+    assert "ndcg" in capsys.readouterr().out

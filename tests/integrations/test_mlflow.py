@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests.integrations.pages import run_section
 from tests.processes import HANG, environment
 
 pytestmark = pytest.mark.integration("mlflow")
@@ -37,6 +38,7 @@ def store(tmp_path, monkeypatch):
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("tests", (tmp_path / "artifacts").as_uri()))
     with mlflow.start_run() as run:
         yield run
+    mlflow.end_run()
 
 
 def frame(data, dtype=np.float64):
@@ -183,3 +185,11 @@ def test_what_cannot_be_logged_is_rejected(store, data):
     ratings = rw.synthetic_ratings(30, 40, n_ratings=12, seed=1)
     with pytest.raises(ValueError, match="scores tables of features: got a Popularity. Hint: log the folder"):
         rw.mlflow.log_model(rw.Popularity().fit(ratings))
+
+
+def test_the_page_runs(store):
+    import mlflow
+
+    mlflow.end_run()
+    names = run_section("MLflow")
+    assert names["info"].signature.inputs.input_names() == list(names["train"].feature_names)
