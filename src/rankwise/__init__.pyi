@@ -1,6 +1,7 @@
 from . import clicks as clicks
 from . import dask as dask
 from . import judging as judging
+from . import mlflow as mlflow
 from . import rerank as rerank
 from ._version import __version__ as __version__
 from .dask.workers import LostWorkerError as LostWorkerError

@@ -105,7 +105,8 @@ def test_it_learns_and_repeats(name):
     floor = rw.evaluate(np.zeros(valid.n_docs), valid).mean["ndcg@10"]
     assert rw.evaluate(model, valid).mean["ndcg@10"] > floor + 0.05
     assert model.score(valid) == rw.evaluate(model, valid).mean["ndcg@10"]
-    again = RANKERS[name]().fit(lists("train"), valid)
+    as_libraries: Any = {"eval_set": [(valid.features, valid.labels)], "eval_qid": [valid.qids()]}
+    again = RANKERS[name]().fit(lists("train"), **as_libraries)
     assert same(again, model, valid)
     assert again.history_ == model.history_
     assert model.stopped_ == ("complete" if "blended" in name else "epochs" if "neural" in name else "rounds")
@@ -364,6 +365,8 @@ def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path
     assert text == repr(loaded)
     if name != "distilled":  # what is saved is the student
         assert text == repr(model)
+        assert loaded.card() == model.card()
+    assert (folder / name / "README.md").read_text(encoding="utf-8").startswith(model.card())
     assert getattr(loaded, "history_", None) == getattr(model, "history_", None)
     if hasattr(model, "oof_scores_"):
         assert np.array_equal(loaded.oof_scores_, model.oof_scores_)
@@ -507,8 +510,10 @@ def test_data_that_cannot_be_learned_from_or_scored_are_refused(name):
         RANKERS[name]().fit(train, valid.with_(features=valid.features[:, :5], feature_names=None))
     with pytest.raises(ValueError, match="resume needs a checkpoint"):
         RANKERS[name]().fit(train, resume=True)
-    with pytest.raises(TypeError, match="eval_set.*valid="):
-        RANKERS[name]().fit(train, eval_set=[valid])
+    with pytest.raises(TypeError, match="eval_data.*valid="):
+        RANKERS[name]().fit(train, eval_data=valid)
+    with pytest.raises(ValueError, match="passed twice"):
+        RANKERS[name]().fit(train, valid, eval_set=[valid])
 
 
 @pytest.mark.parametrize("name", NATIVE)

@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ from rankwise.arrays import Keywords
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
-from rankwise.evaluation.systems import Run
+from rankwise.evaluation.systems import IrDataset, Run
 from rankwise.rankers.schema import is_frame
 from rankwise.statistics import tables
 
@@ -104,7 +105,7 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     those of the qrels that the run has; with ``all_topics`` (its option -c) the others too, with nothing retrieved.
     Columns stratum and probability of the qrels become strata and inclusion probabilities. With a column aspect, the
     grades of each aspect are labels by name (``aspect_1`` for 1), and the highest of a document is its label.
-    ``run`` and ``qrels`` may be paths, frames or dictionaries.
+    ``run`` and ``qrels`` may be paths, frames, dictionaries, or data sets of ir_datasets.
 
     >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
     >>> data.document_ids.tolist(), scores.round(1).tolist(), data.labels.tolist()
@@ -190,8 +191,8 @@ def qrels_frame(qrels: Run) -> pl.DataFrame:
 
 
 def is_qrels(data: object) -> bool:
-    """Whether it is qrels: a file, nested dictionaries, or a table with a column of grades."""
-    if isinstance(data, str | Path | Mapping):
+    """Whether it is qrels: a file, nested dictionaries, a table with a column of grades, a data set of ir_datasets."""
+    if isinstance(data, str | Path | Mapping | IrDataset):
         return True
     if not is_frame(data):
         return False
@@ -263,6 +264,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     """Turn a path, a table or nested dictionaries into a frame with string ids: query, document and ``value``."""
     if isinstance(source, str | Path):
         source = read(source)
+    elif isinstance(source, IrDataset):
+        source = _of_ir_dataset(source, name, value)
     elif isinstance(source, Mapping) and all(isinstance(row, Mapping) for row in source.values()):
         check.different_as_text(f"query ids of the {name}", list(source))
         triples = [(str(query), str(document), one) for query, row in source.items() for document, one in row.items()]
@@ -308,6 +311,17 @@ def _labels_by_aspect(rows: pl.DataFrame, judged: pl.DataFrame) -> dict[str, NDA
         grades = rows.join(part, on=["topic", "document"], how="left", maintain_order="left")["grade"]
         labels[name] = grades.fill_null(0).clip(0).to_numpy().astype(np.float64)
     return labels
+
+
+def _of_ir_dataset(dataset: Any, name: str, value: str) -> pl.DataFrame:
+    """Read the judgements, or the scored documents, of a data set of ir_datasets."""
+    kind, field = {"grade": ("qrels", "relevance"), "score": ("scoreddocs", "score")}[value]
+    if not getattr(dataset, f"has_{kind}")():
+        hint = f"load one that has {kind}, or pass the {name} as a file, a table or dictionaries"
+        raise check.error(f"the data set of ir_datasets has no {kind}", got=repr(dataset), hint=hint)
+    rows = [(one.query_id, one.doc_id, float(getattr(one, field))) for one in getattr(dataset, f"{kind}_iter")()]
+    schema = {"query": pl.String, "document": pl.String, value: pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _few(frame: pl.DataFrame) -> str:

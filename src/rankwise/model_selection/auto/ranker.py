@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self
+from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -141,10 +141,10 @@ class AutoRanker(DelegatingRanker):
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Never,
+        **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
-        self._reject("fit", others)
+        valid = self._with_eval_set(valid, others)
         budget = Budget(self.minutes)
         metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)

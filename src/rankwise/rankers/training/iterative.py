@@ -5,7 +5,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self
+from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -61,14 +61,15 @@ class IterativeRanker(Ranker):
         resume: bool = False,
         measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
-        **others: Never,
+        **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
         ``qid`` has an id for each document, ``group`` the number of documents of each query. ``sample_weight`` has a
         number for each document: a weight of its query where it is the same within each, else of the document, for
-        objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid). ``init_model``, a trained
-        ranker or its folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
+        objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid); LightGBM's and XGBoost's
+        ``eval_set=[(X, y)]`` with ``eval_group`` or ``eval_qid`` is the same. ``init_model``, a trained ranker or its
+        folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
         the model learns what to add to them, and ``predict`` needs them too. ``resume`` starts from the checkpoint if
         there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
         best model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets
@@ -77,7 +78,7 @@ class IterativeRanker(Ranker):
         history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far is
         kept.
         """
-        self._reject("fit", others)
+        valid = self._with_eval_set(valid, others)
         older = None if init_model is None else self._older(init_model)
         schema = None if older is None else older._schema
         data: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
@@ -148,7 +149,7 @@ class IterativeRanker(Ranker):
             )
 
         def keep(learner: Learner[Any], state: State) -> None:
-            self._remember(train)
+            self._remember(train, digest=digest, documents=documents)
             self.settings_, self.scales_ = settings, scales
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learner.model(), state)
