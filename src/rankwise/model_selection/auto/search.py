@@ -259,6 +259,7 @@ class Search:
         else:
             if bag.stopped_ == _SLOW:
                 shutil.rmtree(checkpoint, ignore_errors=True)
+                self.store.write(one, self.budget.spent)  # a search that is killed now resumes with this rate
                 self._train(one)
                 return
             # A bag that is chosen, or trained on by its user, has no parameters of the search.
