@@ -89,6 +89,7 @@ from .objectives.table import torch_loss as torch_loss
 from .objectives.wrappers.bounded import bounded as bounded
 from .objectives.wrappers.clickwise import clickwise as clickwise
 from .objectives.wrappers.fair import fair as fair
+from .objectives.wrappers.on import on as on
 from .objectives.wrappers.positioned import positioned as positioned
 from .objectives.wrappers.safe import safe as safe
 from .objectives.wrappers.stochastic import stochastic as stochastic

@@ -123,11 +123,16 @@ def check_names(what: str, values: object) -> None:
         hint = f'`set {what}={{"purchase": …}}`'
         raise check.error(f"{what} must be arrays by name", got=type(values).__name__, hint=hint)
     for name in values:
-        if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in ("True", "False", "None"):
-            usable = re.sub(r"\W", "_", str(name), flags=re.ASCII)
-            hint = f"rename it to {usable!r}" if _IDENTIFIER.fullmatch(usable) and usable != name else ""
-            problem = f"a name in {what} must be an identifier, of letters, digits and _"
-            raise check.error(problem, got=repr(name)[:_LETTERS], hint=hint)
+        check_name(what, name)
+
+
+def check_name(what: str, name: object) -> None:
+    """Raise unless a name is an identifier."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in ("True", "False", "None"):
+        usable = re.sub(r"\W", "_", str(name), flags=re.ASCII)
+        hint = f"rename it to {usable!r}" if _IDENTIFIER.fullmatch(usable) and usable != name else ""
+        problem = f"a name in {what} must be an identifier, of letters, digits and _"
+        raise check.error(problem, got=repr(name)[:_LETTERS], hint=hint)
 
 
 COLUMNS: tuple[DataColumn, ...] = (
@@ -439,6 +444,12 @@ def nested(values: Mapping[str, Any]) -> Keywords:
         else:
             whole[name] = value
     return whole
+
+
+def column_of(data: "RankingDataset", name: str) -> Any:
+    """Return a column, or one of the arrays that it holds by name, ``more_labels.purchase``; None if there is none."""
+    column, dot, key = name.partition(".")
+    return data.labels_of(key) if dot else getattr(data, column)
 
 
 def labels_of(name: str, more_labels: Mapping[str, Any] | None) -> Any:

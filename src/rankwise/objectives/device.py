@@ -126,6 +126,20 @@ class DeviceLists(Ragged, Lists):
         column = self.floats(column)
         return column.clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE) if name == "teacher_scores" else column
 
+    def zeros(self) -> Tensor:
+        """Return a score of 0 for each document."""
+        return torch.zeros_like(self.empty_documents())
+
+    def on_host(self, values: Tensor) -> Array:
+        """Copy values to the host, which waits for the device."""
+        return np.asarray(values.cpu(), np.float64)
+
+    def further_labels(self, labels: Any) -> Tensor:
+        """Return labels of the same documents on this device; those that are not valid make values NaN."""
+        column, lists = DeviceLists.checked_labels(self.checked("labels", labels), self.offsets)
+        self.errors = lists.errors if self.errors is None else self.errors + lists.errors
+        return column
+
     # Operations of `fill`.
 
     def checked_scores(self, scores: Tensor) -> tuple[Tensor, Tensor]:

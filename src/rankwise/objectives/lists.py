@@ -149,6 +149,14 @@ class Lists:
         check_values = checks.get(name, functools.partial(check.document_values, name.replace("_", " ")))
         return read_only(check_values(values, self.offsets))
 
+    def zeros(self) -> Values:
+        """Return a score of 0 for each document."""
+        return read_only(np.zeros(self.n_docs))
+
+    def on_host(self, values: Values) -> Array:
+        """Return values as an array of doubles."""
+        return np.asarray(values, np.float64)
+
     # Operations of `fill`.
 
     def checked_scores(self, scores: Values) -> tuple[Values, Values]:

@@ -16,6 +16,7 @@ from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.bounded import bounded
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
+from rankwise.objectives.wrappers.on import on
 from rankwise.objectives.wrappers.positioned import positioned
 from rankwise.objectives.wrappers.safe import safe
 from rankwise.objectives.wrappers.stochastic import stochastic
@@ -34,7 +35,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     )
 }
 WRAPPERS: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (stochastic, bounded, weighted, clickwise, fair, positioned, safe)
+    cls.name: cls for cls in (stochastic, bounded, weighted, on, clickwise, fair, positioned, safe)
 }
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.data.columns import flat
 from rankwise.objectives.autograd import (
     PreparedLoss,
     TensorLike,
@@ -99,6 +100,7 @@ class TorchLoss(torch.nn.Module):
     def _prepare(
         self, labels: TensorLike, offsets: TensorLike, columns: dict[str, TensorLike], scores: Tensor | None
     ) -> PreparedLoss:
+        columns = flat(columns)
         if np.ndim(labels) > 1 or np.ndim(offsets) > 1:
             raise check.error(
                 "a loss takes flat lists, one after the other, and offsets, where each of them begins",
@@ -128,10 +130,10 @@ class TorchLoss(torch.nn.Module):
         Padding is never read, and its gradient is exactly 0.
         """
         scores, inside = as_tensor(scores), as_tensor(mask)
-        padded = {"scores": scores, "labels": labels, **columns}
-        flat = {name: _unpadded(name, as_tensor(column), inside) for name, column in padded.items()}
+        padded = {"scores": scores, "labels": labels, **flat(columns)}
+        rows = {name: _unpadded(name, as_tensor(column), inside) for name, column in padded.items()}
         offsets = offsets_of(as_array(inside.sum(1)))
-        return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
+        return self(rows.pop("scores"), rows.pop("labels"), offsets, weights, stream, **rows)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         """Return the arguments of its expression."""

@@ -4,6 +4,7 @@ import contextlib
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
@@ -83,6 +84,8 @@ class TrainedAtOnce(Estimator):
     history_: dict[str, list[float]]
     """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
     not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
+    scales_: Mapping[str, float] = MappingProxyType({})
+    """The scale of each term of an objective with several goals: see :class:`rankwise.on`."""
     best_round_: int
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str

@@ -12,6 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics.base import with_labels
 from rankwise.rankers import expressions, inputs, learned, storage, table
 from rankwise.rankers.at_once import TrainedAtOnce, trains_at_once
 from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
@@ -123,8 +124,8 @@ class Ranker(TrainedAtOnce, ABC):
         """Return the mean of the ranker's first metric over the queries that it scores."""
         self._check_fitted()
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
-        metric, rewards = self._metrics(data)[0], data.document_rewards
-        return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights, rewards)
+        metric, labels = with_labels(self._metrics(data)[0], data)
+        return inputs.mean(metric, self.predict(data), labels, data.offsets, data.weights, data.document_rewards)
 
     def rank(
         self,
@@ -237,6 +238,7 @@ class Ranker(TrainedAtOnce, ABC):
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
+            **({"scales": dict(self.scales_)} if self.scales_ else {}),
         }
 
     def _parameters(self, without: Collection[str] = ()) -> Json:
@@ -273,6 +275,7 @@ class Ranker(TrainedAtOnce, ABC):
         ranker = cls._untrained(description)
         ranker._schema = Schema.read(description["features"])
         ranker.history_ = {name: [float(value) for value in column] for name, column in description["history"].items()}
+        ranker.scales_ = {name: float(scale) for name, scale in description.get("scales", {}).items()}
         ranker.best_round_ = int(description["best_round"])
         ranker.stopped_ = str(description["stopped"])
         ranker._restore(description, files)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids, Keywords, part_of, together
 from rankwise.data import leakage
+from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
@@ -198,7 +199,7 @@ def document_columns(data: RankingDataset, objective: Objective, *, debias: bool
     """Return the columns that the objective reads, and weights, which ``debias`` divides by propensities."""
     reject_rewards(data, objective, accepts=objective.accepts)
     names = (*objective.reads, *objective.accepts)
-    columns: dict[str, Column] = {name: column for name in names if (column := getattr(data, name)) is not None}
+    columns: dict[str, Column] = {name: column for name in names if (column := column_of(data, name)) is not None}
     weights = data.document_weights
     if debias:
         if data.propensities is None:

@@ -13,7 +13,7 @@ from rankwise import check, user_code
 from rankwise.arrays import Column, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.objectives.base import Objective
+from rankwise.objectives.base import GoalTotals, Objective, goal_totals, scales_in, with_scales
 from rankwise.objectives.table import native
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
@@ -106,18 +106,24 @@ class IterativeRanker(Ranker):
         measure: Mapping[str, Measure] | None = None,
         digest: str = "",
         documents: int | None = None,
+        totals: Callable[[Objective], Sequence[GoalTotals]] | None = None,
     ) -> Self:
         """Train from an ``older`` model with the same columns, or from nothing.
 
         ``learner`` builds the learner for this ranker with all settings settled. ``measure`` has the data sets that are
         measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
-        ``digest`` identifies these, and ``documents`` is how many they have.
+        ``digest`` identifies these, ``documents`` is how many they have, and ``totals`` measures the goals of an
+        objective on them.
         """
         if older is not None and train.init_scores is not None and not older._schema.init_scores:
             hint = "leave one of them out: either says where training starts"
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
         settings = self.settings_for(train.n_docs if documents is None else documents)
-        settled = self._with(settings)
+        settled, scales = self._with(settings), dict[str, float]()
+        if native(self.objective) is None:
+            objective = with_scales(self._objective(), totals or (lambda one: [self._goal_totals(train, one, older)]))
+            scales = scales_in(objective)
+            settled = settled._with({"objective": objective} if scales else {})
 
         def prepare() -> Session:
             metrics = self._metrics(valid)  # a wrong name is an error without validation data, too
@@ -144,7 +150,7 @@ class IterativeRanker(Ranker):
 
         def keep(learner: Learner[Any], state: State) -> None:
             self._remember(train)
-            self.settings_ = settings
+            self.settings_, self.scales_ = settings, scales
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learner.model(), state)
 
@@ -258,6 +264,11 @@ class IterativeRanker(Ranker):
         if "init_scores" in objective.reads and train.init_scores is None and older is not None:
             train = train.with_(init_scores=older.predict(train.without_rows()))
         return inputs.document_columns(train, objective, debias=bool(self.debias))
+
+    def _goal_totals(self, train: RankingDataset, objective: Objective, older: Self | None = None) -> GoalTotals:
+        """Return the totals of the gradients of an objective's goals on training data."""
+        documents = self._documents(train, objective, older)
+        return goal_totals(objective.prepare(train.labels, train.offsets, **documents))
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)
