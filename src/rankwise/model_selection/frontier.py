@@ -160,7 +160,8 @@ class Frontier:
                 panel.margins(0.1)
                 panel.grid(color="#E4E4E4", linewidth=0.6)
                 panel.set_axisbelow(True)
-            drawing.suptitle(f"Weights of {' / '.join(names)}. {self._size}", fontsize=10, fontweight="bold")
+            title = f"Weights of {' / '.join(names)}\n{self._size}"
+            drawing.suptitle(title, x=0.02, ha="left", fontsize=10, fontweight="bold")
         return Path(path)
 
     def __repr__(self) -> str:

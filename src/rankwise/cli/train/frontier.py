@@ -38,6 +38,7 @@ def frontier(
 
     [cyan]rankwise frontier train.csv --label buy=purchase --objective xendcg --objective "on(buy, xendcg)"[/cyan]
 
+    --valid DATA: Data that every point is measured on; of a set, its part. [default: out of fold]
     --objective EXPRESSION: The objective of a goal; given two or three times.
     --metrics -m LIST: The metric of each objective, between commas. [default: ndcg@10, of the objective's labels]
     --points N>=2: Weights between two goals, ends included.
