@@ -93,7 +93,15 @@ SAFE = [
     "safe(plrank(samples=20, sampler=race), clip=1.05, floor=None)",
     "safe(softmax_ce, floor=0.8)",
 ]
-EVERY = ALL + DISTILLED + FAIR + SAFE
+GOALS = [
+    *("on(purchase, softmax_ce)", "on(purchase, xendcg)", "on(purchase, lambdarank(norm=False))"),
+    "stochastic(on(purchase, plrank(samples=20)), samples=2)",
+    "on(purchase, stochastic(approx_ndcg(curvature=exact), samples=2))",
+    "weighted(on(purchase, ranknet), by=ideal_dcg, power=-0.5)",
+    "bounded(weighted(on(purchase, smooth_ap(curvature=exact)), by=size))",
+    "fair(on(purchase, plrank(samples=20)))",
+]
+EVERY = ALL + DISTILLED + FAIR + SAFE + GOALS
 # A parameter that all queries share: those tests are not for these that look at queries one by one.
 POSITIONED = [
     "positioned(softmax_ce, tolerance=1e-9, steps=100)",
@@ -103,7 +111,14 @@ POSITIONED = [
     "positioned(lambdarank)",
     "positioned(plrank(samples=20))",
 ]
-COUPLED = EVERY + POSITIONED
+SCALED = [
+    "clickwise(softmax_ce) + 0.5*on(purchase, clickwise(softmax_ce))",
+    "xendcg + 0.3*on(purchase, xendcg)",
+    "on(purchase, softmax_ce) - 0.5*approx_ndcg(curvature=exact)",
+    "stochastic(ranknet + 2.0*on(purchase, on(sale, plrank(samples=20))), samples=2) + listnet",
+]
+"""Sums of several goals, whose scales all queries share."""
+COUPLED = EVERY + POSITIONED + SCALED
 
 
 def differentiable(texts: list[str]) -> list[str]:
@@ -140,6 +155,7 @@ class WithColumns(Objective):
     def prepare(self, labels, offsets, **columns):
         columns |= {"groups": np.mod(labels, 2.0) >= 1.0, "teacher_scores": 2.0 * np.mod(labels, 3.0) - 1.0}
         columns |= {"positions": 1.0 + np.mod(labels, 4.0), "init_scores": 1.5 - np.mod(labels, 3.0)}
+        columns |= {"more_labels.purchase": np.mod(labels, 3.0), "more_labels.sale": np.mod(labels, 2.0)}
         return self.inner.prepare(labels, offsets, **{name: columns[name] for name in self.inner.reads})
 
 
@@ -182,7 +198,9 @@ def with_fixed_weights(objective):
     return objective
 
 
-@pytest.mark.parametrize("text", differentiable(EVERY + POSITIONED[:4]))  # LambdaRank has no value to be minimised
+@pytest.mark.parametrize(
+    "text", differentiable(EVERY + POSITIONED[:4] + SCALED)
+)  # LambdaRank has no value to be minimised
 def test_gradient_is_the_difference_of_the_value(text):
     objective = with_fixed_weights(objective_of(text))
     scores, labels = example()
@@ -416,7 +434,7 @@ def test_long_lists(name):
 
 
 def test_the_table_knows_every_wrapper():
-    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise", "fair", "positioned", "safe"}
+    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "on", "clickwise", "fair", "positioned", "safe"}
 
 
 def test_results_are_new_arrays_or_those_that_the_caller_brings():

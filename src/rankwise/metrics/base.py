@@ -190,12 +190,12 @@ class RankMetric(Metric):
 
     def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
         """Return one number per query of a data set, from all columns that the metric reads."""
-        if self.sees_strata and data.strata is None and data.inclusion_probabilities is not None:
-            what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
-            raise check.error(what, got="inclusion probabilities alone", hint=hint)
         if self.label is not None:  # every document has a label of that name: all were judged
             metric, labels = with_labels(self, data)
             return metric(scores, labels, data.offsets)
+        if self.sees_strata and data.strata is None and data.inclusion_probabilities is not None:
+            what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
+            raise check.error(what, got="inclusion probabilities alone", hint=hint)
         return self(scores, data.labels, data.offsets, data.judged, data.document_rewards, data.strata)
 
     def values(self, scores: Array, labels: Array, offsets: Offsets) -> Array:

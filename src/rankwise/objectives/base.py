@@ -173,6 +173,11 @@ class Sum(Objective):
         return PreparedSum(lists=parts[0].lists, factors=factors, parts=parts, objective=self, totals=totals)
 
     @property
+    def couples_queries(self) -> bool:
+        """As inside; the scales of several goals that are not set depend on all queries, too."""
+        return super().couples_queries or (self.has_goals and self.scales is None)
+
+    @property
     def has_goals(self) -> bool:
         """Whether it has terms of several goals, which are put on one scale."""
         return len(self.terms) > 1 and any(name.startswith(MORE_LABELS) for name in self.reads)

@@ -26,9 +26,9 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
     >>> lists = {"labels": [1, 0], "offsets": [0, 2], "more_labels": {"purchase": [0, 3]}}
     >>> on("purchase", SoftmaxCE())([0.0, 0.0], **lists).gradient
     array([ 0.5, -0.5])
-    >>> both = SoftmaxCE() + 0.3 * on("purchase", 100 * SoftmaxCE())
+    >>> both = SoftmaxCE() + 0.3 * on("purchase", 100.0 * SoftmaxCE())
     >>> both([0.0, 0.0], **lists).gradient.round(2), both
-    (array([-0.35,  0.35]), softmax_ce + 0.3*on(purchase, 100*softmax_ce))
+    (array([-0.35,  0.35]), softmax_ce + 0.3*on(purchase, 100.0*softmax_ce))
     """
 
     label: str
