@@ -220,7 +220,8 @@ def frontier(
         metric.of(np.zeros(data.n_docs), data)
     folder = checkpoint_folder(checkpoint, resume=resume)
     finished = None if folder is None else _finished(folder, bag, goals, plan, (train, valid), resume=resume)
-    models, columns = [], {}
+    models: list[Any] = []
+    columns: dict[str, Array] = {}
     with bar(progress, len(plan), f"point 1 of {len(plan)}") as update, leakage.checked():
         for number, weights in enumerate(plan, 1):
             model = None if finished is None else finished[f"point-{number}"]
@@ -280,8 +281,8 @@ def _goals(objectives: Sequence[ObjectiveLike] | Mapping[str, ObjectiveLike]) ->
 
 
 def _bag(ranker: object, folds: int) -> bagged:
-    ranker = checked_ranker(ranker)
-    bag = ranker if isinstance(ranker, bagged) else bagged(ranker, folds)
+    single = checked_ranker(ranker)
+    bag = single if isinstance(single, bagged) else bagged(single, folds)
     if "objective" not in bag.ranker.get_params():
         raise check.error("a frontier needs a ranker that has an objective", got=type(bag.ranker).__name__)
     return bag

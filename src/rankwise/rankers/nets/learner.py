@@ -57,9 +57,6 @@ class QueryLosses(Protocol):
     def take(self, queries: NDArray[np.int64]) -> PreparedLoss:
         """Return the loss of some of the queries, by number."""
 
-    def weighed(self, weights: Sequence[float]) -> "QueryLosses":
-        """Return the same with other weights of the terms of a sum."""
-
 
 @dataclass(kw_only=True)
 class NetLearner:
@@ -179,7 +176,9 @@ class NetLearner:
             stream = data.stream(self.seed, number)
         seed_torch(self.device, seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
         prepared = self._prepared if data is self.train else self._prepare(data)
-        step = _Step(self, prepared.weighed(weights) if weights else prepared)
+        if weights and isinstance(prepared, PreparedLoss):
+            prepared = prepared.weighed(weights)
+        step = _Step(self, prepared)
         parts = self._parts(data, stream)
         batch = next(parts, None)
         while batch is not None:

@@ -50,8 +50,8 @@ class Constraints:
         if not isinstance(setting, Mapping | None):
             hint = 'write constraints={"ndcg(label=purchase)@10": 0.62}'
             raise check.error("constraints must be goals by metric", got=repr(setting), hint=hint)
-        goals = {metric(name): check.number(f"the goal of {name}", goal) for name, goal in (setting or {}).items()}
-        return cls(goals)
+        goals = (setting or {}).items()
+        return cls({metric(name): check.number(f"the goal of {name}", goal) for name, goal in goals})
 
     def __bool__(self) -> bool:
         return bool(self.goals)

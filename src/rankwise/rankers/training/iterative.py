@@ -186,8 +186,11 @@ class IterativeRanker(Ranker):
         """Whether the losses of different rounds compare.
 
         Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
-        the spread of its scores, so that the loss may rise while the ranker learns.
+        the spread of its scores, so that the loss may rise while the ranker learns. With constraints, its
+        terms have other weights in every round.
         """
+        if self._constraints():
+            return False
         return native(self.objective) is not None or not self._objective().held_fixed
 
     def _objective(self) -> Objective:
