@@ -53,6 +53,9 @@ def test_multipliers_rise_with_the_shortfall_and_never_below_zero():
     second = constraints.multipliers(history, {"bound ndcg@5": 0.45, "bound dcg@5": 2.0})
     assert second["multiplier ndcg@5"] == pytest.approx(RATE * (0.1 + 0.05 / np.sqrt(2)))
     assert second["multiplier dcg@5"] == pytest.approx(RATE * 0.5 / np.sqrt(2))  # goals above 1 count as shares
+    later = {name: [*history[name], value] for name, value in second.items()}
+    total = 1.0 + sum(second.values())
+    assert constraints.weights(later) == pytest.approx((1.0 / total, *(value / total for value in second.values())))
     assert Constraints.of_setting(None).weights({}) == ()
 
 
