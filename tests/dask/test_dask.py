@@ -175,7 +175,8 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
     ranker = rw.LightGBMRanker(text, **SMALL | {"rounds": 2})
     alone = ranker.fit(named).scales_
     assert alone[text.partition("*")[2]] != 1.0
-    folder, roles = scatter(named, tmp_path, [100, 333, 700], shuffle=True), {"more_labels": {"purchase": "purchase"}}
+    folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
+    roles: dict[str, Any] = {"more_labels": {"purchase": "purchase"}}
     for parts in (1, 2, 4):
         spread = partitions.spread(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}

@@ -436,14 +436,14 @@ def nested(values: Mapping[str, Any]) -> Keywords:
     >>> nested({"labels": 1, "more_labels.purchase": 2})
     {'labels': 1, 'more_labels': {'purchase': 2}}
     """
-    whole: Keywords = {}
+    by_column: Keywords = {}
     for name, value in values.items():
         column, dot, key = name.partition(".")
         if dot:
-            whole.setdefault(column, {})[key] = value
+            by_column.setdefault(column, {})[key] = value
         else:
-            whole[name] = value
-    return whole
+            by_column[name] = value
+    return by_column
 
 
 def column_of(data: "RankingDataset", name: str) -> Any:

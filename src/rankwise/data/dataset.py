@@ -187,12 +187,7 @@ class RankingDataset:
         return np.diff(self.offsets)
 
     def labels_of(self, name: str | None = None) -> NDArray[np.float64]:
-        """Return the labels of this name in ``more_labels``; without a name, ``labels``.
-
-        >>> data = RankingDataset([[1.0], [2.0]], [0, 1], [0, 2], more_labels={"purchase": [1, 0]})
-        >>> data.labels_of("purchase")
-        array([1., 0.])
-        """
+        """Return the labels of this name in ``more_labels``; without a name, ``labels``."""
         return self.labels if name is None else columns.labels_of(name, self.more_labels)
 
     def take(self, queries: ArrayLike | slice) -> Self:

@@ -181,13 +181,12 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
 def titles(data: "RankingDataset") -> dict[str, tuple[str, str]]:
     """Return the name of each role's column in :func:`to_frame`, and of its array in the data set."""
     keys = dict.fromkeys(("query_ids", *columns.arrays(data)))
-    taken, named = feature_names(data), {}
+    names, by_role = feature_names(data), {}
     for column in columns.COLUMNS:
         for key in [key for key in keys if key.partition(".")[0] == column.name and column.role]:
-            title = free_name(key.partition(".")[2] or columns.roles()[column.role], taken)
-            named[column.role + key.removeprefix(column.name)] = title, key
-            taken.append(title)
-    return named
+            names.append(free_name(key.partition(".")[2] or columns.roles()[column.role], names))
+            by_role[column.role + key.removeprefix(column.name)] = names[-1], key
+    return by_role
 
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:

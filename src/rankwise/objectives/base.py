@@ -100,10 +100,10 @@ class Objective(ABC):
         labels: ArrayLike,
         offsets: ArrayLike,
         stream: Stream | None = None,
-        **columns: ArrayLike,
+        **columns: ArrayLike | Mapping[str, ArrayLike],
     ) -> Derivatives:
         """Return value, gradient and curvature at ``scores``, for a single look; trainers prepare once instead."""
-        return self.prepare(labels, offsets, **columns)(scores, stream)
+        return self.prepare(labels, offsets, **flat(columns))(scores, stream)
 
     def __repr__(self) -> str:
         arguments = grammar.arguments(self)
@@ -249,7 +249,7 @@ def with_scales(objective: Objective, measure: Callable[[Objective], Sequence[Go
     ``measure`` returns :func:`goal_totals` of each part of the data. Inner sums come first: outer ones depend on them.
     """
     if not any(name.startswith(MORE_LABELS) for name in objective.reads):
-        return objective
+        return objective  # nothing is measured
     while (parts := measure(objective))[0]:
         totals = {goal: [*map(sum, zip(*(part[goal] for part in parts), strict=True))] for goal in parts[0]}
         objective = _rescaled(objective, {goal: scales_of(total) for goal, total in totals.items()})

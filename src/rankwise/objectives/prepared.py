@@ -105,8 +105,9 @@ class Prepared(ABC):
         out, zeros = self.empty(hessian=False), lists.zeros()
         for number in range(_DRAWS):
             self.fill(zeros, Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
-            by_draw.append(lists.on_host(lists.sums(abs(out.gradient))))
-            if number == 1 and np.array_equal(*by_draw):
+            totals = lists.sums(abs(out.gradient))
+            by_draw.append(np.asarray(totals.cpu() if hasattr(totals, "cpu") else totals, np.float64))
+            if number == 1 and np.array_equal(by_draw[0], by_draw[1]):
                 by_draw *= _DRAWS // 2  # there is nothing random in it
                 break
         return sum(int(total) for totals in by_draw for total in np.ldexp(totals, _BITS).tolist())

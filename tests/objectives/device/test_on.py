@@ -29,6 +29,7 @@ def gradient(text, labels, goals):
         scores, torch.tensor(labels, device=DEVICE), LISTS.offsets, None, LISTS.stream, **goals
     )
     loss.sum().backward()
+    assert scores.grad is not None
     return loss.detach().cpu(), scores.grad.cpu()
 
 

@@ -53,9 +53,8 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
         """Prepare the inner objective with these labels; nothing of this wrapper remains."""
         chosen, further = self.labels_in(columns), columns_for(self.inner, self, columns)
         _, lists = checked_lists(labels, offsets)
-        if lists.device is None:
-            return self.inner.prepare(chosen, offsets, **further)
-        return self.inner.prepare(lists.further_labels(chosen), lists, **further)  # type: ignore[arg-type]
+        where: Any = offsets if lists.device is None else lists
+        return self.inner.prepare(lists.checked("labels", chosen), where, **further)
 
     def labels_in(self, columns: Mapping[str, Any]) -> Any:
         """Return the labels of this name among the columns of documents."""

@@ -116,8 +116,7 @@ class IterativeRanker(Ranker):
 
         ``learner`` builds the learner for this ranker with all settings settled. ``measure`` has the data sets that are
         measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
-        ``digest`` identifies these, ``documents`` is how many they have, and ``totals`` measures the goals of an
-        objective on them.
+        ``digest`` identifies these, ``documents`` is how many they have, and ``totals`` are those of goals on them.
         """
         if older is not None and train.init_scores is not None and not older._schema.init_scores:
             hint = "leave one of them out: either says where training starts"
