@@ -106,15 +106,15 @@ def test_three_goals_have_a_triangle_of_weights():
 
 
 def test_interrupted_frontier_resumes(parts, tmp_path, monkeypatch, curve):
-    original, trained = module.trained, []
+    original, trained = rw.bagged.fit, []
 
-    def interrupted(ranker, *arguments, **options):
+    def interrupted(bag, *arguments, **options):
         if len(trained) == 2:
             raise KeyboardInterrupt
-        trained.append(ranker._objective_expression())
-        return original(ranker, *arguments, **options)
+        trained.append(bag._objective_expression())
+        return original(bag, *arguments, **options)
 
-    monkeypatch.setattr(module, "trained", interrupted)
+    monkeypatch.setattr(rw.bagged, "fit", interrupted)
     settings = {"points": 3, "folds": 2, "checkpoint": tmp_path / "kept"}
     with pytest.raises(KeyboardInterrupt, match="point 3 of 3: the points before it are kept"):
         rw.frontier(RANKER, *parts, GOALS, **settings)

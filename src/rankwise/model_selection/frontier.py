@@ -14,20 +14,18 @@ from rankwise import check, metrics
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
-from rankwise.model_selection.cross_validate import checked_ranker, trained
+from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
 from rankwise.progress import bar
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
+from rankwise.rankers.training.resume import checkpoint_folder
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
 
 if TYPE_CHECKING:
     import polars as pl
-
-_IDENTITY = "frontier.json"
 
 
 class Hypervolume(NamedTuple):
@@ -64,8 +62,8 @@ class Frontier:
     @cached_property
     def dominated(self) -> NDArray[np.bool_]:
         """(points,) whether another point is at least as good in every goal, and better in one."""
-        others, points = self.means[None], self.means[:, None]
-        return np.asarray(((others >= points).all(-1) & (others > points).any(-1)).any(-1))
+        rows, points = self.means[None], self.means[:, None]
+        return np.asarray(((rows >= points).all(-1) & (rows > points).any(-1)).any(-1))
 
     @cached_property
     def reference(self) -> Array:
@@ -131,27 +129,22 @@ class Frontier:
             for name, mean, (low, high) in zip(self.goals, self.means[number], self.intervals[number], strict=True):
                 row |= {name: float(mean), f"{name} low": float(low), f"{name} high": float(high)}
             rows.append(row | {"dominated": bool(self.dominated[number]), "knee": number == self.knee})
-        volume = self.hypervolume()._asdict() | {"reference": self.reference.tolist()}
-        return {
-            "objectives": {name: repr(one) for name, one in self.goals.items()},
-            "hypervolume": volume,
-            "points": rows,
-        }
+        volume, objectives = self.hypervolume(), {name: repr(one) for name, one in self.goals.items()}
+        size = {"value": volume.value, "low": volume.low, "high": volume.high, "reference": self.reference.tolist()}
+        return {"objectives": objectives, "hypervolume": size, "points": rows}
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw every two goals against each other with intervals; dominated points are hollow, the knee a diamond."""
         pairs = list(combinations(range(len(self.goals)), 2))
-        names, kept = list(self.goals), np.flatnonzero(~self.dominated)
+        names, best = list(self.goals), self.means[~self.dominated]
         with figure(path, 6.4 * len(pairs), 4.8, force=force) as drawing:
             for panel, (x, y) in zip(drawing.subplots(1, len(pairs), squeeze=False)[0], pairs, strict=True):
                 if len(pairs) == 1:
-                    panel.plot(*self.means[kept[np.argsort(self.means[kept, x])]].T, color=BLUE, linewidth=1.2)
+                    panel.plot(*best[np.argsort(best[:, x])].T, color=BLUE, linewidth=1.2)
                 for number, (mean, ends) in enumerate(zip(self.means, self.intervals, strict=True)):
                     colour = VERMILLION if number == self.knee else GREY if self.dominated[number] else BLUE
-                    face = "white" if self.dominated[number] else colour
-                    panel.plot(ends[x], [mean[y]] * 2, color=colour, alpha=0.35, linewidth=1.0)
-                    panel.plot([mean[x]] * 2, ends[y], color=colour, alpha=0.35, linewidth=1.0)
-                    shape = "D" if number == self.knee else "o"
+                    face, shape = "white" if self.dominated[number] else colour, "D" if number == self.knee else "o"
+                    panel.plot(ends[x], [mean[y]] * 2, [mean[x]] * 2, ends[y], color=colour, alpha=0.35, linewidth=1.0)
                     panel.plot(mean[x], mean[y], shape, color=colour, markerfacecolor=face, zorder=4)
                     style: Keywords = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
                     panel.annotate(_shares(self.weights[number]), (mean[x], mean[y]), **style)
@@ -219,22 +212,19 @@ def frontier(
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
     folder = checkpoint_folder(checkpoint, resume=resume)
-    finished = None if folder is None else _finished(folder, bag, goals, plan, (train, valid), resume=resume)
+    texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
+    goals_of_points: Json = {
+        "objectives": {name: repr(one) for name, one in goals.items()},
+        "weights": list(map(list, plan)),
+    }
+    parts = [(train, valid)]
+    finished = finished_models(folder, "frontier.json", bag, parts, **texts, resume=resume, **goals_of_points)
     models: list[Any] = []
     columns: dict[str, Array] = {}
     with bar(progress, len(plan), f"point 1 of {len(plan)}") as update, leakage.checked():
         for number, weights in enumerate(plan, 1):
-            model = None if finished is None else finished[f"point-{number}"]
-            if model is None:
-                of_point, place = _of_point(bag, goals, weights), (number, update, len(plan))
-                try:
-                    model = trained(of_point, train, None, *place, resume=resume, what="point")
-                except KeyboardInterrupt:
-                    what = f"interrupted in point {number} of {len(plan)}"
-                    kept = check.Sentence(f"{what}: the points before it are kept in {folder}.", "`set resume=True`")
-                    raise KeyboardInterrupt(what if folder is None else kept) from None
-                if folder is not None:
-                    model.save(folder / f"point-{number}", force=True)
+            ranker_of_point, place = _of_point(bag, goals, weights), (number, update, len(plan))
+            model = trained(ranker_of_point, train, None, *place, resume=resume, what="point", finished=finished)
             scores = model._out_of_fold().cross_fitted if valid is None else model.predict(data.without_rows())
             checked = check.scores(scores, data.offsets, data.query_ids)
             columns |= {f"{metric}, point {number}": metric.of(checked, data) for metric in measured}
@@ -301,23 +291,3 @@ def _of_point(bag: bagged, goals: Mapping[str, Objective], weights: Sequence[flo
     total = Sum(tuple((weight, goals[name]) for weight, name in terms)) if len(terms) > 1 else goals[terms[0][1]]
     chosen = tuple(name for _, name in terms)
     return bag.__sklearn_clone__().set_params(objective=total, metrics=chosen, stop_on="mean")
-
-
-def _finished(
-    folder: Path,
-    bag: bagged,
-    goals: Mapping[str, Objective],
-    plan: list[tuple[float, ...]],
-    data: tuple[RankingDataset, RankingDataset | None],
-    *,
-    resume: bool,
-) -> FinishedModels:
-    """Return the points that are trained already, which must be of this frontier."""
-    identity: Json = {
-        "ranker": bag._parameters(without=(*FREE, "objective")),
-        "objectives": {name: repr(one) for name, one in goals.items()},
-        "weights": [list(weights) for weights in plan],
-        "data": [None if part is None else fingerprint(part) for part in data],
-    }
-    same = "ranker, objectives, points and data"
-    return FinishedModels(folder, _IDENTITY, identity, what="frontier", same=same, resume=resume)
