@@ -9,6 +9,7 @@ from scipy import stats
 import rankwise as rw
 from rankwise.rankers.training.constraints import RATE, Constraints, UnmetConstraintWarning, lower_bound
 from rankwise.rankers.training.stopping import Stopping, StopTraining
+from rankwise.rankers.training.validation import DeviceScores, Validation
 
 BUY = "ndcg(label=buy)@10"
 BOUND, MULTIPLIER = f"bound {BUY}", f"multiplier {BUY}"
@@ -199,3 +200,17 @@ def test_what_cannot_be_kept_is_refused(parts):
         rw.distilled("folder", ranker)
     with pytest.raises(ValueError, match="a search compares trials by one metric"):
         rw.tune(*parts, "xendcg", fixed={"constraints": constraints}, trials=1)
+
+
+def test_bounds_of_scores_on_a_device_are_computed_from_a_copy(parts):
+    class Scores(DeviceScores):
+        def measurer(self, metric, labels, offsets, weights):
+            return lambda scores: 0.25  # stands for a kernel's mean
+
+        def array(self):
+            return np.linspace(0.0, 1.0, parts[1].n_docs)
+
+    validation = Validation(parts[1], [rw.metric("rr")], debias=False, constrained=[rw.metric(BUY)])
+    measures = validation.on_device(Scores())
+    assert list(measures) == ["rr", BOUND]
+    assert measures[BOUND] == lower_bound(BOUND, rw.metric(BUY).of(Scores().array(), parts[1]), None)

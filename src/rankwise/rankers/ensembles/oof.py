@@ -8,7 +8,7 @@ its queries are scored after that round. Only the estimate is made so; the model
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,10 +134,8 @@ class OutOfFold(Validation):
     last: Round
     """Of the scores that were measured last."""
 
-    def __init__(
-        self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool, constrained: Sequence[Metric] = ()
-    ) -> None:
-        super().__init__(data, metrics, debias=debias, constrained=constrained)
+    def __init__(self, data: RankingDataset, metrics: Sequence[Metric], **settings: Any) -> None:
+        super().__init__(data, metrics, **settings)
         self.n_docs = data.n_docs
 
     def __call__(self, scores: ArrayLike) -> dict[str, float]:
