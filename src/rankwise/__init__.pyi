@@ -60,6 +60,7 @@ from .model_selection.cross_validate import CrossValidation as CrossValidation
 from .model_selection.cross_validate import cross_validate as cross_validate
 from .model_selection.examine import DataCheck as DataCheck
 from .model_selection.examine import examine as examine
+from .model_selection.frontier import frontier as frontier
 from .model_selection.learning_curve import learning_curve as learning_curve
 from .model_selection.result import Tuning as Tuning
 from .model_selection.tune import tune as tune

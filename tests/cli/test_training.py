@@ -277,6 +277,41 @@ def test_resuming_replaces_the_model_that_was_interrupted_and_no_other(
 # predict
 
 
+# several goals
+
+
+@pytest.fixture
+def goals(here: Path) -> None:
+    """Data with a second label."""
+    parts = rw.split(rw.synthetic(n_queries=60, n_docs=10, goals={"buy": 90}, seed=1), (0.5, 0.5), seed=1)
+    for name, part in zip(("train", "valid"), parts, strict=True):
+        rw.write_data(part, f"{name}.parquet", force=True)
+
+
+@pytest.mark.usefixtures("goals")
+def test_train_with_constraints():
+    result = train("--objective", "xendcg", "--constraint", "ndcg(label=buy)@10=0.1", "--constraint", "rr=0.05")
+    assert "bound ndcg(label=buy)@10, validation" in result.stdout
+    assert "loss" not in result.stdout  # of another sum in every round
+    assert rw.load("model").constraints == {"ndcg(label=buy)@10": 0.1, "rr": 0.05}
+    assert "constraints are written METRIC=GOAL: got 'rr'" in refused(
+        "train", "train.parquet", "--valid", "valid.parquet", "-o", "other", "--constraint", "rr"
+    )
+
+
+@pytest.mark.usefixtures("goals")
+def test_frontier_prints_draws_and_writes(here: Path):
+    words = ("frontier", "train.parquet", "--objective", "xendcg", "--objective", "on(buy, xendcg)", "--bag", "2")
+    words = (*words, "--points", "2", "--set", "min_documents=5", *QUICK)
+    result = run(*words, "--valid", "valid.parquet", "--plot", "curve.png", "-o", "curve.csv")
+    assert "Hypervolume" in result.stdout
+    assert (here / "curve.png").stat().st_size > 1000
+    assert pl.read_csv("curve.csv")["weight of ndcg@10"].to_list() == [1.0, 0.0]
+    document = json.loads(run(*words, "--metrics", "ndcg@5,rr(label=buy)", "--json").stdout)
+    assert document["objectives"] == {"ndcg@5": "xendcg", "rr(label=buy)": "on(buy, xendcg)"}
+    assert "every objective has one metric: got 1 metrics and 2 objectives" in refused(*words, "-m", "ndcg@5")
+
+
 def test_predict_writes_every_format(data: dict[str, rw.RankingDataset]):
     train()
     expected = rw.load("model").predict(data["test"])

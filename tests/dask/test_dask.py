@@ -15,6 +15,7 @@ from rankwise.dask import learner, network, partitions
 from rankwise.dask.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import LostWorkerError, Workers
 from rankwise.objectives.base import scales_in, with_scales
+from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
@@ -186,6 +187,23 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
         trained = rw.dask.fit(ranker, folder, client=client, **roles, weight="weight")
     assert trained.scales_ == alone
+
+
+def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch):
+    """With weights that stay the same, workers grow the trees of the sum, in blocks of one round."""
+    named = named.with_(more_labels={"purchase": np.maximum(named.labels[::-1] - 1.0, 0.0)})
+    roles = {"more_labels": {"purchase": "purchase"}, "weight": "weight"}
+    where = {"client": client, "valid": named.take(slice(0, 20)), **roles}
+    folder, settings = scatter(named.take(slice(20, None)), tmp_path, []), SMALL | {"rounds": 4, "patience": None}
+    goals = {"ndcg(label=purchase)@10": 0.0}
+    free = rw.dask.fit(rw.LightGBMRanker("xendcg", constraints=goals, **settings), folder, **where)
+    assert len(free.history_["multiplier ndcg(label=purchase)@10"]) == 4
+    monkeypatch.setattr(Constraints, "weights", lambda *_: (0.5, 0.5))
+    constrained = rw.dask.fit(rw.LightGBMRanker("xendcg", constraints=goals, **settings), folder, **where)
+    plain = rw.LightGBMRanker("0.5*xendcg + 0.5*on(purchase, xendcg)", **settings | {"checkpoint_every": 1})
+    rw.dask.fit(plain, folder, **where)
+    np.testing.assert_array_equal(constrained.predict(named), plain.predict(named))
+    assert (constrained.predict(named) != free.predict(named)).any()
 
 
 def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path):

@@ -15,7 +15,7 @@ from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
 from rankwise.cli.experiments import report, reproduce
 from rankwise.cli.rerank import score as rerank
-from rankwise.cli.train import auto, export, serve, train, tune
+from rankwise.cli.train import auto, export, frontier, serve, train, tune
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error or what data check finds, "
@@ -141,6 +141,7 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
         "predict": train.predict,
         "tune": tune.tune,
         "auto": auto.auto,
+        "frontier": frontier.frontier,
         "export": export.export,
         "serve": serve.serve,
         "objectives": export.objectives,
@@ -154,7 +155,9 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }
-_LEFT_OUT = dict.fromkeys(("train", "tune", "auto"), ("part",)) | {"reproduce": ("part", "fold", "download")}
+_LEFT_OUT = dict.fromkeys(("train", "tune", "auto", "frontier"), ("part",)) | {
+    "reproduce": ("part", "fold", "download")
+}
 """Command -> options of reading that it does not have."""
 for _panel, _members in _commands.items():
     for _name, _command in _members.items():

@@ -120,6 +120,22 @@ def pairs(words: Sequence[str], form: str = "NAME=VALUE") -> dict[str, str]:
     return collected
 
 
+def goals(words: Sequence[str]) -> dict[str, float]:
+    """Read ``METRIC=GOAL`` pairs.
+
+    >>> goals(["ndcg(label=purchase)@10=0.62"])
+    {'ndcg(label=purchase)@10': 0.62}
+    """
+    collected: dict[str, float] = {}
+    for word in words:
+        name, _, text = word.rpartition("=")
+        try:
+            collected[name.strip()] = float(text)
+        except ValueError:
+            raise check.error("constraints are written METRIC=GOAL", got=repr(word)) from None
+    return collected
+
+
 def settings(words: Sequence[str], texts: Container[str] = ()) -> dict[str, object]:
     """Read ``name=value`` pairs; a value is a number, true, false, none, a list in brackets, or a word.
 

@@ -8,6 +8,7 @@ import secrets
 import threading
 import traceback
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -50,6 +51,8 @@ class Job(NamedTuple):
     """Rounds after this block."""
     fresh: bool
     """Whether this is the first block, which makes the bins."""
+    weights: Sequence[float]
+    """Of the terms of the objective, where constraints change them; a block is one round then."""
     registered: list[bytes]
     """Objectives of the user's own that the ranker may name."""
 
@@ -96,11 +99,11 @@ def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Gro
         raise lost("a worker was started anew in the middle of the training")
     seed = learner.seed
     if library.draws(settings):
-        seed = block_seed(seed, job.done // job.ranker.checkpoint_every)
+        seed = block_seed(seed, job.done // (1 if job.weights else job.ranker.checkpoint_every))
     growth = library.grow(settings, _bins[job.training], seed, model)
     step, losses, stream = _ClusterStep(learner), [], data.stream(learner.seed)
     for done in range(job.done, job.rounds):
-        step.stream = stream.at(job.before + done)
+        step.start(stream.at(job.before + done), job.weights)
         if not growth.add(None if learner.objective is None else step):
             break
         losses.append(step.loss)
@@ -174,10 +177,10 @@ class ClusterLearner(Trees):
         self._forest_of_block: Forest | None = None
         self._scores: Array | None = None
 
-    def round(self, stream: Stream) -> float | None:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Add the next tree of the block; grow another block if there is none."""
         if not self._losses and not self._exhausted:
-            self._grow()
+            self._grow(weights)
         if not self._losses:
             raise Exhausted("no split", self.nothing_learned)
         loss = self._losses.popleft()
@@ -202,13 +205,15 @@ class ClusterLearner(Trees):
         workers = self.parts.workers
         quietly(workers.client.run, forget, self.training, workers=workers.names, on_error="ignore")
 
-    def _grow(self) -> None:
+    def _grow(self, weights: Sequence[float]) -> None:
         """Grow the trees of a block; blocks end where those of an uninterrupted training do."""
         workers, done = self.parts.workers, self.done
-        rounds = min(self.rounds, done - done % self.block + self.block)
+        rounds = min(self.rounds, done + 1 if weights else done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
         network = connect(self.library.name, workers)
-        job = Job(self.training, self.ranker, network, self.before, done, rounds, self._fresh, registry.parcels())
+        job = Job(
+            self.training, self.ranker, network, self.before, done, rounds, self._fresh, weights, registry.parcels()
+        )
         model, count = self.content() or None, len(workers.names)
         # Sent once and not inside every task: a model may be large.
         scatter = workers.client.scatter

@@ -1,7 +1,7 @@
 """Cross-validation: every query is ranked by a model that has not seen it, and all of them are judged together."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
-from rankwise.model_selection.fold_parts import Fold, fold_list
+from rankwise.model_selection.fold_parts import fold_list
 from rankwise.progress import Update, bar
 from rankwise.rankers import expressions, storage
 from rankwise.rankers.base import Ranker
@@ -142,24 +142,15 @@ def cross_validate(
     share = share if getattr(ranker, "patience", None) is not None else 0.0
     plan = fold_list(data, folds, valid=share, seed=seed)
     folder = checkpoint_folder(checkpoint, resume=resume)
-    finished = None if folder is None else _finished(folder, ranker, plan, resume=resume)
+    texts = {"what": "cross-validation", "same": "ranker, data and folds"}
+    parts = (fold.parts() for fold in plan)
+    finished = finished_models(folder, _IDENTITY, ranker, parts, **texts, resume=resume)
     tested = []
     with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
         for number, fold in enumerate(plan, 1):
             train, held_out, test = fold.parts()
-            model = None if finished is None else finished[f"fold-{number}"]
-            if model is None:
-                try:
-                    model = trained(ranker, train, held_out, number, update, len(plan), resume=resume)
-                except KeyboardInterrupt:
-                    what = f"interrupted in fold {number} of {len(plan)}"
-                    sentence = check.Sentence(what)
-                    if folder is not None:
-                        what += f": the folds before it are kept in {folder}."
-                        sentence = check.Sentence(what, "`set resume=True`")
-                    raise KeyboardInterrupt(sentence) from None
-                if folder is not None:
-                    model.save(folder / f"fold-{number}", force=True)
+            place = number, update, len(plan)
+            model = trained(ranker, train, held_out, *place, resume=resume, finished=finished)
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
             values = {str(metric): metric.of(scores, test) for metric in measured}
             tested.append(_Tested(model, scores, values, cast("Ids", test.query_ids), test.weights, fold.queries))
@@ -220,12 +211,36 @@ def trained(
     *,
     resume: bool,
     what: str = "fold",
+    finished: FinishedModels | None = None,
 ) -> Any:
-    """Train a clone for one of several folds; an interruption ends all, as the model of the fold is not complete."""
+    """Return a trained clone for one of several folds; ``finished`` keeps it, or has it already.
+
+    An interruption ends all, as the model of the fold is not complete.
+    """
+    name = f"{what}-{number}"
+    if finished is not None and (model := finished[name]) is not None:
+        return model
     model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
+    try:
+        with interruption_unannounced(), leakage.checked():
+            model = _fitted(model, train, held_out, number, update, total, resume=resume, what=what)
+    except KeyboardInterrupt:
+        text, hint = f"interrupted in {what} {number} of {total}", ""
+        if finished is not None:
+            text, hint = f"{text}: the {what}s before it are kept in {finished.folder}.", "`set resume=True`"
+        raise KeyboardInterrupt(check.Sentence(text, hint)) from None
+    if finished is not None:
+        model.save(finished.folder / name, force=True)
+    return model
+
+
+def _fitted(
+    model: Any, train: RankingDataset, held_out: RankingDataset | None, *place: Any, resume: bool, what: str
+) -> Any:
+    """Train the model of a fold, with the progress of all folds; ``place`` is that of :func:`trained`."""
     if not isinstance(model, IterativeRanker):
-        with leakage.checked():
-            return model.fit(train) if held_out is None else model.fit(train, held_out)
+        return model.fit(train) if held_out is None else model.fit(train, held_out)
+    number, update, total = place
     progress = model.progress
     if model.checkpoint is not None:
         Path(model.checkpoint).mkdir(parents=True, exist_ok=True)
@@ -235,21 +250,32 @@ def trained(
         rounds = getattr(model, model.unit)
         options["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}")
         model.set_params(progress=False)
-    with interruption_unannounced(), leakage.checked():
-        model.fit(train, held_out, **options)
+    model.fit(train, held_out, **options)
     if model.stopped_ == "interrupted":
         raise KeyboardInterrupt
     return model.set_params(progress=progress)
 
 
-def _finished(folder: Path, ranker: Any, plan: list[Fold], *, resume: bool) -> FinishedModels:
-    """Return the models of finished folds, which must be of this cross-validation."""
+def finished_models(
+    folder: Path | None,
+    file: str,
+    ranker: Any,
+    folds: Iterable[Sequence[RankingDataset | None]],
+    *,
+    what: str,
+    same: str,
+    resume: bool,
+    **others: Any,
+) -> FinishedModels | None:
+    """Return the folder of models that are trained already, by this ranker on these folds; None without a folder."""
+    if folder is None:
+        return None
     parameters = {name: storage.plain(value) for name, value in ranker.get_params().items() if name not in _FREE}
     code = ranker._code() if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
     identity: Json = {
         "ranker": type(ranker).__name__,
         "parameters": parameters,
-        "folds": [[None if part is None else fingerprint(part) for part in fold.parts()] for fold in plan],
+        "folds": [[None if part is None else fingerprint(part) for part in parts] for parts in folds],
+        **others,
     } | ({"code": code} if code else {})
-    same = "ranker, data and folds"
-    return FinishedModels(folder, _IDENTITY, identity, what="cross-validation", same=same, resume=resume)
+    return FinishedModels(folder, file, identity, what=what, same=same, resume=resume)

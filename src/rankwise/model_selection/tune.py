@@ -81,6 +81,9 @@ def tune(
     optuna = check.optional("optuna", "tune")
     if isinstance(ranker, str) and "(" in ranker:
         ranker, objective, bag, fixed = _from_expression(ranker, objective, bag, fixed or {})
+    if (fixed or {}).get("constraints"):
+        hint = "tune without constraints, and set them for the best parameters"
+        raise check.error("a search compares trials by one metric", got="constraints", hint=hint)
     checked = checked_search(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
     )

@@ -5,7 +5,7 @@ computed on the CPU.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import Array, Column, read_only
-from rankwise.objectives.base import Objective
+from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.objectives.prepared import KERNEL_DEVICES, NoDeviceKernelError, NoKernelWarning, Prepared, has_kernels
 from rankwise.stream import Stream
 
@@ -71,6 +71,11 @@ class PreparedLoss:
     def take(self, queries: ArrayLike) -> "PreparedLoss":
         """Return the loss of some of the queries, by number: a mini-batch."""
         return LossPart(self, queries)
+
+    def weighed(self, weights: Sequence[float]) -> "PreparedLoss":
+        """Return the same with other weights of the terms of a sum."""
+        prepared = self.prepared()
+        return PreparedLoss(self.loss, prepared.weighed(weights)) if isinstance(prepared, PreparedSum) else self
 
     def prepared(self) -> Prepared:
         """Return the prepared objective on the CPU, or where its labels were."""

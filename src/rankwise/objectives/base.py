@@ -7,7 +7,7 @@ An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from numpy.typing import ArrayLike
 
@@ -207,6 +207,13 @@ class PreparedSum(Prepared):
     """The sum, if it has several goals."""
     totals: tuple[int, ...] = ()
     """Of each term :meth:`Prepared.gradient_total`, where scales were computed from it."""
+
+    def weighed(self, weights: Sequence[float]) -> Self:
+        """Return the same with other weights of the terms."""
+        scales = self.objective.scales if self.objective is not None else (1.0,) * len(weights)
+        scales = scales_of(self.totals) if scales is None else scales
+        factors = (weight * scale for weight, scale in zip(weights, scales, strict=True))
+        return replace(self, factors=tuple(factors))
 
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Add up the terms, each with a random stream of its own."""

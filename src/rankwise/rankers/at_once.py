@@ -261,7 +261,7 @@ class OneRound:
     def __init__(self, ranker: Any, train: RankingDataset, measured: Sequence[RankingDataset]) -> None:
         self.ranker, self.train, self.measured = ranker, train, measured
 
-    def round(self, stream: Stream) -> None:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> None:
         """Train the ranker; there is no second round."""
         if stream.round:
             raise Exhausted("complete", lambda: NothingLearnedError("a ranker without rounds has one"))

@@ -7,7 +7,7 @@ and the optimizer's state alone, so that an interrupted run resumes, bit for bit
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -144,7 +144,7 @@ class RerankLearner:
         self._batching = Batching(settings.batch_queries)
         self._scores: Array | None = None  # of the validation lists after the last round
 
-    def round(self, stream: Stream) -> float:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> float:
         """Run the steps of a part of an epoch; returns the mean loss of their lists on the way."""
         steps = self.schedule.steps_of(stream.round)
         per_epoch = self.schedule.steps_per_epoch

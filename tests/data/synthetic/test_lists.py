@@ -221,3 +221,50 @@ def test_errors(arguments, sentence):
     with pytest.raises(ValueError) as caught:
         rw.synthetic(**arguments)
     assert str(caught.value) == sentence
+
+
+def within_queries(values, data):
+    """Deviations from the mean of the query."""
+    return values - np.repeat(np.add.reduceat(values, data.offsets[:-1]) / data.sizes, data.sizes)
+
+
+def test_goals_add_labels_and_change_nothing_else():
+    plain, more = (
+        rw.synthetic(n_queries=60, n_docs=12, seed=4, goals=goals) for goals in (None, {"buy": 60, "fun": 0})
+    )
+    assert plain.more_labels is None
+    np.testing.assert_array_equal(plain.features, more.features)
+    np.testing.assert_array_equal(plain.labels, more.labels)
+    assert set(more.more_labels) == {"buy", "fun"}
+    assert (more.more_labels["fun"] != more.labels).any()  # another judge, with noise of their own
+    alone = rw.synthetic(n_queries=60, n_docs=12, seed=4, goals={"buy": 60})
+    np.testing.assert_array_equal(alone.more_labels["buy"], more.more_labels["buy"])
+    exact = rw.synthetic(n_queries=60, n_docs=12, seed=4, noise=0.0, goals={"fun": 0})
+    np.testing.assert_array_equal(exact.more_labels["fun"], exact.labels)
+
+
+def test_goals_conflict_by_their_angle():
+    angles = {"same": 0.0, "near": 30.0, "far": 60.0, "right": 90.0, "against": 150.0, "other": -60.0}
+    data = rw.synthetic(n_queries=600, n_docs=30, n_features=2, noise=0.0, seed=5, goals=angles)
+    ideal = {
+        name: within_queries(rw.synthetic_ideal(data, angle=angle, seed=5), data) for name, angle in angles.items()
+    }
+    of_labels = within_queries(data.labels, data)
+    correlations = []
+    for name, angle in angles.items():
+        close = np.corrcoef(ideal["same"], ideal[name])[0, 1]
+        assert abs(close - np.cos(np.radians(angle))) < 0.02
+        assert abs(ideal[name].std() / ideal["same"].std() - 1.0) < 0.03
+        assert ndcg(ideal[name], data.with_(labels=data.more_labels[name])).min() > 1.0 - 1e-9
+        correlations.append(np.corrcoef(of_labels, within_queries(data.more_labels[name], data))[0, 1])
+    assert (np.diff(correlations[:5]) < -0.1).all()  # labels agree the less, the larger the angle
+    assert abs(np.corrcoef(ideal["far"], ideal["other"])[0, 1] - np.cos(np.radians(120.0))) < 0.02  # one plane
+    shares = [np.bincount(labels.astype(int), minlength=5) / data.n_docs for labels in data.more_labels.values()]
+    np.testing.assert_allclose(shares, np.tile(MSLR_GRADES, (6, 1)), atol=0.03)
+
+
+def test_goals_with_names_that_no_expression_could_hold_are_refused():
+    with pytest.raises(ValueError, match="a name in goals must be an identifier.*got 'net sales'"):
+        rw.synthetic(n_queries=5, goals={"net sales": 30})
+    with pytest.raises(ValueError, match="the angle of 'buy' must be"):
+        rw.synthetic(n_queries=5, goals={"buy": float("nan")})

@@ -31,7 +31,7 @@ class Counter:
         self.rounds: list[int] = []
         self.count, self.restored = 0, 0
 
-    def round(self, stream: Stream) -> float | None:
+    def round(self, stream: Stream, weights=()) -> float | None:
         self.rounds.append(stream.round)
         if stream.round == self.end:
             raise Exhausted("no split", lambda: nothing_learned(7, "nothing to count", "count something"))

@@ -36,6 +36,7 @@ def train(
     set_: list[str] | None = None,
     metrics: list[str] | None = None,
     patience: int | None = None,
+    constraint: list[str] | None = None,
     folds: int | None = None,
     bag: int | None = None,
     blend: list[str] | None = None,
@@ -75,6 +76,8 @@ def train(
     --min-documents N>=1: Documents in a leaf at least. [default: as --leaves]
     --metrics -m LIST: Metrics between commas, measured after every round; the first decides when to stop. [default:
         ndcg@10]
+    --constraint METRIC=GOAL: A goal that the lower bound of a metric must reach on the validation data:
+        'ndcg(label=purchase)@10=0.62'; may be repeated.
     --folds N>=2: Cross-validate: N models, each tested on the part of the queries it has not seen.
     --bag N>=2: Train a bag of N rankers, each on all queries of TRAIN and --valid but one part, stopped together and
         averaged; with --dask on the workers of the cluster.
@@ -107,6 +110,7 @@ def train(
         "min_documents": min_documents,
         "metrics": None if metrics is None else tuple(inputs.items(",".join(metrics))),
         "patience": patience,
+        "constraints": None if constraint is None else inputs.goals(constraint),
         "seed": seed,
         "threads": threads,
         "progress": progress,

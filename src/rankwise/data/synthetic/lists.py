@@ -7,11 +7,14 @@ short and too long, and whether fresh is good depends on the intent. Judges see 
 grades 0 to 4. Features see the traits: as counts, heavy tails, ratios, flags, shifted and scaled by query, some
 of them redundant and some of them unrelated to anything.
 
+Further goals have utilities of their own: cos(angle) times the utility plus sin(angle) times another function of the
+traits, which has the same spread within queries and no correlation with the utility there.
+
 Every number is keyed by (seed, query, document, column): query 5 is the same in a data set of ten queries and in one of
 ten thousand, column 5 the same among 30 features and among 136, whatever the threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 from rankwise import check, threads
 from rankwise.arrays import offsets_of
 from rankwise.compiling import kernel
+from rankwise.data.columns import check_names
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream, philox, uniform_pair
 
@@ -48,6 +52,7 @@ def synthetic(
     n_docs: float = 120.0,
     noise: float = 0.8,
     grades: Sequence[float] = MSLR_GRADES,
+    goals: Mapping[str, float] | None = None,
     seed: int = 0,
 ) -> RankingDataset:
     """Return MSLR-like ranking data.
@@ -58,11 +63,18 @@ def synthetic(
     of the grades 0, 1, ... over many queries; single queries are easier or harder. Ten columns show the traits that
     matter, one each; later columns repeat, mix or have nothing to do with them.
 
+    ``goals`` adds further labels, ``more_labels``, that conflict with the first by a set angle. It maps their names to
+    angles in degrees: within queries, the utility of a goal has a correlation of cos(angle) with that of the labels, so
+    0 is agreement up to the judges' noise, 90 is independence, and 180 turns the ideal ranking upside down. All goals
+    lie in one plane: two of them conflict by the difference of their angles.
+
     >>> data = synthetic(n_queries=100, seed=1)
     >>> data
     RankingDataset(100 queries, 11,632 documents, 30 features, labels 0 to 4)
     >>> data.feature_names[:4]
     ('body_tfidf', 'title_bm25', 'anchor_count', 'authority_heavy')
+    >>> synthetic(n_queries=100, goals={"purchase": 60}, seed=1)
+    RankingDataset(100 queries, 11,632 documents, 30 features, labels 0 to 4, more labels: purchase)
     """
     n_queries = check.integer("n_queries", n_queries, least=1)
     n_features = check.integer("n_features", n_features, least=1)
@@ -78,8 +90,9 @@ def synthetic(
     sizes = np.rint(lengths.clip(2.0, 20.0 * n_docs)).astype(np.int64)
     offsets = offsets_of(sizes)
 
-    _, judged = _judge(world, offsets, noise)
-    labels = np.searchsorted(_limits(noise, shares), judged, side="right")
+    check_names("goals", goals or {})
+    angles = {name: check.number(f"the angle of {name!r}", angle) for name, angle in (goals or {}).items()}
+    labels, *more = (_grades(world, offsets, noise, shares, *goal) for goal in (("", 0.0), *angles.items()))
     columns = _columns(world, n_features)
     return RankingDataset(
         _features(world, offsets, columns),
@@ -87,14 +100,16 @@ def synthetic(
         offsets,
         query_ids=np.arange(n_queries),
         feature_names=columns.names,
+        more_labels=dict(zip(angles, more, strict=True)) or None,
     )
 
 
-def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float64]:
+def synthetic_ideal(data: RankingDataset, *, angle: float = 0.0, seed: int = 0) -> NDArray[np.float64]:
     """Return the scores of a ranker that knows each document's utility: what judges would see without noise.
 
     ``data`` are from :func:`synthetic` with that seed, or a part of its queries, such as the test part of a split.
-    Within a query the expected gain grows with the utility, so on average no ranker does better.
+    Within a query the expected gain grows with the utility, so on average no ranker does better. ``angle`` is that of
+    one of the ``goals``, for its labels.
 
     >>> data = synthetic(n_queries=100, seed=1)
     >>> synthetic_ideal(data, seed=1)[:3].round(2)
@@ -105,7 +120,7 @@ def synthetic_ideal(data: RankingDataset, *, seed: int = 0) -> NDArray[np.float6
         world = Stream(seed, query_ids=ids).child("synthetic")
         column = _features(world, data.offsets, _columns(world, 1))
         if np.allclose(column[:, 0], data.features[:, 0], rtol=1e-5):
-            return _judge(world, data.offsets, 0.0)[0]
+            return _judge(world, data.offsets, 0.0, "", _factors(check.number("angle", angle)))[0]
     raise check.error(
         "the ideal scores are known only for documents that synthetic made, in their order",
         got=f"other documents than those of seed {seed}",
@@ -157,23 +172,41 @@ def _columns(world: Stream, n_features: int) -> _Columns:
     return _Columns(names, *map(np.array, arrays))
 
 
-def _limits(noise: float, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the limits between grades, from a fixed sample: they depend on noise and shares, not on the data."""
+def _grades(
+    world: Stream, offsets: NDArray[np.int64], noise: float, shares: NDArray[np.float64], goal: str, angle: float
+) -> NDArray[np.int64]:
+    """Return the grades of a goal; limits between them depend on noise, shares and angle, and not on the data."""
+    factors = _factors(angle)
+    _, reference = _judge(*_reference(), noise, goal, factors)
+    limits = np.quantile(reference, np.cumsum(shares)[:-1].clip(0.0, 1.0))
+    return np.searchsorted(limits, _judge(world, offsets, noise, goal, factors)[1], side="right")
+
+
+def _reference() -> tuple[Stream, NDArray[np.int64]]:
+    """Return the stream and offsets of a fixed sample."""
     n_queries, size = _REFERENCE
-    offsets = np.arange(n_queries + 1) * size
-    _, judged = _judge(Stream(0).child("reference"), offsets, noise)
-    limits: NDArray[np.float64] = np.quantile(judged, np.cumsum(shares)[:-1].clip(0.0, 1.0))
-    return limits
+    return Stream(0).child("reference"), np.arange(n_queries + 1) * size
 
 
-def _judge(world: Stream, offsets: NDArray[np.int64], noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return each document's utility, and the judge's view of it: with noise."""
+def _factors(angle: float) -> tuple[float, float]:
+    """Return the factors of :func:`_utility` and :func:`_other_utility` in the utility of a goal."""
+    if angle == 0.0:
+        return 1.0, 0.0
+    both = [_judge(*_reference(), 0.0, "", factors)[0].reshape(_REFERENCE) for factors in ((1.0, 0.0), (0.0, 1.0))]
+    utility, other = ((values - values.mean(axis=1, keepdims=True)).ravel() for values in both)
+    slope = utility @ other / (utility @ utility)
+    across = np.sin(np.radians(angle)) * np.linalg.norm(utility) / np.linalg.norm(other - slope * utility)
+    return float(np.cos(np.radians(angle)) - slope * across), float(across)
+
+
+def _judge(
+    world: Stream, offsets: NDArray[np.int64], noise: float, goal: str, factors: tuple[float, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return each document's utility, and the judge's view of it: with noise, which is another one for each goal."""
     utility, judged = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
-    keys = world.child("query").key, world.child("document").key
-    work = 200.0 * np.diff(offsets)
-    threads.over_queries(
-        _fill_judged, offsets, keys, world.queries(offsets.size - 1), noise, utility, judged, work=work
-    )
+    keys = world.child("query").key, world.child("document").key, world.child("goal").child(goal or "first").key
+    queries, work = world.queries(offsets.size - 1), 200.0 * np.diff(offsets)
+    threads.over_queries(_fill_judged, offsets, keys, queries, noise, goal != "", factors, utility, judged, work=work)
     return utility, judged
 
 
@@ -229,7 +262,12 @@ def _utility(traits, intent):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fill_judged(first, last, offsets, keys, queries, noise, utility, judged):  # type: ignore[no-untyped-def]
+def _other_utility(traits):  # type: ignore[no-untyped-def]
+    return traits[_LENGTH] - 0.7 * traits[_POPULAR] + 0.5 * abs(traits[_FRESH])
+
+
+@kernel
+def _fill_judged(first, last, offsets, keys, queries, noise, further, factors, utility, judged):  # type: ignore[no-untyped-def]
     traits, query_traits = np.empty(8), np.empty(5)
     for q in range(first, last):
         _query_traits(keys[0], queries[q], query_traits)
@@ -238,7 +276,11 @@ def _fill_judged(first, last, offsets, keys, queries, noise, utility, judged):  
             ease -= 6.0
         for i in range(offsets[q], offsets[q + 1]):
             error = _document_traits(keys[1], queries[q], i - offsets[q], traits)
-            utility[i] = _utility(traits, query_traits[_INTENT])
+            if further:
+                error, _ = _normals(keys[2], queries[q], i - offsets[q], 0)
+            utility[i] = factors[0] * _utility(traits, query_traits[_INTENT])
+            if factors[1] != 0.0:
+                utility[i] += factors[1] * _other_utility(traits)
             judged[i] = utility[i] + ease + noise * error
 
 

@@ -160,7 +160,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         """Return the learner of all members, which validate each other: ``valid`` are the same queries as ``train``."""
         seeds: Keywords = {"seed": self.seed, "fold_seed": self.seed_of_folds}
         members = plans(self.ranker, train, folds=self.folds, repeats=self.repeats, **seeds)
-        validation = OutOfFold(train, self._metrics(train), debias=bool(self.debias))
+        settings: Keywords = {"debias": bool(self.debias), "constrained": tuple(self._constraints().goals)}
+        validation = OutOfFold(train, self._metrics(train), **settings)
         parts = [member.held_out for member in members[: self.folds]]  # those of the first repeat are all queries
         where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.threads}
         return BagLearner(

@@ -20,6 +20,7 @@ from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import kind_of
 from rankwise.rankers.nets.ranker import NeuralRanker
+from rankwise.rankers.training import constraints
 from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
 from rankwise.rankers.training.session import Watch, interruption_unannounced
 from rankwise.rankers.trees.ranker import TreeRanker
@@ -61,6 +62,7 @@ def check_members(rankers: Any) -> None:
                 "derive your own from rw.Ranker"
             )
             raise check.error(what, got=kind_of(one), hint=hint)
+        constraints.reject(one, "a blend may break the constraints of its members", "train a bag: rw.bagged(ranker)")
 
 
 def titles(rankers: Sequence[Member]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
 from rankwise.rankers.ensembles.weights import centred, spread
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import load
+from rankwise.rankers.training import constraints
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.trees.wrap import wrapped
 
@@ -98,6 +99,9 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
             hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
             what = "the student must be a ranker of trees or nets, or one of one's own with an objective"
             raise check.error(what, got=got, hint=hint)
+        constraints.reject(
+            student, "a student learns from its teacher, and not from other labels", "constrain the teacher"
+        )
 
     # Parameters: its own, and those of the student.
 

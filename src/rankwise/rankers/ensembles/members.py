@@ -110,11 +110,11 @@ class _Member:
         self.loss: list[float] = []
         self.last = MemberRound(None, [], "")
 
-    def round(self, number: int) -> MemberRound:
+    def round(self, number: int, weights: Sequence[float]) -> MemberRound:
         if self.last.stopped:
             return self.last
         try:
-            loss = self.learner.round(self.stream.at(number))
+            loss = self.learner.round(self.stream.at(number), weights)
         except Exhausted as end:
             if not self.done:
                 raise end.error() from None
@@ -202,10 +202,10 @@ class BagLearner:
         """(repeats, n_docs) scores after the round that is kept."""
         self.cross_fitted = cross_fitted
 
-    def round(self, stream: Stream) -> float | None:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Train a round of every member; returns the mean of their losses."""
         self._count()
-        rounds: list[MemberRound] = self._call("round", [stream.round] * len(self.rows))
+        rounds: list[MemberRound] = self._call("round", [stream.round] * len(self.rows), [weights] * len(self.rows))
         if all(member.stopped for member in rounds):
             raise Exhausted(rounds[0].stopped, lambda: NothingLearnedError("no member learned anything"))
         self._last = rounds

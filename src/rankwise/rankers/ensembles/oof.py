@@ -8,7 +8,7 @@ its queries are scored after that round. Only the estimate is made so; the model
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,6 @@ from rankwise.arrays import Array, Ids, rows_of
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.metrics.base import weighted_mean
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.training.stopping import Stopping
@@ -135,8 +134,8 @@ class OutOfFold(Validation):
     last: Round
     """Of the scores that were measured last."""
 
-    def __init__(self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool) -> None:
-        super().__init__(data, metrics, debias=debias)
+    def __init__(self, data: RankingDataset, metrics: Sequence[Metric], **settings: Any) -> None:
+        super().__init__(data, metrics, **settings)
         self.n_docs = data.n_docs
 
     def __call__(self, scores: ArrayLike) -> dict[str, float]:
@@ -179,13 +178,17 @@ class CrossFitted:
             for name, metric in zip(self.validation.names, self.validation.metrics, strict=True):
                 weights = self.validation.weights_of(metric)
                 weights = None if weights is None else weights[other_parts]
-                curve[name].append(
-                    float(np.mean([_mean(values[name][other_parts], weights) for values in last.values]))
-                )
+                means = (self._mean(name, values[name][other_parts], weights) for values in last.values)
+                curve[name].append(float(np.mean([*means])))
             done = len(curve[self.validation.names[0]])
             if self.stopping.improved(curve, done, self.rounds[number]):
                 self.rounds[number] = done
                 self.scores[rows] = last.scores[:, rows].mean(axis=0)
+
+    def _mean(self, name: str, values: Array, weights: Array | None) -> float:
+        """Return the mean of a metric; NaN, which is never better, where it scores no query that counts."""
+        counted = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0.0)
+        return self.validation.mean(name, values, weights) if counted.any() else float("nan")
 
     def files(self) -> dict[str, bytes]:
         """Return the file of a checkpoint."""
@@ -205,9 +208,3 @@ class CrossFitted:
                 raise ValueError(f"{rounds.size} parts and {scores.size} scores")
             self.curves = [dict(zip(names, curve.tolist(), strict=True)) for curve in curves]
             self.rounds, self.scores = rounds.tolist(), scores
-
-
-def _mean(values: Array, weights: Array | None) -> float:
-    """The mean of a metric; NaN, which is never better, where it scores no query that counts."""
-    counted = ~np.isnan(values) if weights is None else ~np.isnan(values) & (weights > 0.0)
-    return weighted_mean(values, weights) if counted.any() else float("nan")

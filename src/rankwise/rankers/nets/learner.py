@@ -106,10 +106,10 @@ class NetLearner:
         if self.data is None:
             self._prepared = self._prepare(self.train)
 
-    def round(self, stream: Stream) -> float:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> float:
         """Learn from all queries once; return their mean loss on the way."""
         with on(self.device), own_randomness(self.device), torch_threads(), products_in(self.precision, self.device):
-            loss, moved = self._epoch(stream)
+            loss, moved = self._epoch(stream, weights)
         if math.isnan(loss):
             raise check.diverged("a loss of nan")
         if not moved:
@@ -168,14 +168,17 @@ class NetLearner:
             return self.losses(data)
         return TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **self.documents)
 
-    def _epoch(self, stream: Stream) -> tuple[float, bool]:
+    def _epoch(self, stream: Stream, weights: Sequence[float]) -> tuple[float, bool]:
         """Return the mean loss of all queries, and whether there was any gradient."""
         data, processes, number = self.train, self.processes, stream.round
         if self.data is not None:
             data = self.data(number)
             stream = data.stream(self.seed, number)
         seed_torch(self.device, seed_of(Stream(self.seed, number).child("dropout", processes.rank).key))
-        step = _Step(self, self._prepared if data is self.train else self._prepare(data))
+        prepared = self._prepared if data is self.train else self._prepare(data)
+        if weights and isinstance(prepared, PreparedLoss):
+            prepared = prepared.weighed(weights)
+        step = _Step(self, prepared)
         parts = self._parts(data, stream)
         batch = next(parts, None)
         while batch is not None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -94,8 +94,8 @@ class NeuralRanker(TorchRanker):
         epochs: How many times training goes through the data at most.
         seed: Of every draw: the first weights, the order of queries, dropout, the objective. Models repeat exactly on a
             CPU for the same number of threads.
-        threads, patience, smoothing, stop_on, metrics, debias, checkpoint, checkpoint_every, progress: As those of
-            :class:`TreeRanker`, with epochs for rounds.
+        threads, patience, smoothing, stop_on, metrics, debias, constraints, checkpoint, checkpoint_every, progress: As
+            those of :class:`TreeRanker`, with epochs for rounds.
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
         precision: Of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed precision.
 
@@ -156,6 +156,7 @@ class NeuralRanker(TorchRanker):
         stop_on: str = "first",
         metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
         debias: bool = False,
+        constraints: Mapping[str, float] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 10,
         progress: bool | None = None,
@@ -189,6 +190,7 @@ class NeuralRanker(TorchRanker):
         self.stop_on = stop_on
         self.metrics = metrics
         self.debias = debias
+        self.constraints = constraints
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.progress = progress

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training import session
+from rankwise.rankers.training.constraints import BOUND, Constraints, UnmetConstraintWarning
 from rankwise.rankers.training.loop import Learner, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
@@ -32,7 +34,8 @@ class IterativeRanker(Ranker):
     """A ranker that learns in rounds.
 
     A subclass has the parameters ``learning_rate, seed, threads, patience, smoothing, stop_on, metrics, debias,
-    checkpoint, checkpoint_every, progress`` and one named by ``unit``; the last methods here build the learner.
+    checkpoint, checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; the last methods
+    here build the learner.
     """
 
     learning_rate: float | None
@@ -42,6 +45,7 @@ class IterativeRanker(Ranker):
     smoothing: int | None
     stop_on: str
     debias: bool
+    constraints: Mapping[str, float] | None
     checkpoint: str | Path | None
     checkpoint_every: int
     progress: bool | None
@@ -118,16 +122,27 @@ class IterativeRanker(Ranker):
         if older is not None and train.init_scores is not None and not older._schema.init_scores:
             hint = "leave one of them out: either says where training starts"
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
+
+        def in_memory(objective: Objective) -> list[GoalTotals]:
+            return [self._goal_totals(train, objective, older)]
+
         settings = self.settings_for(train.n_docs if documents is None else documents)
-        settled, scales = self._with(settings), dict[str, float]()
+        settled, constraints = self._with(settings), self._constraints()
+        complete, scales = settled, dict[str, float]()
         if hasattr(self, "objective") and native(self.objective) is None:  # a bag of rankers of one's own may have none
-            objective = with_scales(self._objective(), totals or (lambda one: [self._goal_totals(train, one, older)]))
+            objective, measure_goals = constraints.objective(self._objective()), totals or in_memory
+            objective = with_scales(objective, measure_goals)
             scales = scales_in(objective)
-            settled = settled._with({"objective": objective} if scales else {})
+            complete = settled._with({"objective": objective} if scales or constraints else {})
 
         def prepare() -> Session:
             metrics = self._metrics(valid)  # a wrong name is an error without validation data, too
-            built, measures = learner(settled), measure or {}
+            if valid is None and constraints:
+                hint = "pass validation data, or train a bag, whose members validate each other"
+                raise check.error(
+                    "constraints need validation data", got=f"constraints={self.constraints!r}", hint=hint
+                )
+            built, measures = learner(complete), measure or {}
             validation = None if valid is None else settled._validation(valid, metrics, built)
             stopping = settled._stopping(validation)
             measured = [Measured(one, prefix=f"{name} ") for name, one in measures.items()]
@@ -162,6 +177,8 @@ class IterativeRanker(Ranker):
             resume=resume,
             watch=watch,
         )
+        if unmet := constraints.unmet(self.history_, self.best_round_, self.unit):
+            warnings.warn(unmet, UnmetConstraintWarning, stacklevel=3)
         return self
 
     @property
@@ -169,8 +186,11 @@ class IterativeRanker(Ranker):
         """Whether the losses of different rounds compare.
 
         Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
-        the spread of its scores, so that the loss may rise while the ranker learns.
+        the spread of its scores, so that the loss may rise while the ranker learns. With constraints, its
+        terms have other weights in every round.
         """
+        if self._constraints():
+            return False
         return native(self.objective) is not None or not self._objective().held_fixed
 
     def _objective(self) -> Objective:
@@ -182,18 +202,22 @@ class IterativeRanker(Ranker):
             )
         return super()._objective()
 
+    def _constraints(self) -> Constraints:
+        return Constraints.of_setting(getattr(self, "constraints", None))
+
     def _validation(self, valid: RankingDataset, metrics: Sequence[Metric], learner: Learner[Any]) -> Validation:
         """Return the metrics of validation data as ``learner`` scores them."""
-        return Validation(valid, metrics, debias=bool(self.debias))
+        return Validation(valid, metrics, debias=bool(self.debias), constrained=tuple(self._constraints().goals))
 
     def _stopping(self, validation: Validation | None) -> Stopping:
         return Stopping(
             rounds=getattr(self, self.unit),
-            metrics=() if validation is None else validation.names,
+            metrics=() if validation is None else [one for one in validation.names if not one.startswith(BOUND)],
             patience=self.patience,
             smoothing=check.integer("smoothing", self.smoothing, least=1),
             stop_on=self.stop_on,
             unit=self.unit,
+            constraints=self._constraints(),
         )
 
     def _measures(

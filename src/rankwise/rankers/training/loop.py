@@ -34,7 +34,7 @@ class State:
     """The best of them, counted from 1."""
     history: History = field(default_factory=dict)
     """``loss``: of the training queries. A metric: of the validation queries after each round. ``train ndcg@5``: of the
-    data set of that name, where it is measured too."""
+    data set of that name, where it is measured too. ``bound ndcg@5``, ``multiplier ndcg@5``: of a constraint."""
     stopped: str = ""
     """Why training ended."""
 
@@ -76,9 +76,10 @@ class Learner(Protocol[Snapshot]):
     def processes(self) -> ProcessGroup:
         """The processes that train together."""
 
-    def round(self, stream: Stream) -> float | None:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Learn one round, of number ``stream.round``; returns the loss of the training queries, if it is known.
 
+        ``weights`` are those of the terms of the objective, a sum, where constraints change them from round to round.
         Raises :class:`Exhausted` where there is nothing more to learn.
         """
 
@@ -143,15 +144,15 @@ class Loop:
 
     def _round(self, state: State) -> dict[str, float]:
         """Train a round, and return its loss and measures."""
-        learner = self.learner
-        loss = learner.round(self.stream.at(state.total))
+        learner, constraints = self.learner, self.stopping.constraints
+        loss = learner.round(self.stream.at(state.total), constraints.weights(state.history))
         measures = {} if loss is None else {"loss": loss}
         for number, measured in enumerate(self.measured):
             values = [0.0] * len(measured.names)
             if learner.processes.first:
                 values = measured(learner.scores(number))
             measures |= zip(measured.names, learner.processes.tell(values), strict=True)
-        return measures
+        return measures | constraints.multipliers(state.history, measures)
 
     def _report(self, state: State, best: object) -> None:
         checkpoint = self.checkpoint

@@ -9,6 +9,7 @@ import numpy as np
 from rankwise import check
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
+from rankwise.rankers.training.constraints import NONE, Constraints
 
 STOP_ON = ("first", "mean")
 
@@ -73,7 +74,8 @@ class Stopping:
 
     Rounds are compared by a moving mean over ``smoothing`` rounds of the first metric, or of the mean of all metrics. A
     round stands for itself and the ``smoothing − 1`` rounds before it; rounds that have fewer before them are not
-    compared, and until there is one that has enough, the last is taken. Of equal rounds the first is kept.
+    compared, and until there is one that has enough, the last is taken. Of equal rounds the first is kept. A round that
+    meets the constraints is better than one that does not, and of two that do not, the nearer is better.
 
     >>> curve = {"ndcg": [0.5, 0.9, 0.1, 0.6, 0.7, 0.7, 0.4]}
     >>> Stopping(rounds=9, metrics=("ndcg",)).improved(curve, 6, best=2)
@@ -90,6 +92,7 @@ class Stopping:
     stop_on: str = "first"
     unit: str = "rounds"
     """Name of rounds."""
+    constraints: Constraints = NONE
 
     def __post_init__(self) -> None:
         check.integer(self.unit, self.rounds, least=1)
@@ -108,7 +111,11 @@ class Stopping:
         """Whether round ``done``, the last, is better than round ``best``, the best of those before."""
         if not self.metrics or done <= self.smoothing:
             return True
-        return self._value(history, done) > self._value(history, best)
+        return self._worth(history, done) > self._worth(history, best)
+
+    def _worth(self, history: Mapping[str, Sequence[float]], done: int) -> tuple[float, float]:
+        """Return what rounds are compared by: first the constraints, then the metric."""
+        return -self.constraints.shortfall(history, done), self._value(history, done)
 
     def _value(self, history: Mapping[str, Sequence[float]], done: int) -> float:
         """Return the mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""

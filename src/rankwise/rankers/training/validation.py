@@ -23,6 +23,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean, with_labels
 from rankwise.metrics.dcg import NDCG
 from rankwise.metrics.gains import gains
+from rankwise.rankers.training.constraints import BOUND, lower_bound
 
 Function = Callable[[Array], Mapping[str, float]]
 """From the scores of documents to numbers with names, the same names for all scores."""
@@ -90,10 +91,14 @@ class Validation:
     {'debiased(ndcg@1)': 0.3333333333333333}
     """
 
-    def __init__(self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool) -> None:
-        self.names = tuple(name(metric, data, debias=debias) for metric in metrics)
-        self.metrics = metrics
-        self.arguments = [with_labels(metric, data) for metric in metrics]
+    def __init__(
+        self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool, constrained: Sequence[Metric] = ()
+    ) -> None:
+        """Measure ``metrics`` by their means, and ``constrained`` metrics by the lower bounds of these."""
+        bounds = (f"{BOUND}{metric}" for metric in constrained)
+        self.names = (*(name(metric, data, debias=debias) for metric in metrics), *bounds)
+        self.metrics = (*metrics, *constrained)
+        self.arguments = [with_labels(metric, data) for metric in self.metrics]
         """Each metric as a function of arrays, and the labels that it reads."""
         self.rows: slice | NDArray[np.int64] = slice(None)
         self.queries: NDArray[np.int64] = np.arange(data.n_queries)
@@ -136,13 +141,18 @@ class Validation:
         }
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
-        """Return the means of values, by the weights of queries, or clicks."""
+        """Return the means of values, by the weights of queries, or clicks, and lower bounds under constraints."""
         means = {}
         for name, metric in zip(self.names, self.metrics, strict=True):
             weights = self.weights_of(metric)
             require_scored(metric, values[name], weights)
-            means[name] = weighted_mean(values[name], weights)
+            means[name] = self.mean(name, values[name], weights)
         return means
+
+    @staticmethod
+    def mean(name: str, values: Array, weights: Array | None) -> float:
+        """Return the mean of values, or its lower bound where the name asks for that."""
+        return lower_bound(name, values, weights) if name.startswith(BOUND) else weighted_mean(values, weights)
 
     def on_device(self, scores: DeviceScores) -> dict[str, float]:
         """Return the means for scores on a device; they are copied only for metrics that have no kernel there."""
@@ -150,7 +160,8 @@ class Validation:
         for name, (metric, labels) in zip(self.names, self.arguments, strict=True):
             if name not in self._measurers:  # labels and offsets are copied to the device once
                 lists = metric, labels, self.offsets, self.weights
-                self._measurers[name] = scores.measurer(*lists) if self.clicks is None else None
+                measured = self.clicks is None and not name.startswith(BOUND)
+                self._measurers[name] = scores.measurer(*lists) if measured else None
             measure = self._measurers[name]
             value = None if measure is None else measure(scores)
             if value is None:

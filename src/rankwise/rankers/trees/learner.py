@@ -10,7 +10,7 @@ import numpy as np
 from rankwise.arrays import Array, Column
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.objectives.base import Objective
+from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.interrupts import held
 from rankwise.rankers.training.loop import Alone, State
@@ -97,13 +97,13 @@ class TreeLearner(Trees):
         self._growth: Growth | None = None
         self._content: tuple[int, bytes] | None = None
 
-    def round(self, stream: Stream) -> float | None:
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Grow a tree."""
         with as_input_errors(self.library, self.settings.builtin):
             if self._growth is None or (self.block is not None and self.done % self.block == 0):
                 self._growth = self._fresh()
             step = cast("Step", self._step)
-            step.stream = stream
+            step.start(stream, weights)
             try:
                 with held() as interrupts:
 
@@ -175,6 +175,14 @@ class Step:
             self.out = self.prepared.empty()
             device, queries = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
             self.on_device = newton_on_device(self.prepared, device, *queries, floor_hessian=self.floor)
+
+    def start(self, stream: Stream, weights: Sequence[float]) -> None:
+        """Start a round, with weights of the terms of the objective where these vary."""
+        self.stream = stream
+        if weights and isinstance(self.prepared, PreparedSum):
+            self.prepared = self.prepared.weighed(weights)
+        if weights and self.on_device is not None and isinstance(self.on_device.prepared, PreparedSum):
+            self.on_device.prepared = self.on_device.prepared.weighed(weights)
 
     def __call__(self, scores: Array) -> tuple[Any, Any]:
         """Return numerator and Hessian for the scores of all trees so far: arrays, or tensors on the device."""

@@ -46,6 +46,9 @@ class TreeRanker(IterativeRanker):
             :class:`Metric`); larger is better.
         debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
             ``document_weights``, and in validation data that have propensities.
+        constraints: Goals by metric, ``{"ndcg(label=purchase)@10": 0.62}``, that the lower bounds of the metrics (95%,
+            one-sided) must reach on the validation data. The objective is also trained on these labels, as much as the
+            goals need, and the best of the rounds that reach them is kept, or the nearest, with a warning.
         floor_hessian: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's
             may be with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code
             does; a round whose draws then allow XGBoost no split is one without effect, and not the last.
@@ -78,6 +81,7 @@ class TreeRanker(IterativeRanker):
         stop_on: str = "first",
         metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
         debias: bool = False,
+        constraints: Mapping[str, float] | None = None,
         floor_hessian: bool = True,
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 50,
@@ -96,6 +100,7 @@ class TreeRanker(IterativeRanker):
         self.stop_on = stop_on
         self.metrics = metrics
         self.debias = debias
+        self.constraints = constraints
         self.floor_hessian = floor_hessian
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -240,6 +245,9 @@ class TreeRanker(IterativeRanker):
         builtin = native(self.objective)
         if builtin is None:
             return None, self._objective()
+        if self.constraints:
+            hint = "train one of ours, such as lambdarank, or leave constraints out"
+            raise check.error(f"objectives of {self.library.name} itself take no constraints", got=builtin, hint=hint)
         return check.choice(f"objective of {self.library.name} itself", builtin, self.library.builtins), None
 
     def _objective(self) -> Objective:
