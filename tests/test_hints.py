@@ -38,12 +38,15 @@ _OURS = (
     "Tuning",
 )  # what calls are of
 _PYTHON_ALONE = (  # whose hints no command shows
+    "cluster/",
     "dask/",
     "evaluation/compare.py",
     "model_selection/auto/ranker.py",
     "model_selection/fold_parts.py",
     "rankers/adapters.py",
     "rankers/sklearn.py",
+    "ray/",
+    "spark.py",
 )
 _OF_OTHERS = {  # arguments of other libraries
     "create_graph": "torch.autograd.grad",
