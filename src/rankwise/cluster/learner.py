@@ -79,10 +79,6 @@ def grow(job: Job, model: bytes | None, rank: int, threads: int, data: RankingDa
     registry.receive(job.registered)
     with _one_at_a_time:
         if job.fresh:
-            for training in list(_sessions):  # its client has gone without a word
-                forget(training)
-            if _closing is not None:
-                wait([_closing])
             _sessions[job.training] = Session(rank, threads, data)
         session = _sessions.get(job.training)
         if session is None:
@@ -94,6 +90,15 @@ def grow(job: Job, model: bytes | None, rank: int, threads: int, data: RankingDa
             traceback.clear_frames(failed.__traceback__)
             forget(job.training)
             raise
+
+
+def end_others() -> None:
+    """End earlier trainings, of clients that have gone without a word; called on all workers, which must all leave."""
+    with _one_at_a_time:
+        for training in list(_sessions):
+            forget(training)
+        if _closing is not None:
+            wait([_closing])
 
 
 def forget(training: str) -> None:
@@ -132,6 +137,8 @@ class Session:
                     break
                 losses.append(step.loss)
             content = self._network.clean(growth.content()) if self.rank == 0 else b""
+            if step.learner.library.draws(step.learner.settings):
+                self.close()  # the next block has a seed and a network of its own
         if step.failed is not None:
             raise step.failed
         weight = float(data.n_queries if data.weights is None else data.weights.sum())
@@ -238,6 +245,8 @@ class ClusterLearner(Trees):
         crew, done = self.parts.crew, self.done
         rounds = min(self.rounds, done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
+        if self._fresh:
+            crew.all(doing, end_others)
         # Where the library draws, a block has a seed of its own, so that an interruption does not change the trees.
         joins = self._fresh or self.library.draws(self.settings)
         network, model = (connect(self.library.name, crew), self.content() or None) if joins else (None, None)

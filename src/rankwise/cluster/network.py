@@ -10,6 +10,7 @@ import logging
 import math
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -122,14 +123,18 @@ def _free_port() -> int:
 
 def _start_tracker(workers: int, host: str, seconds: int) -> Json:
     """Run XGBoost's tracker in this process, in the place of the one before."""
-    from xgboost.core import XGBoostError
     from xgboost.tracker import RabitTracker
 
     global _tracker
-    before, _tracker = _tracker, None
-    if before is not None:
-        with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
-            before.free()
+    if _tracker is not None:
+        threading.Thread(target=_free, args=(_tracker,), daemon=True).start()  # it waits for a worker that is silent
     _tracker = RabitTracker(n_workers=workers, host_ip=host, sortby="task", timeout=seconds)
     _tracker.start()
     return dict(_tracker.worker_args())
+
+
+def _free(tracker: Any) -> None:
+    from xgboost.core import XGBoostError
+
+    with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
+        tracker.free()
