@@ -1,6 +1,7 @@
 from . import clicks as clicks
 from . import dask as dask
 from . import judging as judging
+from . import mlflow as mlflow
 from . import ray as ray
 from . import rerank as rerank
 from . import spark as spark

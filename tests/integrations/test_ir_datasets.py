@@ -1,8 +1,11 @@
 """Data sets of ir_datasets, over local files: nothing is downloaded."""
 
+from typing import Any
+
 import pytest
 
 import rankwise as rw
+from tests.integrations.pages import run_section
 
 pytestmark = pytest.mark.integration("ir_datasets")
 
@@ -34,8 +37,8 @@ def dataset(tmp_path):
 
 
 def test_lists_of_texts_are_those_of_files(dataset):
-    lists = rw.rerank.read_ir_dataset(dataset, depth=2)
-    same = rw.rerank.read_trec(QRELS, QUERIES, DOCUMENTS, run=RUN, depth=2)
+    lists: Any = rw.rerank.read_ir_dataset(dataset, depth=2)
+    same: Any = rw.rerank.read_trec(QRELS, QUERIES, DOCUMENTS, run=RUN, depth=2)
     assert (lists.queries, lists.documents) == (same.queries, same.documents)
     assert (lists.labels.tolist(), lists.judged.tolist()) == (same.labels.tolist(), same.judged.tolist())
     assert lists.document_ids.tolist() == ["d1", "d2", "d3", "d4"]
@@ -44,9 +47,14 @@ def test_lists_of_texts_are_those_of_files(dataset):
 def test_only_documents_on_a_list_are_looked_up(dataset, monkeypatch):
     from ir_datasets.indices import PickleLz4FullStore
 
-    asked = []
+    asked: list[str] = []
     get_many = PickleLz4FullStore.get_many
-    monkeypatch.setattr(PickleLz4FullStore, "get_many", lambda self, ids, *a: asked.extend(ids) or get_many(self, ids))
+
+    def recorded(self, ids, *options):
+        asked.extend(ids)
+        return get_many(self, ids, *options)
+
+    monkeypatch.setattr(PickleLz4FullStore, "get_many", recorded)
     rw.rerank.read_ir_dataset(dataset, depth=1)
     assert asked == ["d1", "d2", "d3", "d4"]
 
@@ -65,3 +73,10 @@ def test_documents_to_judge_are_chosen_by_it(dataset):
     plan = rw.judging.plan(systems, judge=dataset, judgements=2, metric="dcg@2")
     expected = rw.judging.plan({"bm25": RUN, "other": other}, judge=QRELS, judgements=2, metric="dcg@2")
     assert plan.documents.equals(expected.documents)
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = run_section("ir_datasets")
+    assert names["lists"].documents == ("a red shoe", "a blue shoe", "a hat", "a hat")
+    assert "ndcg" in capsys.readouterr().out

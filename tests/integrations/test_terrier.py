@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from tests.integrations.pages import run_section
 
 pytestmark = pytest.mark.integration("pyterrier")
 
@@ -103,3 +104,8 @@ def test_a_real_index_gives_the_features(tmp_path):
     pipeline.fit(topics[:3], labels, topics[3:], labels)
     found = pt.Experiment([pipeline], topics, labels, ["ndcg_cut_10"])
     assert 0.0 < found["ndcg_cut_10"][0] <= 1.0
+
+
+def test_the_page_runs(capsys):
+    run_section("PyTerrier")
+    assert "ndcg_cut_10" in capsys.readouterr().out

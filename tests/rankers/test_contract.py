@@ -307,6 +307,8 @@ def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path
     assert text == repr(loaded)
     if name != "distilled":  # what is saved is the student
         assert text == repr(model)
+        assert loaded.card() == model.card()
+    assert (folder / name / "README.md").read_text(encoding="utf-8").startswith(model.card())
     assert getattr(loaded, "history_", None) == getattr(model, "history_", None)
     if hasattr(model, "oof_scores_"):
         assert np.array_equal(loaded.oof_scores_, model.oof_scores_)

@@ -57,7 +57,7 @@ def parts_of(data: rw.RankingDataset) -> tuple[Any, Any]:
 @pytest.mark.parametrize("queries", ["eval_group", "eval_qid"])
 def test_an_eval_set_is_validation_data(data, valid, queries):
     ranker = rw.LightGBMRanker(rounds=20, patience=2, threads=1)
-    beside = {"eval_group": [valid.sizes], "eval_qid": [valid.qids()]}
+    beside: dict[str, Any] = {"eval_group": [valid.sizes], "eval_qid": [valid.qids()]}
     fitted = ranker.fit(*parts_of(data), group=data.sizes, eval_set=[parts_of(valid)], **{queries: beside[queries]})
     history, scores = fitted.history_, fitted.predict(valid)
     assert history["ndcg@10"]

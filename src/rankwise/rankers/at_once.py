@@ -4,6 +4,7 @@ import contextlib
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import inputs, learned, table
+from rankwise.rankers import inputs, learned, model_card, table
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.sklearn import Estimator
 from rankwise.rankers.training.loop import Alone, State
@@ -87,6 +88,9 @@ class TrainedAtOnce(Estimator):
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str
     """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
+    trained_on_: Mapping[str, Any] = MappingProxyType({})
+    """Facts about the training data: ``queries``, ``documents``, ``features``, ``digest``, the ``command`` of rankwise;
+    of a model that was loaded, the ``versions`` that it was trained with."""
 
     def fit(
         self,
@@ -191,8 +195,8 @@ class TrainedAtOnce(Estimator):
         with self._explained("metrics", measured):
             return metrics_for(measured, data)
 
-    def _remember(self, data: RankingDataset) -> None:
-        self._schema = Schema.of(data)
+    def _remember(self, data: RankingDataset, **drawn_from: Any) -> None:
+        self._schema, self.trained_on_ = Schema.of(data), model_card.training_data(data, **drawn_from)
 
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""

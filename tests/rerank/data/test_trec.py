@@ -246,8 +246,10 @@ def test_a_data_set_of_ir_datasets_is_read_as_files_are(parts):
 
 
 def test_what_a_data_set_of_ir_datasets_does_not_have_is_named():
-    with pytest.raises(ValueError, match="a data set of ir_datasets is needed: got str. Hint: pass ir_datasets.load"):
-        rw.rerank.read_ir_dataset("vaswani")
+    with pytest.raises(
+        ValueError, match="with queries and documents is needed: got 'vaswani'. Hint: pass ir_datasets.load"
+    ):
+        rw.rerank.read_ir_dataset("vaswani")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has no qrels.*Hint: load one that has qrels, or pass the qrels as a file"):
         rw.evaluate(RUN, Dataset({}, RUN))
     with pytest.raises(ValueError, match="has no scoreddocs"):

@@ -118,14 +118,14 @@ def read_ir_dataset(dataset: IrDataset, *, run: Run | None = None, **options: An
     ``options`` are further arguments of :func:`read_trec`: ``negatives``, ``depth``, ``teacher`` …. Only documents
     on a list are looked up. Texts are ir_datasets' ``default_text``, such as title and body.
     """
-    if not isinstance(dataset, IrDataset):
-        hint = 'pass ir_datasets.load("…")'
-        raise check.error("a data set of ir_datasets is needed", got=type(dataset).__name__, hint=hint)
-    source: Any = dataset
-    queries = {query.query_id: query.default_text() for query in source.queries_iter()}
+    queries_iter, docs_store = (getattr(dataset, name, None) for name in ("queries_iter", "docs_store"))
+    if queries_iter is None or docs_store is None:
+        what, hint = "a data set of ir_datasets with queries and documents is needed", 'pass ir_datasets.load("…")'
+        raise check.error(what, got=repr(dataset), hint=hint)
+    queries = {query.query_id: query.default_text() for query in queries_iter()}
 
     def corpus(ids: Collection[str]) -> dict[str, str]:
-        documents = source.docs_store().get_many(sorted(ids))
+        documents = docs_store().get_many(sorted(ids))
         return {str(key): document.default_text() for key, document in documents.items()}
 
     if run is None and dataset.has_scoreddocs():
