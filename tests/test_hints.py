@@ -76,7 +76,7 @@ OPTIONS = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Everything that users call, by its last name: functions, classes, and methods of classes."""
-    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, loss):
+    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, rw.ray, rw.spark, loss):
         for name in dir(space):
             thing = getattr(space, name)
             if not name.startswith("_") and callable(thing):

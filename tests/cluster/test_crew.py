@@ -144,7 +144,7 @@ def test_a_worker_without_its_session_is_a_loss(named, tmp_path):
 
     def restart(done, _):
         if done == 5:
-            learner.end_others()
+            learner.end_others("another")
 
     with pytest.raises(LostWorkerError, match="started anew in the middle"):
         fit(InProcess(1), rw.XGBoostRanker("xendcg", **SMALL), path, watch=restart)

@@ -92,11 +92,16 @@ def grow(job: Job, model: bytes | None, rank: int, threads: int, data: RankingDa
             raise
 
 
-def end_others() -> None:
-    """End earlier trainings, of clients that have gone without a word; called on all workers, which must all leave."""
+def end_others(training: str) -> None:
+    """End trainings but one, of clients that have gone without a word; called on all workers before every block.
+
+    So all of them leave a network together, and one that is silent is noticed before the others wait for it, which
+    LightGBM does for ever.
+    """
     with _one_at_a_time:
-        for training in list(_sessions):
-            forget(training)
+        for other in list(_sessions):
+            if other != training:
+                forget(other)
         if _closing is not None:
             wait([_closing])
 
@@ -245,8 +250,7 @@ class ClusterLearner(Trees):
         crew, done = self.parts.crew, self.done
         rounds = min(self.rounds, done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
-        if self._fresh:
-            crew.all(doing, end_others)
+        crew.all(doing, end_others, [self.training] * len(crew.names))
         # Where the library draws, a block has a seed of its own, so that an interruption does not change the trees.
         joins = self._fresh or self.library.draws(self.settings)
         network, model = (connect(self.library.name, crew), self.content() or None) if joins else (None, None)
