@@ -80,7 +80,7 @@ def test_gradients_are_the_bits_of_dask(data, tmp_path, count):
     folder = scatter(data, tmp_path / "data")
     scores = by_query(data, np.random.default_rng(5).normal(size=data.n_docs))
     on_dask = parts_on_dask(folder, count)
-    sources = [str(folder)] if count != 2 else [str(folder), ray.data.read_parquet(str(folder))]
+    sources = [str(folder)] if count != 2 else [str(folder), ray.data.read_parquet(str(folder)).to_arrow_refs()]
     for source in sources:
         crew = Actors(count, threads=1)
         with crew.alone():
@@ -115,16 +115,16 @@ def test_two_actors_train_the_model_of_two_workers(data, tmp_path):
     import ray
 
     distributed = pytest.importorskip("distributed")
-    folder = scatter(data, tmp_path / "data")
+    folder, settings = scatter(data, tmp_path / "data"), {**SMALL, "threads": 2}  # the actors have all CPUs
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0) as cluster,
         distributed.Client(cluster) as client,
     ):
         for ranker in (rw.LightGBMRanker, rw.XGBoostRanker):
             with pytest.warns(UserWarning, match="were put together"):
-                dask = rw.dask.fit(ranker("plrank", **SMALL), folder, client=client)
+                dask = rw.dask.fit(ranker("plrank", **settings), folder, client=client)
             with pytest.warns(UserWarning, match="were put together"):
-                ours = rw.ray.fit(ranker("plrank", **SMALL), ray.data.read_parquet(str(folder)), workers=2)
+                ours = rw.ray.fit(ranker("plrank", **settings), ray.data.read_parquet(str(folder)), workers=2)
             assert ours.partitions_.workers == 2
             np.testing.assert_array_equal(ours.predict(data), dask.predict(data))
             assert ours.history_ == dask.history_

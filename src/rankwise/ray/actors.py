@@ -161,8 +161,8 @@ class Actors(Crew):
         return ray.put(value)
 
     def tables(self, data: Any) -> list[Any] | None:
-        """Return the blocks of a Ray Dataset as Arrow tables."""
-        return list(data.to_arrow_refs()) if hasattr(data, "to_arrow_refs") else None
+        """Return the Arrow tables of a Ray Dataset; it must have been computed, since the actors may have all CPUs."""
+        return data if isinstance(data, list) else None
 
     def collect(self, data: Any) -> Any:
         """Return a Ray Dataset as a frame of pandas."""

@@ -49,5 +49,7 @@ def fit(
     check.optional("ray", "ray")
     check_ranker(ranker, timeout)
     count = None if workers is None else check.integer("workers", workers, least=1)
+    if hasattr(data, "to_arrow_refs"):
+        data = data.to_arrow_refs()  # computed before actors take the CPUs
     crew = Actors(count, threads=ranker.threads, timeout=timeout)
     return train(crew, ranker, data, valid=valid, init_model=init_model, resume=resume, watch=watch, columns=columns)
