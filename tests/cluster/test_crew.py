@@ -84,7 +84,7 @@ def named(whole):
 
 
 def fit(crew, ranker, data, **options):
-    defaults = {"valid": None, "init_model": None, "resume": False, "watch": None, "columns": {}}
+    defaults: dict[str, Any] = {"valid": None, "init_model": None, "resume": False, "watch": None, "columns": {}}
     return train(crew, ranker, data, **{**defaults, **options})
 
 
@@ -117,15 +117,18 @@ def test_blocks_continue_trees_and_resume_after_a_loss(named, tmp_path, monkeypa
     """The trees of a block grow on in the next without being read again, unless the library draws."""
     sampling = {"bagging_fraction": 0.5, "bagging_freq": 1} if ranker is rw.LightGBMRanker and native else native
     settings = {**SMALL, **sampling, "patience": None}
-    library, starts = ranker().library, []
-    grow = type(library).grow
-    monkeypatch.setattr(
-        type(library), "grow", lambda self, *arguments: starts.append(arguments[3]) or grow(self, *arguments)
-    )
+    library, starts = type(ranker().library), []
+    grow = library.grow
+
+    def recorded(self, settings, matrices, seed, start):
+        starts.append(start)
+        return grow(self, settings, matrices, seed, start)
+
+    monkeypatch.setattr(library, "grow", recorded)
     path = rw.write_parquet(named, tmp_path / "train.parquet")
     whole = fit(InProcess(1), ranker("plrank", **settings), path)
     assert [start is None for start in starts] == ([True, False, False] if native else [True])
-    assert not learner._sessions
+    assert not learner._trainings
     alone = ranker("plrank", **settings, checkpoint=tmp_path / "alone" if native else None).fit(named)
     np.testing.assert_array_equal(whole.predict(named), alone.predict(named))
     crew, seen = InProcess(1), []
@@ -148,7 +151,7 @@ def test_a_worker_without_its_session_is_a_loss(named, tmp_path):
 
     with pytest.raises(LostWorkerError, match="started anew in the middle"):
         fit(InProcess(1), rw.XGBoostRanker("xendcg", **SMALL), path, watch=restart)
-    assert not learner._sessions
+    assert not learner._trainings
 
 
 def test_a_mistake_is_raised_rather_than_what_follows_from_it():

@@ -301,7 +301,7 @@ def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_pa
     assert ours.partitions_.queries == named.n_queries
     ours.save(tmp_path / "model")
     np.testing.assert_array_equal(rw.load(tmp_path / "model").predict(valid), alone.predict(valid))
-    assert not learner._sessions
+    assert not learner._trainings
 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")

@@ -12,7 +12,7 @@ import pytest
 import rankwise as rw
 from rankwise.cluster import partitions
 from rankwise.rankers.trees.newton import newton
-from rankwise.ray.actors import Actors
+from rankwise.ray.actors import Actors, arrow_tables
 
 pytestmark = pytest.mark.integration("ray", "xgboost")
 SMALL: dict[str, Any] = {"rounds": 12, "leaves": 7, "min_documents": 5, "threads": 1, "checkpoint_every": 5}
@@ -80,7 +80,7 @@ def test_gradients_are_the_bits_of_dask(data, tmp_path, count):
     folder = scatter(data, tmp_path / "data")
     scores = by_query(data, np.random.default_rng(5).normal(size=data.n_docs))
     on_dask = parts_on_dask(folder, count)
-    sources = [str(folder)] if count != 2 else [str(folder), ray.data.read_parquet(str(folder)).to_arrow_refs()]
+    sources = [str(folder)] if count != 2 else [str(folder), arrow_tables(ray.data.read_parquet(str(folder)))]
     for source in sources:
         crew = Actors(count, threads=1)
         with crew.alone():
@@ -102,7 +102,7 @@ def test_gradients_are_the_bits_of_dask(data, tmp_path, count):
 @pytest.mark.parametrize("ranker", [rw.LightGBMRanker, rw.XGBoostRanker])
 def test_one_actor_trains_the_model_of_one_machine(data, tmp_path, ranker):
     path = rw.write_parquet(data, tmp_path / "train.parquet")
-    valid = rw.synthetic(n_queries=20, n_features=12, n_docs=20, seed=2)
+    valid = rw.synthetic(n_queries=20, n_features=12, n_docs=20, seed=2).with_(feature_names=data.feature_names)
     alone = ranker("plrank", **SMALL).fit(data, valid)
     ours = rw.ray.fit(ranker("plrank", **SMALL), path, workers=1, valid=valid)
     assert ours.best_round_ == alone.best_round_
@@ -123,8 +123,7 @@ def test_two_actors_train_the_model_of_two_workers(data, tmp_path):
         for ranker in (rw.LightGBMRanker, rw.XGBoostRanker):
             with pytest.warns(UserWarning, match="were put together"):
                 dask = rw.dask.fit(ranker("plrank", **settings), folder, client=client)
-            with pytest.warns(UserWarning, match="were put together"):
-                ours = rw.ray.fit(ranker("plrank", **settings), ray.data.read_parquet(str(folder)), workers=2)
+            ours = rw.ray.fit(ranker("plrank", **settings), ray.data.read_parquet(str(folder)), workers=2)
             assert ours.partitions_.workers == 2
             np.testing.assert_array_equal(ours.predict(data), dask.predict(data))
             assert ours.history_ == dask.history_

@@ -71,7 +71,7 @@ class Recorded:
 
         derivatives = self.inner(scores, matrix)
         place = Path(self.folder, f"{collective.get_rank()}.{self.inner.round}.npz")
-        np.savez(place, queries=matrix.get_uint_info("group_ptr").size - 1, ids=self.inner.stream.query_ids)
+        np.savez(place, queries=matrix.get_uint_info("group_ptr").size - 1, ids=np.asarray(self.inner.stream.query_ids))
         return derivatives
 
 

@@ -67,7 +67,7 @@ class Crew(ABC):
 
     @abstractmethod
     def share(self, doing: str, value: Any) -> Any:
-        """Send a value to all workers once; return its future."""
+        """Send a value to the workers once; return its future."""
 
     @abstractmethod
     def tables(self, data: Any) -> list[Any] | None:
@@ -83,7 +83,7 @@ class Crew(ABC):
 
     @abstractmethod
     def alone(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the workers for one training."""
+        """Reserve the workers for one training."""
 
     def all(self, doing: str, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         """Call ``function`` on every worker at the same time and return the results, in the workers' order."""

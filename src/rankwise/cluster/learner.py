@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from rankwise.rankers.trees.ranker import TreeRanker
 
 _one_at_a_time = threading.Lock()
-_sessions: "dict[str, Session]" = {}
+_trainings: "dict[str, WorkerTraining]" = {}
 """What this worker keeps of a training from block to block. Those of one training at a time."""
 _closing: "Future[None] | None" = None
-"""The end of the last session, which may still free its network."""
+"""The end of the last training, which may still free its network."""
 
 
 class Job(NamedTuple):
@@ -79,12 +79,12 @@ def grow(job: Job, model: bytes | None, rank: int, threads: int, data: RankingDa
     registry.receive(job.registered)
     with _one_at_a_time:
         if job.fresh:
-            _sessions[job.training] = Session(rank, threads, data)
-        session = _sessions.get(job.training)
-        if session is None:
+            _trainings[job.training] = WorkerTraining(rank, threads, data)
+        share = _trainings.get(job.training)
+        if share is None:
             raise lost("a worker was started anew in the middle of the training")
         try:
-            return session.thread.submit(session.grow, job, model).result()
+            return share.thread.submit(share.grow, job, model).result()
         except Exception as failed:
             # A booster that lived on in there would take down the network of a later training when it goes.
             traceback.clear_frames(failed.__traceback__)
@@ -99,7 +99,7 @@ def end_others(training: str) -> None:
     LightGBM does for ever.
     """
     with _one_at_a_time:
-        for other in list(_sessions):
+        for other in list(_trainings):
             if other != training:
                 forget(other)
         if _closing is not None:
@@ -109,12 +109,12 @@ def end_others(training: str) -> None:
 def forget(training: str) -> None:
     """Free what this worker keeps of a training, without waiting for it."""
     global _closing
-    if session := _sessions.pop(training, None):
-        _closing = session.thread.submit(session.close)
-        session.thread.shutdown(wait=False)
+    if share := _trainings.pop(training, None):
+        _closing = share.thread.submit(share.close)
+        share.thread.shutdown(wait=False)
 
 
-class Session:
+class WorkerTraining:
     """A worker's share of a training: bins, network and trees.
 
     All of it is done by one thread, since a network of LightGBM or XGBoost belongs to the thread that joined it.

@@ -69,8 +69,8 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
     """
     sources, columns, unnamed = _sources(crew, data, columns)
     doing = "looking at the queries"
-    found = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
-    runs: list[Runs] = crew.results(doing, found)
+    run_futures = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
+    runs: list[Runs] = crew.results(doing, run_futures)
     plan = RowPlan(runs, len(crew.names))
     columns = {**columns, "categories": common_lists(runs, older)}
     crew = crew.first(plan.parts)

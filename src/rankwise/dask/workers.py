@@ -122,9 +122,11 @@ class Workers(Crew):
             ]
 
     def share(self, doing: str, value: Any) -> Any:
-        """Scatter a value to all workers."""
-        scatter = self.client.scatter
-        return self.call(doing, scatter, [value], workers=self.names, broadcast=True, hash=False)[0]
+        """Scatter a value to the first worker, from which the others fetch it.
+
+        With ``broadcast`` a worker that dies meanwhile would hang the scheduler's lock on copies for ever.
+        """
+        return self.call(doing, self.client.scatter, [value], workers=self.names[:1], hash=False)[0]
 
     def tables(self, data: Any) -> list[Any] | None:
         """Return the partitions of a Dask DataFrame."""

@@ -155,13 +155,13 @@ class Actors(Crew):
             raise lost(f"a result was lost while {doing} ({type(failed).__name__})") from failed
 
     def share(self, doing: str, value: Any) -> Any:
-        """Put a value into the object store."""
+        """Store a value in the object store."""
         import ray
 
         return ray.put(value)
 
     def tables(self, data: Any) -> list[Any] | None:
-        """Return the Arrow tables of a Ray Dataset; it must have been computed, since the actors may have all CPUs."""
+        """Return references to tables as they are."""
         return data if isinstance(data, list) else None
 
     def collect(self, data: Any) -> Any:
@@ -191,6 +191,16 @@ class Actors(Crew):
                 dead.append(name)
         if dead or silent:
             raise self.gone(doing, dead, silent)
+
+
+def arrow_tables(data: Any) -> list[Any]:
+    """Compute a Ray Dataset and return references to its blocks, in their order, by which objectives draw."""
+    options = data.context.execution_options
+    preserve_order, options.preserve_order = options.preserve_order, True
+    try:
+        return list(data.to_arrow_refs())
+    finally:
+        options.preserve_order = preserve_order
 
 
 def _done(future: Any) -> bool:

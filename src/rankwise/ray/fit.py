@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise.cluster.fit import Tree, check_ranker, train
-from rankwise.ray.actors import Actors
+from rankwise.ray.actors import Actors, arrow_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,6 @@ def fit(
     check_ranker(ranker, timeout)
     count = None if workers is None else check.integer("workers", workers, least=1)
     if hasattr(data, "to_arrow_refs"):
-        data = data.to_arrow_refs()  # computed before actors take the CPUs
+        data = arrow_tables(data)  # before actors take the CPUs
     crew = Actors(count, threads=ranker.threads, timeout=timeout)
     return train(crew, ranker, data, valid=valid, init_model=init_model, resume=resume, watch=watch, columns=columns)
