@@ -175,7 +175,8 @@ def test_an_actor_that_dies_is_noticed_and_training_resumes(data, tmp_path, rank
     assert model.history_["loss"][-1] == pytest.approx(alone.history_["loss"][-1], rel=0.05)
 
 
-def test_what_cannot_be_trained_says_why(data, tmp_path):
+def test_what_cannot_be_trained_says_why(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.ray.actors._START", 5.0)
     path = rw.write_parquet(data, tmp_path / "train.parquet")
     with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got catboost"):
         rw.ray.fit(rw.CatBoostRanker(), path)

@@ -13,7 +13,7 @@ from rankwise import check
 from rankwise.cluster.crew import GRACE, LEAST, LOOK, Crew, failure, lost
 
 _INTERVAL = 1.0  # seconds between two signs of life
-_STARTING = "the actors start"
+_START = 60.0  # seconds that actors get to start at least: each is a process that imports libraries
 
 
 class _Kept(NamedTuple):
@@ -85,15 +85,16 @@ class Actors(Crew):
         self._actors = [kind.options(**options).remote() for _ in range(count)]
         try:
             signs = [actor.identity.options(concurrency_group="life").remote() for actor in self._actors]
-            ready, late = ray.wait(signs, num_returns=count, timeout=max(self.timeout, LEAST))
+            seconds = max(self.timeout, _START)
+            ready, late = ray.wait(signs, num_returns=count, timeout=seconds)
             if late:
-                got = f"{len(ready)} of {count} after {self.timeout:g} seconds, in a cluster of {cpus} CPUs"
+                got = f"{len(ready)} of {count} after {seconds:g} seconds, in a cluster of {cpus} CPUs"
                 hint = f"each needs {self._threads} free CPUs: set fewer workers=, or threads= of the ranker"
                 raise check.error("the actors of the training do not start", got=got, hint=hint)
             try:
                 identities = ray.get(signs)
             except ray.exceptions.RayError as failed:
-                raise lost(f"an actor was lost while {_STARTING} ({type(failed).__name__})") from failed
+                raise lost(f"an actor was lost while it started ({type(failed).__name__})") from failed
             self._hosts = [host for host, _ in identities]
             self.names = [f"{host} (process {process})" for host, process in identities]
             yield

@@ -39,8 +39,8 @@ def fit(
         valid: Validation data, which the driver holds: a RankingDataset, a Parquet file or folder, or a Ray Dataset.
         init_model: As in ``fit`` of the ranker, which continues that model.
         resume: Resume from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
-        timeout: Seconds for actors to start and to find each other, and to wait for one that no longer answers (5 at
-            least). An actor that dies is noticed within seconds. Either is a ``LostWorkerError``.
+        timeout: Seconds for actors to start (60 at least), to find each other, and to wait for one that no longer
+            answers (5 at least). An actor that dies is noticed within seconds. Either is a ``LostWorkerError``.
         watch: Called after every round, block by block, with its number and the history so far.
         **columns: Which column is what, as in :meth:`RankingDataset.from_frame`.
 
