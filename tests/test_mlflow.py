@@ -20,7 +20,6 @@ def test_a_logged_folder_is_read_without_mlflow(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     read = rw.mlflow._load_pyfunc(str(ranker.save(tmp_path / "ranker")))
     assert (read.predict(data) == ranker.predict(data)).all()
-    assert (read.predict(data.features, {"temperature": 1}) == ranker.predict(data)).all()
 
 
 def test_requirements_are_the_libraries_that_score(data):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankwise import check
 from rankwise._version import __version__
-from rankwise.arrays import Array, Keywords
+from rankwise.arrays import Keywords
+from rankwise.data.categories import Values
 from rankwise.rankers import model_card, table
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.schema import Documents, Schema
 from rankwise.statistics.tables import as_csv
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ def signature(ranker: Ranker) -> Any:
     schema, score = ranker._schema, Columns([TensorSpec(np.dtype(np.float64), (-1,))])
     if schema.names is None:
         return ModelSignature(Columns([TensorSpec(np.dtype(np.float64), (-1, schema.count))]), score)
-    columns = [
-        ColSpec(DataType[_kind(schema, column)], name, required=False) for column, name in enumerate(schema.names)
-    ]
+    types = [DataType[_type(schema.categories.get(column, ()))] for column in range(schema.count)]
+    columns = [ColSpec(kind, name, required=False) for kind, name in zip(types, schema.names, strict=True)]
     if ranker.needs_lists:
         columns.append(ColSpec(AnyType(), "qid"))
     return ModelSignature(Columns(columns), score)
@@ -108,24 +107,13 @@ def requirement(ranker: Ranker) -> str:
     return f"rankwise{f'[{extras}]' if extras else ''}=={__version__}"
 
 
-class Scores:
-    """What MLflow loads: a ranker whose ``predict`` takes the parameters that MLflow passes."""
-
-    def __init__(self, ranker: Ranker) -> None:
-        self.ranker = ranker
-
-    def predict(self, data: Documents, params: object = None) -> Array:
-        """Return one score per row."""
-        return self.ranker.predict(data)
-
-
-def _load_pyfunc(path: str) -> Scores:
+def _load_pyfunc(path: str) -> Any:
     """Read a logged ranker; MLflow calls this function by its name."""
-    return Scores(table.load(path))
+    return table.load(path)
 
 
-def _kind(schema: Schema, column: int) -> str:
-    values = schema.categories.get(column, ())
+def _type(values: Values) -> str:
+    """Return the type of a column in MLflow, by its categories if it has some."""
     if not values:
         return "double"
     return "string" if all(isinstance(value, str) for value in values) else "long"

@@ -33,8 +33,9 @@ def store(tmp_path, monkeypatch):
     import mlflow
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", tmp_path.as_uri())
-    mlflow.set_tracking_uri(tmp_path.as_uri())
+    place = (tmp_path / "store").as_uri()  # not around the artifacts, whose folder would look like an experiment
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", place)
+    mlflow.set_tracking_uri(place)
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("tests", (tmp_path / "artifacts").as_uri()))
     with mlflow.start_run() as run:
         yield run

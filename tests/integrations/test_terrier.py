@@ -72,15 +72,15 @@ def test_a_form_without_queries_is_rejected_with_the_form_that_has_them(data):
         stage.fit(results(data), qrels(data))
 
 
-TEXTS = {
-    "d1": "rankers learn from clicks of users",
-    "d2": "trees learn from labels of documents",
-    "d3": "clicks have positions and positions have bias",
-    "d4": "documents of a query are a list",
-    "d5": "a query has users and clicks",
-    "d6": "labels of trees are green",
-}
-JUDGED = {"clicks": ("d1", "d3"), "labels": ("d2",), "query": ("d4", "d5"), "users": ("d5",)}
+WORDS = ("apple", "bread", "chair", "dance", "eagle", "fruit", "grape", "house", "island", "juice", "knife", "lemon")
+
+
+def collection():
+    """Return documents of ten random words, and those as relevant to a word that hold it twice or more."""
+    rng = np.random.default_rng(0)
+    texts = {f"d{number}": rng.choice(WORDS, 10).tolist() for number in range(150)}
+    relevant = [(word, docno, 1) for word in WORDS for docno, text in texts.items() if text.count(word) > 1]
+    return [{"docno": docno, "text": " ".join(text)} for docno, text in texts.items()], relevant
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java, in which Terrier is written")
@@ -92,18 +92,16 @@ def test_a_real_index_gives_the_features(tmp_path):
         pt.java.init()
     except Exception as missing:
         pytest.skip(f"Terrier's jar can neither be found nor downloaded: {missing}")
-    documents = [{"docno": docno, "text": text} for docno, text in TEXTS.items()]
+    documents, relevant = collection()
     index = pt.IterDictIndexer(str(tmp_path / "index")).index(documents)
     candidates = pt.terrier.Retriever(index, wmodel="BM25")
-    features = candidates >> (pt.terrier.Retriever(index, wmodel="TF_IDF") ** pt.ltr.score_to_feature())
-    topics = pd.DataFrame({"qid": list(JUDGED), "query": list(JUDGED)})
-    judged = [(qid, docno, 1) for qid, found in JUDGED.items() for docno in found]
-    labels = pd.DataFrame(judged, columns=["qid", "docno", "label"])
-    ranker = rw.LightGBMRanker(rounds=3, min_documents=1, threads=1)
-    pipeline = features >> pt.ltr.apply_learned_model(ranker, form="ltr")
-    pipeline.fit(topics[:3], labels, topics[3:], labels)
-    found = pt.Experiment([pipeline], topics, labels, ["ndcg_cut_10"])
-    assert 0.0 < found["ndcg_cut_10"][0] <= 1.0
+    features = candidates >> (pt.terrier.Retriever(index, wmodel="Tf") ** pt.ltr.score_to_feature())
+    topics = pd.DataFrame({"qid": WORDS, "query": WORDS})
+    qrels = pd.DataFrame(relevant, columns=["qid", "docno", "label"])
+    pipeline = features >> pt.ltr.apply_learned_model(rw.LightGBMRanker(rounds=5, threads=1), form="ltr")
+    pipeline.fit(topics[:8], qrels, topics[8:10], qrels)
+    table = pt.Experiment([pipeline], topics[10:], qrels, ["ndcg_cut_10"])
+    assert table["ndcg_cut_10"][0] == pytest.approx(1.0)  # the frequency of the word tells the relevant ones
 
 
 def test_the_page_runs(capsys):

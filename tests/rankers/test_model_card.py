@@ -1,6 +1,7 @@
 """Model cards: the facts of the training, numbers with intervals, and nothing that the model does not know."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,6 +125,12 @@ def test_data_on_disk_are_not_read_again_for_a_digest(data, tmp_path):
     assert model_card.training_data(on_disk, digest="abc", documents=10**9) == {
         "documents": 10**9, "features": 12, "digest": "abc",
     }  # fmt: skip
+
+
+def test_what_is_no_evaluation_is_rejected(model):
+    wrong: Any = 0.75
+    with pytest.raises(ValueError, match=r"a card shows evaluations: got float. Hint: pass rw.evaluate\(model, data\)"):
+        model.card(wrong)
 
 
 def test_an_untrained_ranker_has_no_card():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
@@ -72,9 +73,9 @@ def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
     if description["ranker"] == "blended":  # members have objectives of their own
         title, objective = objective, ""
     trained = f", trained with the objective `{line(objective)}`{_paper(ranker)}" if objective else ""
-    within, use = (
-        ("items of one user", _RECOMMEND) if hasattr(ranker, "recommend") else ("documents of one query", _RANK)
-    )
+    within, use = "documents of one query", _RANK
+    if hasattr(ranker, "recommend"):
+        within, use = "items of one user", _RECOMMEND
     named = by_name(evaluations)
     if (out_of_fold := _out_of_fold(ranker)) is not None:
         named[_OUT_OF_FOLD] = out_of_fold
@@ -126,7 +127,11 @@ def by_name(evaluations: Evaluations) -> dict[str, Evaluation]:
     """Return evaluations by the names of their data; one without a name is called by its number of queries."""
     if isinstance(evaluations, Evaluation):
         return {tables.count(evaluations.query_ids.size, "query", "queries"): evaluations}
-    return dict(evaluations or {})
+    named: object = evaluations or {}
+    if not isinstance(named, Mapping):
+        hint = "pass rw.evaluate(model, data), or {'test': rw.evaluate(model, data)}"
+        raise check.error("a card shows evaluations", got=type(evaluations).__name__, hint=hint)
+    return dict(named)
 
 
 def _out_of_fold(ranker: Any) -> Evaluation | None:
