@@ -101,7 +101,7 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 # The extras of each environment. Tools of other tests are left out.
-$(VENV)-integrations/.done: EXTRAS := terrier
+$(VENV)-integrations/.done: EXTRAS := dask,ray,spark,terrier,xgboost
 $(VENV)-mlflow/.done: EXTRAS := mlflow
 $(VENV)-%/.done: pyproject.toml constraints.txt
 	@echo "Installing rankwise[$(EXTRAS)] into $(@D) (a minute or two the first time)"

@@ -38,12 +38,15 @@ _OURS = (
     "Tuning",
 )  # what calls are of
 _PYTHON_ALONE = (  # whose hints no command shows
+    "cluster/",
     "dask/",
     "evaluation/compare.py",
     "model_selection/auto/ranker.py",
     "model_selection/fold_parts.py",
     "rankers/adapters.py",
     "rankers/sklearn.py",
+    "ray/",
+    "spark.py",
 )
 _OF_OTHERS = {  # arguments of other libraries
     "create_graph": "torch.autograd.grad",
@@ -75,7 +78,7 @@ OPTIONS = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Everything that users call, by its last name: functions, classes, and methods of classes."""
-    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, loss):
+    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, rw.ray, rw.spark, loss):
         for name in dir(space):
             thing = getattr(space, name)
             if not name.startswith("_") and callable(thing):

@@ -1,7 +1,7 @@
 """Training on 1, 2 and 4 worker processes of a Dask cluster on this machine: time, work of a worker, quality.
 
     python -m benchmarks.speed.scaling                          # time of a round on 1, 2 and 4 workers
-    python -m benchmarks.speed.scaling --queries 8000 --rounds 100 --workers 1 2
+    python -m benchmarks.speed.scaling --queries 8000 --rounds 100 --workers 1 2 --libraries xgboost
     python -m benchmarks.speed.scaling --quality --data mq2008  # 5 seeds x 5 folds, two workers against one machine
 
 Every worker has one thread, and a training has two blocks. The time of a round is that of the second: the first also
@@ -62,7 +62,7 @@ def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tupl
     return seen[every] - start, (seen[rounds] - seen[every]) / later, work / later
 
 
-def scaling(queries: int, rounds: int, counts: list[int]) -> None:
+def scaling(queries: int, rounds: int, counts: list[int], libraries: list[str]) -> None:
     data = rw.synthetic(n_queries=queries, n_features=136, n_docs=120, seed=1)
     data = data.with_(query_ids=np.arange(data.n_queries))
     every = rounds // 2
@@ -72,11 +72,11 @@ def scaling(queries: int, rounds: int, counts: list[int]) -> None:
     print(f" {'CPU':>10} {'share':>6}")
     with tempfile.TemporaryDirectory() as place:
         folder = write(data, Path(place, "data"), 8)
-        for name, ranker in RANKERS.items():
+        for name in libraries:
             alone = (0.0, 0.0)
             for workers in counts:
                 with cluster(workers) as own, Client(own) as client:
-                    make = functools.partial(ranker, "xendcg", rounds=rounds, checkpoint_every=every)
+                    make = functools.partial(RANKERS[name], "xendcg", rounds=rounds, checkpoint_every=every)
                     first, wall, work = timed(make, folder, client, rounds, every)
                 alone = alone if alone[0] else (wall, work)
                 print(f"{name:9} {workers:7} {first:10.1f} s {1000 * wall:6.0f} ms {alone[0] / wall:9.2f}", end="")
@@ -109,6 +109,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--libraries", nargs="+", choices=RANKERS, default=list(RANKERS))
     parser.add_argument("--quality", action="store_true")
     parser.add_argument("--data", default="mq2008")
     parser.add_argument("--seeds", type=int, default=5)
@@ -117,7 +118,7 @@ def main() -> None:
     if chosen.quality:
         quality(chosen.data, chosen.seeds)
     else:
-        scaling(chosen.queries, chosen.rounds, chosen.workers)
+        scaling(chosen.queries, chosen.rounds, chosen.workers, chosen.libraries)
 
 
 if __name__ == "__main__":

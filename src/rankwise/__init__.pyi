@@ -2,9 +2,11 @@ from . import clicks as clicks
 from . import dask as dask
 from . import judging as judging
 from . import mlflow as mlflow
+from . import ray as ray
 from . import rerank as rerank
+from . import spark as spark
 from ._version import __version__ as __version__
-from .dask.workers import LostWorkerError as LostWorkerError
+from .cluster.crew import LostWorkerError as LostWorkerError
 from .data.catalog.load import load_dataset as load_dataset
 from .data.catalog.sets import datasets as datasets
 from .data.clicks import ClickLog as ClickLog

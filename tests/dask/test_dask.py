@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.dask import learner, network, partitions
-from rankwise.dask.rows import RowPlan, Runs, find_runs
-from rankwise.dask.workers import LostWorkerError, Workers
+from rankwise.cluster import learner, network, partitions
+from rankwise.cluster.crew import LostWorkerError
+from rankwise.cluster.rows import RowPlan, Runs, find_runs
+from rankwise.dask.workers import Workers
 from rankwise.objectives.base import scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.trees import protocol
@@ -339,7 +340,7 @@ def test_one_worker_trains_the_model_of_one_machine(client, named, valid, tmp_pa
     assert ours.partitions_.queries == named.n_queries
     ours.save(tmp_path / "model")
     np.testing.assert_array_equal(rw.load(tmp_path / "model").predict(valid), alone.predict(valid))
-    assert not learner._bins
+    assert not learner._trainings
 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")

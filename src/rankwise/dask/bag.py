@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rankwise import check, registry
-from rankwise.dask.workers import Liveness, lost
+from rankwise.cluster.crew import lost
+from rankwise.dask.workers import Liveness
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.ensembles.members import MemberPlan, Members
 

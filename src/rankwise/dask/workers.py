@@ -14,28 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from rankwise import check
+from rankwise.cluster.crew import GRACE, LEAST, LOOK, Crew, LostWorkerError, failure, last_line, lost
 
 Client = Any
 """A ``distributed.Client``, most of which has no types."""
 _INTERVAL = 1.0  # seconds between two questions to the scheduler
 _ANSWER = 5.0  # seconds that it gets to answer one
-_LEAST = 5.0  # seconds of silence that a busy worker may need: heartbeats of large clusters come every few seconds
 _NEW_CLIENT = "; a new scheduler needs a new Client"
-_LOOK = 0.5  # seconds between two looks at who is there
 _TIDYING = 1.0  # seconds that tidying up is waited for
-_GRACE = 5.0  # seconds that the others get to end after one has failed: whose error it was shows then
-
-
-class LostWorkerError(ConnectionError):
-    """A worker of the cluster, or its scheduler, is gone or does not answer."""
-
-
-def lost(what: str, hint: str = "") -> LostWorkerError:
-    """Return the error about a loss, with a hint how to resume."""
-    resume = "with a checkpoint, resume=True resumes after the last block, with the workers that are there then"
-    return LostWorkerError(str(check.error(what, hint=resume + hint)))
 
 
 def broken(failed: BaseException) -> bool:
@@ -49,7 +38,7 @@ class Liveness:
     """Watches which workers are gone, or silent for ``timeout`` seconds."""
 
     def __init__(self, client: Client, workers: Iterable[str], timeout: float) -> None:
-        self.client, self.workers, self.timeout = client, tuple(workers), max(timeout, _LEAST)
+        self.client, self.workers, self.timeout = client, tuple(workers), max(timeout, LEAST)
         self.silent: list[str] = []
         """Workers that the scheduler still lists, without a heartbeat."""
         self._gone: list[str] = []
@@ -97,8 +86,10 @@ def heartbeats(client: Client, seconds: float) -> Mapping[str, float]:
     return {str(worker): float(state["last_seen"]) for worker, state in identity["workers"].items()}
 
 
-class Workers:
-    """Workers, one for each process of the cluster, in an order that stays."""
+class Workers(Crew):
+    """The workers of a Dask cluster."""
+
+    frame, frame_hint = "Dask DataFrame", "dask.dataframe.from_pandas"
 
     def __init__(self, client: Client, names: Sequence[str] | None = None, *, timeout: float = 300.0) -> None:
         self.client, self.timeout = client, timeout
@@ -109,17 +100,53 @@ class Workers:
         """Return the first ``count`` workers."""
         return Workers(self.client, self.names[:count], timeout=self.timeout)
 
-    def submit(self, doing: str, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
-        """Start ``function`` on every worker, with its own item of each of the ``arguments``; return the futures."""
+    def hosts(self) -> list[str]:
+        """Return the host of each worker's address."""
+        return [str(urlsplit(name).hostname) for name in self.names]
+
+    def threads(self) -> list[int]:
+        """Return the threads that Dask gave to each worker."""
+        threads = self.call("the workers find each other", self.client.nthreads)
+        return [int(threads.get(name, 1)) for name in self.names]  # a worker that is gone is noticed by the next call
+
+    def submit(
+        self, doing: str, function: Callable[..., Any], *arguments: Sequence[Any], anywhere: bool = False
+    ) -> list[Any]:
+        """Start tasks, each pinned to its worker; or ``anywhere``, where Dask finds their data."""
+        columns = list(zip(*arguments, strict=True)) if arguments else [()] * len(self.names)
+        places = [self.names] * len(columns) if anywhere else [[name] for name in self.names]
         with self.connected(doing):
             return [
-                self.client.submit(function, *items, workers=[name], allow_other_workers=False, pure=False)
-                for name, *items in zip(self.names, *arguments, strict=True)
+                self.client.submit(function, *items, workers=place, allow_other_workers=False, pure=False)
+                for place, items in zip(places, columns, strict=True)
             ]
 
-    def all(self, doing: str, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
-        """Call ``function`` on every worker at the same time and return the results, in the workers' order."""
-        return self.results(doing, self.submit(doing, function, *arguments))
+    def share(self, doing: str, value: Any) -> Any:
+        """Scatter a value to the first worker, from which the others fetch it.
+
+        With ``broadcast`` a worker that dies meanwhile would hang the scheduler's lock on copies for ever.
+        """
+        return self.call(doing, self.client.scatter, [value], workers=self.names[:1], hash=False)[0]
+
+    def tables(self, data: Any) -> list[Any] | None:
+        """Return the partitions of a Dask DataFrame."""
+        if not hasattr(data, "to_delayed"):
+            return None
+        with self.connected("the data are asked for"):
+            return cast("list[Any]", self.client.compute(data.to_delayed(), workers=self.names))
+
+    def collect(self, data: Any) -> Any:
+        """Return a Dask DataFrame as one of pandas."""
+        if not hasattr(data, "to_delayed"):
+            return None
+        doing = "reading the validation data"
+        with self.connected(doing):
+            future = self.client.compute(data, workers=self.names)
+        return self.results(doing, [future])[0]
+
+    def tidy(self, function: Callable[..., Any], *arguments: object) -> None:
+        """Call a function on every worker for a second at most."""
+        quietly(self.client.run, function, *arguments, workers=self.names, on_error="ignore")
 
     def results(self, doing: str, futures: Sequence[Any]) -> list[Any]:
         """Wait until all tasks are done, and return their results."""
@@ -142,9 +169,9 @@ class Workers:
                 if any(state in ("error", "lost", "cancelled") for state in states):
                     now = time.monotonic()
                     noticed = noticed or now
-                    if "pending" not in states or now - noticed > _GRACE:
+                    if "pending" not in states or now - noticed > GRACE:
                         raise self._failure(doing, futures)
-                changed.wait(_LOOK)
+                changed.wait(LOOK)
         except BaseException:
             quietly(self.client.cancel, list(futures), force=True)
             raise
@@ -153,7 +180,7 @@ class Workers:
         """Call a function that waits for workers, such as a method of the client; raise when one of them is lost."""
         done = _started(function, *arguments, **options)
         with self.connected(doing):
-            while not wait_for([done], _LOOK).done:
+            while not wait_for([done], LOOK).done:
                 if gone := self.liveness.gone(doing):
                     raise self._lost(doing, gone)
             return done.result()
@@ -178,7 +205,7 @@ class Workers:
 
         with self.connected("waiting for another training to end"):
             lock = Lock("rankwise", self.client.scheduler, self.client.loop)  # type: ignore[no-untyped-call]
-            while not self.call("waiting for another training to end", lock.acquire, timeout=_GRACE):
+            while not self.call("waiting for another training to end", lock.acquire, timeout=GRACE):
                 pass
         try:
             yield
@@ -186,35 +213,22 @@ class Workers:
             quietly(lock.release)
 
     def _failure(self, doing: str, futures: Sequence[Any]) -> BaseException:
-        gone = self.liveness.gone(doing, ask=True)
-        failed = [future.exception() for future in futures if future.status == "error"]
-        for one in failed:
-            # Of a library's network that broke down, or of Dask's own.
-            theirs = type(one).__module__.partition(".")[0] in ("lightgbm", "xgboost", "distributed")
-            if isinstance(one, Exception) and not theirs and not gone:
-                return one  # bad data, a missing package: the other errors follow from it
-        if gone:
+        if gone := self.liveness.gone(doing, ask=True):
             return self._lost(doing, gone)
-        reason = f" ({_last_line(failed[0])})" if failed else ""
-        return lost(f"a worker failed while {doing}{reason}")
+        return failure(doing, [future.exception() for future in futures if future.status == "error"], "distributed")
 
     def _lost(self, doing: str, gone: Sequence[str]) -> LostWorkerError:
         silent = [name for name in gone if name in self.liveness.silent]
-        parts = []
-        if dead := [name for name in gone if name not in silent]:
-            parts.append(f"worker {', '.join(dead)} was lost")
-        if silent:
-            parts.append(f"worker {', '.join(silent)} did not answer for {self.liveness.timeout:g} seconds")
-        return lost(f"{' and '.join(parts)} while {doing}")
+        return self.gone(doing, [name for name in gone if name not in silent], silent)
 
     def _broken(self, doing: str, failed: Exception) -> LostWorkerError:
         """Return whose connection broke: the scheduler may need a moment to know."""
-        end = time.monotonic() + min(_GRACE, self.timeout)
+        end = time.monotonic() + min(GRACE, self.timeout)
         while time.monotonic() < end:
             if gone := self.liveness.gone(doing, ask=True):
                 return self._lost(doing, gone)
-            time.sleep(_LOOK)
-        return lost(f"a connection of the cluster broke while {doing} ({_last_line(failed)})")
+            time.sleep(LOOK)
+        return lost(f"a connection of the cluster broke while {doing} ({last_line(failed)})")
 
 
 def quietly(function: Callable[..., Any], *arguments: object, **options: Any) -> None:
@@ -233,7 +247,7 @@ def processes(client: Client, timeout: float) -> list[str]:
             raise
         raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
     latest = max(beats.values(), default=0.0)
-    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, _LEAST))
+    silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, LEAST))
     workers = sorted(beats.keys() - set(silent))
     if silent:
         text = f"training without {', '.join(silent)}, silent for more than {timeout:g} seconds"
@@ -256,9 +270,3 @@ def _started(function: Callable[..., Any], *arguments: object, **options: Any) -
 
     threading.Thread(target=run, name="rankwise-cluster", daemon=True).start()
     return done
-
-
-def _last_line(failed: BaseException) -> str:
-    """Return the last line of an error, without the stack that XGBoost prints below it."""
-    lines = str(failed).partition("Stack trace")[0].split("\n")
-    return f"{type(failed).__name__}: {next((line for line in reversed(lines) if line.strip()), '')}"

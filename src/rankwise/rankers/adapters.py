@@ -14,7 +14,7 @@ from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.inputs import mean, query_weights
 from rankwise.rankers.trees.newton import newton, newton_on_device
-from rankwise.rankers.trees.xgboost.model import average_hessian
+from rankwise.rankers.trees.xgboost.model import average_hessian, queries_before
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def lightgbm_objective(
 ) -> "LightGBMObjective":
     """Return an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
-    ``DaskLGBMRanker`` takes it too. The data set needs its ``group``. Weights of documents are honoured if they are the
+    ``DaskLGBMRanker`` takes it too, but each worker then counts queries from 0, so that workers share their draws:
+    ``rw.dask.fit`` keys them by id. The data set needs its ``group``. Weights of documents are honoured if they are the
     same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
     ``start_round``, which is the number of trees there are where one continues a model. ``documents`` are columns of
     the rows that the objective takes: ``groups``, ``document_weights``, ``teacher_scores`` ….
@@ -156,13 +157,16 @@ def xgboost_objective(
     device: str | None = None,
     **documents: ArrayLike,
 ) -> "XGBoostObjective":
-    """Return an objective for ``xgb.train(obj=…)`` and ``xgboost.dask.train(obj=…)``.
+    """Return an objective for ``xgb.train(obj=…)``, ``xgboost.dask.train(obj=…)`` and ``SparkXGBRanker(obj=…)``.
 
     The matrix needs its ``group`` or ``qid``; its weights, one for each query, are honoured. Set
     ``disable_default_eval_metric`` to 1: XGBoost's default metric, rmse, cannot do with weights of queries. The
     callable counts rounds: make a new one for each training, with ``start_round`` where one continues a model.
     ``documents`` are columns of the rows that the objective takes: ``groups``, ``document_weights``. ``XGBRanker``
     takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
+
+    Workers of a cluster learn no ids of queries from XGBoost. Draws then go by the number of a query among those of all
+    workers, in the order of their ranks; ``rw.dask.fit`` and ``rw.ray.fit`` key them by id.
 
     ``device="cuda"``, for trees that are grown there (the parameter of the same name), computes gradient and Hessian on
     the GPU and gives XGBoost tensors of it, if the objective has a kernel for it (:class:`XGBoostRanker` says more).
@@ -190,7 +194,15 @@ class XGBoostObjective(Rounds):
 
     def __init__(self, *arguments: Any, relative: bool) -> None:
         super().__init__(*arguments)
-        self.relative = relative
+        self.relative, self.unnamed = relative, self.stream.query_ids is None
+
+    def _prepare(self, *columns: Any) -> None:
+        prepared_before = self._columns
+        super()._prepare(*columns)
+        if self.unnamed and self._columns is not prepared_before:
+            n_queries = columns[1].size - 1
+            first = queries_before(n_queries)
+            self.stream = Stream(self.stream.seed, query_ids=np.arange(first, first + n_queries))
 
     def __call__(self, scores: Floats, data: Any) -> tuple[Any, Any]:
         """Return numerator and Hessian, of average documents or as they are; tensors if they were made on a device."""

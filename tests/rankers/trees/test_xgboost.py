@@ -112,6 +112,30 @@ def test_our_callable_in_their_loop_grows_the_rankers_trees(method, weighted, da
     assert seen["train"]["ndcg@5"][-1] == pytest.approx(expected, abs=1e-5)  # XGBoost prints five digits
 
 
+@pytest.mark.parametrize("objective", ["plrank", "xendcg"])
+def test_workers_of_a_cluster_draw_as_one_machine(objective, data, monkeypatch):
+    """XGBoost tells them no ids: queries are numbered over all workers, so that no two of them share draws."""
+    cut = data.n_queries // 3
+    parts = data.take(slice(None, cut)), data.take(slice(cut, None))
+    margins = np.linspace(-1.0, 1.0, data.n_docs, dtype=np.float32)
+
+    def derived(part, margins):
+        matrix = xgb.DMatrix(part.features, part.labels, group=part.sizes, nthread=1)
+        return rw.xgboost_objective(objective, relative=False)(margins, matrix)
+
+    expected = derived(data, margins)
+    assert not np.array_equal(expected[0][parts[0].n_docs :], derived(parts[1], margins[parts[0].n_docs :])[0])
+    for rank, (part, documents) in enumerate(zip(parts, np.split(margins, [parts[0].n_docs]), strict=True)):
+        others = np.array([one.n_queries if other != rank else 0 for other, one in enumerate(parts)])
+        monkeypatch.setattr(xgb.collective, "is_distributed", lambda: True)
+        monkeypatch.setattr(xgb.collective, "get_rank", lambda rank=rank: rank)
+        monkeypatch.setattr(xgb.collective, "get_world_size", lambda: 2)
+        monkeypatch.setattr(xgb.collective, "allreduce", lambda counts, _, others=others: counts + others)
+        rows = slice(None, part.n_docs) if rank == 0 else slice(-part.n_docs, None)
+        for ours, whole in zip(derived(part, documents), expected, strict=True):
+            np.testing.assert_array_equal(ours, whole[rows])
+
+
 def test_a_matrix_without_groups_is_an_error(data):
     with pytest.raises(ValueError, match="the DMatrix has no groups. Hint: pass qid="):
         xgb.train({"nthread": 1}, xgb.DMatrix(data.features, data.labels), obj=rw.xgboost_objective("xendcg"))

@@ -161,6 +161,16 @@ def _total(*values: float) -> Array:
     return numbers
 
 
+def queries_before(n_queries: int) -> int:
+    """Return how many queries the workers before this one have: numbers of its own would repeat on every worker."""
+    collective = xgboost().collective
+    if not collective.is_distributed():
+        return 0
+    rank, counts = collective.get_rank(), np.zeros(collective.get_world_size(), np.int64)
+    counts[rank] = n_queries
+    return int(collective.allreduce(counts, collective.Op.SUM)[:rank].sum())
+
+
 def _content(booster: "Booster", n_trees: int) -> bytes:
     threads()  # trees are written in parallel
     part = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]

@@ -1,8 +1,8 @@
-"""How workers of a library find each other: the library's own network, opened anew for every block of rounds.
+"""How workers of a library find each other: the library's own network, which lasts for a training.
 
-A :class:`Network` is planned on the client, sent to the workers, and joined by each of them around its share of a
-block. LightGBM gets everyone's address and port. XGBoost's workers meet at a tracker, which the first worker runs:
-workers reach each other in any cluster, which is not sure of the client.
+A :class:`Network` is planned on the client, sent to the workers, and joined by each of them before its first block;
+where the library draws, before every block. LightGBM gets everyone's address and port. XGBoost's workers meet at a
+tracker, which the first worker runs: workers reach each other in any cluster, which is not sure of the client.
 """
 
 import contextlib
@@ -10,14 +10,14 @@ import logging
 import math
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from rankwise.arrays import Json, Keywords
-from rankwise.dask.workers import Workers
+from rankwise.cluster.crew import Crew
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it
 _HEAD_START = 0.03
@@ -38,7 +38,7 @@ class Network:
         return contextlib.nullcontext()
 
     def leave(self, growth: Any) -> None:
-        """Leave the network, at the end of a block."""
+        """Leave the network."""
 
     def clean(self, content: bytes) -> bytes:
         """Remove the network's parameters from a model."""
@@ -74,7 +74,7 @@ class LightGBMNetwork(Network):
         yield
 
     def leave(self, growth: Any) -> None:
-        """Free the network now: a booster does so when it is collected, perhaps in the middle of the next block."""
+        """Free the network now: a booster does so when it is collected, perhaps in the middle of another training."""
         if growth.booster is not None:
             growth.booster.free_network()
 
@@ -101,18 +101,16 @@ class XGBoostNetwork(Network):
             yield
 
 
-def connect(library: str, workers: Workers) -> Network:
+def connect(library: str, crew: Crew) -> Network:
     """Plan a network of ``library`` for all workers."""
-    seconds = math.ceil(workers.timeout)
-    if len(workers.names) == 1:
+    seconds, count = math.ceil(crew.timeout), len(crew.names)
+    if count == 1:
         return Network()
-    hosts = [str(urlsplit(worker).hostname) for worker in workers.names]
-    doing = "the workers find each other"
+    hosts, doing = crew.hosts(), "the workers find each other"
     if library == "xgboost":
-        lead = workers.first(1)
-        (tracker,) = lead.all(doing, _start_tracker, [len(workers.names)], [hosts[0]], [seconds])
+        (tracker,) = crew.first(1).all(doing, _start_tracker, [count], hosts[:1], [seconds])
         return XGBoostNetwork(tracker, seconds)
-    ports = workers.all(doing, _free_port)
+    ports = crew.all(doing, _free_port)
     machines = tuple(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
     return LightGBMNetwork(machines, math.ceil(seconds / 60))
 
@@ -125,14 +123,18 @@ def _free_port() -> int:
 
 def _start_tracker(workers: int, host: str, seconds: int) -> Json:
     """Run XGBoost's tracker in this process, in the place of the one before."""
-    from xgboost.core import XGBoostError
     from xgboost.tracker import RabitTracker
 
     global _tracker
-    before, _tracker = _tracker, None
-    if before is not None:
-        with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
-            before.free()
+    if _tracker is not None:
+        threading.Thread(target=_free, args=(_tracker,), daemon=True).start()  # it waits for a worker that is silent
     _tracker = RabitTracker(n_workers=workers, host_ip=host, sortby="task", timeout=seconds)
     _tracker.start()
     return dict(_tracker.worker_args())
+
+
+def _free(tracker: Any) -> None:
+    from xgboost.core import XGBoostError
+
+    with contextlib.suppress(XGBoostError):  # its network broke down, which was reported then
+        tracker.free()

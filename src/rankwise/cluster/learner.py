@@ -1,39 +1,44 @@
 """The learner of a cluster: workers grow the trees of a block of rounds together, and the client goes through them.
 
-A worker keeps its part of the data and the library's bins; the model goes back to the client after every block.
+A worker keeps its part of the data, the library's bins, its network and the trees so far from block to block; the model
+goes back to the client after each.
 """
 
+import contextlib
 import dataclasses
 import secrets
 import threading
 import traceback
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from rankwise import registry
-from rankwise.arrays import Array, Floats, Keywords
-from rankwise.dask.network import Network, connect
-from rankwise.dask.workers import lost, quietly
+from rankwise.arrays import Array, Floats
+from rankwise.cluster.crew import lost
+from rankwise.cluster.network import Network, connect
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import GoalTotals, Objective
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, nothing_learned
-from rankwise.rankers.trees.learner import Step, Trees, block_seed, from_start, no_split
+from rankwise.rankers.trees.learner import Step, TreeLearner, Trees, block_seed, from_start, no_split
 from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
-    from rankwise.dask.partitions import WorkerParts
-    from rankwise.rankers.trees.protocol import Forest, ForestByTree
+    from rankwise.cluster.partitions import WorkerParts
+    from rankwise.rankers.trees.protocol import Forest, ForestByTree, Growth
     from rankwise.rankers.trees.ranker import TreeRanker
 
 _one_at_a_time = threading.Lock()
-_bins: Keywords = {}
-"""The library's own data, which take long to make: training -> matrices. Those of one training at a time."""
+_trainings: "dict[str, WorkerTraining]" = {}
+"""What this worker keeps of a training from block to block. Those of one training at a time."""
+_closing: "Future[None] | None" = None
+"""The end of the last training, which may still free its network."""
 
 
 class Job(NamedTuple):
@@ -42,7 +47,8 @@ class Job(NamedTuple):
     training: str
     """The key of the training that it belongs to."""
     ranker: "TreeRanker"
-    network: Network
+    network: Network | None
+    """To join; None where the trees of the block before simply grow on."""
     before: int
     """Trees of the model that the training started from."""
     done: int
@@ -50,7 +56,7 @@ class Job(NamedTuple):
     rounds: int
     """Rounds after this block."""
     fresh: bool
-    """Whether this is the first block, which makes the bins."""
+    """Whether this is the first block."""
     weights: Sequence[float]
     """Of the terms of the objective, where constraints change them; a block is one round then."""
     registered: list[bytes]
@@ -72,54 +78,43 @@ class Grown(NamedTuple):
     """Whether the last round had no gradient here that is not 0."""
 
 
-def grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
+def grow(job: Job, model: bytes | None, rank: int, threads: int, data: RankingDataset) -> Grown:
     """Grow the trees of a block; called on all workers at once."""
-    from distributed import get_worker
-
     registry.receive(job.registered)
-    threads = job.ranker.threads
-    with _one_at_a_time, use_threads(int(get_worker().state.nthreads if threads is None else threads)):
+    with _one_at_a_time:
+        if job.fresh:
+            _trainings[job.training] = WorkerTraining(rank, threads, data)
+        share = _trainings.get(job.training)
+        if share is None:
+            raise lost("a worker was started anew in the middle of the training")
         try:
-            with job.network.joined(rank):
-                return _grow(job, model, rank, data)
+            return share.thread.submit(share.grow, job, model).result()
         except Exception as failed:
             # A booster that lived on in there would take down the network of a later training when it goes.
             traceback.clear_frames(failed.__traceback__)
+            forget(job.training)
             raise
 
 
-def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Grown:
-    learner = job.ranker._learner(data, None, None)
-    settings = dataclasses.replace(learner.settings, native=learner.settings.native | job.network.native(rank))
-    library = learner.library
-    if job.fresh:
-        _bins.clear()
-        _bins[job.training] = library.matrices(settings, data, ())
-    if job.training not in _bins:
-        raise lost("a worker was started anew in the middle of the training")
-    seed = learner.seed
-    if library.draws(settings):
-        seed = block_seed(seed, job.done // (1 if job.weights else job.ranker.checkpoint_every))
-    growth = library.grow(settings, _bins[job.training], seed, model)
-    step, losses, stream = _ClusterStep(learner), [], data.stream(learner.seed)
-    for done in range(job.done, job.rounds):
-        step.start(stream.at(job.before + done), job.weights)
-        if not growth.add(None if learner.objective is None else step):
-            break
-        losses.append(step.loss)
-    content = job.network.clean(growth.content()) if rank == 0 else b""
-    job.network.leave(growth)
-    if step.failed is not None:
-        raise step.failed
-    weight = float(data.n_queries if data.weights is None else data.weights.sum())
-    return Grown(content, [] if learner.objective is None else losses, weight, len(losses), step.flat)
+def end_others(training: str) -> None:
+    """End trainings but one, of clients that have gone without a word; called on all workers before every block.
+
+    So all of them leave a network together, and one that is silent is noticed before the others wait for it, which
+    LightGBM does for ever.
+    """
+    with _one_at_a_time:
+        for other in list(_trainings):
+            if other != training:
+                forget(other)
+        if _closing is not None:
+            wait([_closing])
 
 
 def measured_goals(parts: "WorkerParts", ranker: "TreeRanker", objective: Objective) -> list[GoalTotals]:
     """Return the totals of the gradients of an objective's goals on every worker's part of the data."""
-    count = len(parts.workers.names)
+    count = len(parts.crew.names)
     shared = [ranker] * count, [objective] * count, [registry.parcels()] * count
-    totals: list[GoalTotals] = parts.workers.all("measuring the goals", _measure_goals, *shared, parts.futures)
+    totals: list[GoalTotals] = parts.crew.all("measuring the goals", _measure_goals, *shared, parts.futures)
     return totals
 
 
@@ -131,8 +126,69 @@ def _measure_goals(
 
 
 def forget(training: str) -> None:
-    """Free the bins of a training."""
-    _bins.pop(training, None)
+    """Free what this worker keeps of a training, without waiting for it."""
+    global _closing
+    if share := _trainings.pop(training, None):
+        _closing = share.thread.submit(share.close)
+        share.thread.shutdown(wait=False)
+
+
+class WorkerTraining:
+    """A worker's share of a training: bins, network and trees.
+
+    All of it is done by one thread, since a network of LightGBM or XGBoost belongs to the thread that joined it.
+    """
+
+    def __init__(self, rank: int, threads: int, data: RankingDataset) -> None:
+        self.rank, self.threads, self.data = rank, threads, data
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="rankwise-training")
+        self._network, self._joined = Network(), contextlib.ExitStack()
+        self._step: _ClusterStep | None = None
+        self._bins: Any = None
+        self._growth: Growth | None = None
+
+    def grow(self, job: Job, model: bytes | None) -> Grown:
+        """Grow the trees of a block."""
+        data, losses = self.data, []
+        with use_threads(self.threads if job.ranker.threads is None else job.ranker.threads):
+            if job.network is not None:
+                self._join(job.network, job, model)
+            growth, step = cast("Growth", self._growth), cast("_ClusterStep", self._step)
+            stream, derive = data.stream(step.learner.seed), None if step.learner.objective is None else step
+            for done in range(job.done, job.rounds):
+                step.start(stream.at(job.before + done), job.weights)
+                if not growth.add(derive):
+                    break
+                losses.append(step.loss)
+            content = self._network.clean(growth.content()) if self.rank == 0 else b""
+            if step.learner.library.draws(step.learner.settings):
+                self.close()  # the next block has a seed and a network of its own
+        if step.failed is not None:
+            raise step.failed
+        weight = float(data.n_queries if data.weights is None else data.weights.sum())
+        return Grown(content, [] if derive is None else losses, weight, len(losses), step.flat)
+
+    def _join(self, network: Network, job: Job, model: bytes | None) -> None:
+        """Join a network, where the others see what fails, and start from a model."""
+        self.close()
+        self._network = network
+        self._joined.enter_context(network.joined(self.rank))
+        self._step = self._step or _ClusterStep(job.ranker._learner(self.data, None, None))
+        learner = self._step.learner
+        settings = dataclasses.replace(learner.settings, native=learner.settings.native | network.native(self.rank))
+        if self._bins is None:
+            self._bins = learner.library.matrices(settings, self.data, ())
+        seed = learner.seed
+        if learner.library.draws(settings):
+            seed = block_seed(seed, job.done // (1 if job.weights else job.ranker.checkpoint_every))
+        self._growth = learner.library.grow(settings, self._bins, seed, model)
+
+    def close(self) -> None:
+        """Leave the network."""
+        if self._growth is not None:
+            self._network.leave(self._growth)
+        self._growth = None
+        self._joined.close()
 
 
 class _ClusterStep(Step):
@@ -143,6 +199,10 @@ class _ClusterStep(Step):
 
     alone = False
     failed: Exception | None = None
+
+    def __init__(self, learner: TreeLearner) -> None:
+        super().__init__(learner)
+        self.learner = learner
 
     def __call__(self, scores: Array) -> tuple[Floats, Floats]:
         if self.failed is None:
@@ -201,25 +261,25 @@ class ClusterLearner(Trees):
         return self._grown[0].content if self._grown else self.start or b""
 
     def close(self) -> None:
-        """Free the bins of this training on the workers."""
-        workers = self.parts.workers
-        quietly(workers.client.run, forget, self.training, workers=workers.names, on_error="ignore")
+        """Free what the workers keep of this training."""
+        self.parts.crew.tidy(forget, self.training)
 
     def _grow(self, weights: Sequence[float]) -> None:
         """Grow the trees of a block; blocks end where those of an uninterrupted training do."""
-        workers, done = self.parts.workers, self.done
+        crew, done = self.parts.crew, self.done
         rounds = min(self.rounds, done + 1 if weights else done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
-        network = connect(self.library.name, workers)
+        crew.all(doing, end_others, [self.training] * len(crew.names))
+        # Where the library draws, a block has a seed of its own, so that an interruption does not change the trees.
+        joins = self._fresh or self.library.draws(self.settings)
+        network, model = (connect(self.library.name, crew), self.content() or None) if joins else (None, None)
         job = Job(
             self.training, self.ranker, network, self.before, done, rounds, self._fresh, weights, registry.parcels()
         )
-        model, count = self.content() or None, len(workers.names)
         # Sent once and not inside every task: a model may be large.
-        scatter = workers.client.scatter
-        shared = workers.call(doing, scatter, [job, model], workers=workers.names, broadcast=True, hash=False)
-        grown: list[Grown] = workers.all(
-            doing, grow, [shared[0]] * count, [shared[1]] * count, range(count), self.parts.futures
+        shared, count = [crew.share(doing, value) for value in (job, model)], len(crew.names)
+        grown: list[Grown] = crew.all(
+            doing, grow, *([value] * count for value in shared), range(count), crew.threads(), self.parts.futures
         )
         self._fresh = False
         self._exhausted = grown[0].trees < rounds - done

@@ -1,12 +1,11 @@
-"""Rows of a Parquet folder or a Dask frame as whole queries on workers: one part, a RankingDataset, on each.
+"""Rows of a Parquet folder or a frame of the cluster as whole queries on workers: one part, a RankingDataset, on each.
 
 The ids of all queries are looked at first. Queries, in the order in which they begin, are cut into as many runs as
 there are workers, with about equal numbers of documents. Then every worker gets the rows of its queries: from a Parquet
-folder it reads just these itself; of a Dask frame they are sent. The documents of a query keep their order, whichever
+folder it reads just these itself; of a frame they are sent. The documents of a query keep their order, whichever
 partitions they came from.
 """
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +14,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Ids, Keywords
-from rankwise.dask.rows import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
-from rankwise.dask.workers import Workers
+from rankwise.cluster.crew import Crew
+from rankwise.cluster.rows import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.rankers.schema import Schema
@@ -51,7 +50,7 @@ class Partitions:
 class WorkerParts(NamedTuple):
     """The data on the workers."""
 
-    workers: Workers
+    crew: Crew
     futures: list[Any]
     """A RankingDataset on each worker."""
     partitions: Partitions
@@ -63,33 +62,30 @@ class WorkerParts(NamedTuple):
     """Of all queries, sorted."""
 
 
-def spread(workers: Workers, data: object, columns: Keywords, older: Schema | None = None) -> WorkerParts:
+def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = None) -> WorkerParts:
     """Load the data on the workers, queries undivided, and all with one list of categories for each column.
 
     The lists begin with those of the ``older`` model that is continued.
     """
-    sources, columns, unnamed = _sources(workers, data, columns)
+    sources, columns, unnamed = _sources(crew, data, columns)
     doing = "looking at the queries"
-    with workers.connected(doing):
-        find = functools.partial(workers.client.submit, find_runs, pure=False, workers=workers.names)
-        run_futures = [find(source, columns) for source in sources]
-    runs: list[Runs] = workers.results(doing, run_futures)
-    plan = RowPlan(runs, len(workers.names))
+    run_futures = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
+    runs: list[Runs] = crew.results(doing, run_futures)
+    plan = RowPlan(runs, len(crew.names))
     columns = {**columns, "categories": common_lists(runs, older)}
-    workers = workers.first(plan.parts)
+    crew = crew.first(plan.parts)
     pieces: list[list[object]] = []
     for part in range(plan.parts):
+        tables, rows = [sources[partition] for partition, _ in plan.rows(part)], [rows for _, rows in plan.rows(part)]
         if isinstance(sources[0], str):
-            pieces.append([(sources[partition], rows) for partition, rows in plan.rows(part)])
+            pieces.append(list(zip(tables, rows, strict=True)))
         else:
-            submit = functools.partial(workers.client.submit, take_rows, pure=False, workers=workers.names)
-            with workers.connected(_READING):
-                pieces.append([submit(sources[partition], rows) for partition, rows in plan.rows(part)])
+            pieces.append(crew.submit(_READING, take_rows, tables, rows, anywhere=True))
     scattered = [plan.scattered(part) for part in range(plan.parts)]
-    futures = workers.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
-    workers.wait(_READING, futures)
-    facts = workers.all(_READING, facts_of, futures)
-    partitions = Partitions(len(workers.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
+    futures = crew.submit(_READING, join_rows, pieces, [columns] * plan.parts, scattered, [unnamed] * plan.parts)
+    crew.wait(_READING, futures)
+    facts = crew.all(_READING, facts_of, futures)
+    partitions = Partitions(len(crew.names), plan.n_queries, plan.n_docs, len(runs), *plan.moved)
     sample = facts[0].sample
     for other in facts[1:]:
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
@@ -103,21 +99,21 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
         )
     digest = sum(fact.digest for fact in facts) % 2**64
     ids = np.unique(np.concatenate([run.ids for run in runs if run.ids.size]))
-    return WorkerParts(workers, futures, partitions, sample, f"{digest:016x}", ids)
+    return WorkerParts(crew, futures, partitions, sample, f"{digest:016x}", ids)
 
 
-def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
+def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
     """Return the partitions, Parquet files or futures of tables; and their columns."""
     if isinstance(data, str | Path):
         paths = parquet.parquet_files(data)
         described, absent = parquet.described(paths, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         return [str(path.resolve()) for path in paths], described, unnamed
-    if not hasattr(data, "to_delayed"):
+    tables = crew.tables(data)
+    if tables is None:
         raise check.error(
-            "data for a cluster must be a Parquet file or folder, or a Dask DataFrame",
+            f"data for a cluster must be a Parquet file or folder, or a {crew.frame}",
             got=type(data).__name__,
-            hint="write Parquet with rw.write_parquet, or make a frame with dask.dataframe.from_pandas",
+            hint=f"write Parquet with rw.write_parquet, or make a frame with {crew.frame_hint}",
         )
-    with workers.connected("the data are asked for"):
-        return workers.client.compute(data.to_delayed(), workers=workers.names), columns, ()
+    return tables, columns, ()

@@ -1,0 +1,115 @@
+"""Training on a cluster: blocks of rounds, between which the client has the model.
+
+Workers hold whole queries and grow the same trees together, through the library's own network; gradients are ours, and
+keyed by query id, so that they do not depend on where a query lies. Training goes in blocks of ``checkpoint_every``
+rounds. Between blocks the client measures the validation data, writes the checkpoint, and stops.
+"""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rankwise import check
+from rankwise.arrays import Keywords
+from rankwise.cluster.crew import Crew
+from rankwise.cluster.learner import ClusterLearner, measured_goals
+from rankwise.cluster.partitions import spread
+from rankwise.data import leakage
+from rankwise.data.dataset import RankingDataset
+from rankwise.rankers import inputs
+from rankwise.rankers.schema import Schema
+from rankwise.rankers.trees.ranker import TreeRanker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rankwise.rankers.training.loop import History
+
+Tree = TypeVar("Tree", bound=TreeRanker)
+
+
+def check_ranker(ranker: TreeRanker, timeout: float) -> None:
+    """Raise if a ranker does not train on clusters."""
+    if ranker.name not in ("lightgbm", "xgboost"):
+        hint = "use LightGBMRanker or XGBoostRanker"
+        raise check.error("only LightGBM and XGBoost train on a cluster", got=ranker.name, hint=hint)
+    check.number("timeout", timeout, least=0.0, open_ends=True)
+
+
+def train(
+    crew: Crew,
+    ranker: Tree,
+    data: Any,
+    *,
+    valid: Any,
+    init_model: Any,
+    resume: bool,
+    watch: "Callable[[int, History], None] | None",
+    columns: Keywords,
+) -> Tree:
+    """Train a ranker on the workers of a cluster, and return it trained."""
+    held_out = _validation(crew, valid, columns)
+    older = None if init_model is None else ranker._older(init_model)
+    schema = None if older is None else older._schema
+    with crew.alone():
+        parts = spread(crew, data, columns, schema)
+        if parts.partitions.moved_queries:
+            warnings.warn(
+                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=3
+            )
+        with leakage.checked():  # features stay on the workers; ids are known here
+            sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
+        if held_out is not None:
+            seen, unseen = (leakage.unless_numbers(ids) for ids in (parts.query_ids, held_out.query_ids))
+            leakage.warn_shared([leakage.Queries(seen, None)], leakage.Queries(unseen, None), "validation")
+        if sample.feature_names != parts.sample.feature_names:
+            got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
+            raise check.error("a model is continued on its own columns", got=got, hint=hint)
+
+        def learner(settled: Tree) -> ClusterLearner:
+            settings, objective = settled._settings(Schema.of(sample), older, stopping=held_out is not None)
+            if objective is not None and objective.couples_queries:
+                hint = "train it on one machine"
+                raise check.error(f"{objective!r} needs all queries at once, and a worker has some", hint=hint)
+            for part in (sample, held_out):
+                if part is not None:
+                    Schema.of(part).check_codes(part.features, settled._least_code)
+            if refusal := settled.library.refusal(settings, stopping=True, checkpoints=True):
+                raise check.error(f"{type(settled).__name__} cannot be trained so on a cluster", got=refusal.reason)
+            settled._documents(sample, objective)
+            return ClusterLearner(
+                library=settled.library,
+                settings=settings,
+                held_out=() if held_out is None else (held_out,),
+                start=None if older is None else older.model_.content(),
+                before=0 if older is None else older.model_.n_trees,
+                ranker=settled,
+                parts=parts,
+                rounds=check.integer("rounds", settled.rounds, least=1),
+                block=check.integer("checkpoint_every", settled.checkpoint_every, least=1),
+            )
+
+        ranker._train(
+            sample,
+            held_out,
+            learner=learner,
+            older=older,
+            resume=resume,
+            watch=watch,
+            digest=parts.digest,
+            documents=parts.partitions.documents,
+            totals=lambda objective: measured_goals(parts, ranker, objective),
+        )
+    ranker.partitions_ = parts.partitions
+    return ranker
+
+
+def _validation(crew: Crew, valid: Any, columns: Keywords) -> RankingDataset | None:
+    if isinstance(valid, str | Path):
+        from rankwise.data.tables.parquet import read_parquet
+
+        return read_parquet(valid, **columns)
+    frame = crew.collect(valid)
+    if frame is not None:
+        return RankingDataset.from_frame(frame, sort=True, **columns).without_rows()
+    return inputs.validation(valid)
