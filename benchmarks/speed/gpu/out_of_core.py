@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class DeviceMemory:
         while not self.ended.wait(0.005):
             self.most = max(self.most, self.used() - self.before)
 
-    def __enter__(self) -> "DeviceMemory":
+    def __enter__(self) -> Self:
         self.thread.start()
         return self
 

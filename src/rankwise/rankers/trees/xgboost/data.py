@@ -2,8 +2,8 @@
 
 Features on disk are read a block at a time, and XGBoost keeps a byte or two for each number in a file of its own, which
 is removed again. The borders of bins come from a sample of documents, so that nothing has to be sorted in full. For a
-GPU the blocks are copied there, the borders come from all documents, and the bins stay in the memory of the host, of the
-GPU, or in part of each.
+GPU the blocks are copied there, the borders come from all documents, and the bins stay in the memory of the GPU, of the
+host, or in part of each.
 
 To XGBoost, what a sparse matrix does not store is missing, and a split sends it to the side that suits it; here it is
 zero, in training and in prediction, for every ranker alike. So bins of all numbers are made.
@@ -150,7 +150,7 @@ def _on_gpu(
     cache_host_ratio: float | None,
     min_cache_page_bytes: int | None,
 ) -> "DMatrix":
-    """Build a matrix of bins for a GPU; as much of it stays there as fits, unless ``cache_host_ratio`` says how much."""
+    """Build a matrix of bins for a GPU; as much of it stays there as fits, or the rest of ``cache_host_ratio``."""
     torch = check.optional("torch", "torch")
     rows = _iterator(data, columns, device, min_cache_page_bytes=min_cache_page_bytes)
     ratio = {} if cache_host_ratio is None else {"cache_host_ratio": cache_host_ratio}  # from XGBoost 3.1 on

@@ -168,11 +168,12 @@ class XGBoostRanker(TreeRanker):
 
     With ``device="cuda"``, and an XGBoost and a torch that have CUDA, trees grow on the GPU, and objectives that have a
     device kernel give their derivatives there: XGBoost reads them where they are. The scores alone travel, once to the
-    host and back, since XGBoost hands them out in no other way. Features of :func:`rankwise.open_data` stay on disk: the
-    GPU sees a block at a time, once, and keeps their bins, a byte or two a number, as far as there is room, the rest
-    being in the memory of the host. ``cache_host_ratio`` sets the share that is there (from XGBoost 3.1 on), and
-    ``min_cache_page_bytes`` how much of it travels at once. Every split reads it again: ``grow_policy="depthwise",
-    max_depth=5`` reads it once for all splits of one depth.
+    host and back, since XGBoost hands them out in no other way.
+
+    Features of :func:`rankwise.open_data` stay on disk then, too. The GPU sees them a block at a time, twice, and keeps
+    their bins, about a byte for each number, as far as there is room; the rest is in the memory of the host.
+    ``cache_host_ratio`` sets the share that is there (XGBoost 3.1), ``min_cache_page_bytes`` how much of it travels at
+    once. Every split reads all of it; ``grow_policy="depthwise", max_depth=5`` does so once for all splits of a depth.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
