@@ -18,6 +18,7 @@ from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
 from tests import tiers
+from tests.data.serving import serving
 from tests.processes import HANG
 
 distributed = pytest.importorskip("distributed")

@@ -17,6 +17,7 @@ from rankwise import check
 from rankwise.arrays import Ids, Keywords
 from rankwise.dask.rows import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
 from rankwise.dask.workers import Workers
+from rankwise.data import remote
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.rankers.schema import Schema
@@ -109,10 +110,11 @@ def spread(workers: Workers, data: object, columns: Keywords, older: Schema | No
 def _sources(workers: Workers, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
     """Return the partitions, Parquet files or futures of tables; and their columns."""
     if isinstance(data, str | Path):
-        paths = parquet.parquet_files(data)
+        paths: Any = remote.parquet_urls(str(data)) if remote.is_url(data) else parquet.parquet_files(data)
         described, absent = parquet.described(paths, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
-        return [str(path.resolve()) for path in paths], described, unnamed
+        sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]
+        return sources, described, unnamed
     if not hasattr(data, "to_delayed"):
         raise check.error(
             "data for a cluster must be a Parquet file or folder, or a Dask DataFrame",
