@@ -11,8 +11,8 @@ adds up what histograms of gradients cost,
 
 that is the root's histogram, those of the splits, work on each document alone (objective, scores, rows of leaves) and
 the search through histograms; a, b, c, d ≥ 0 have the least squares of relative errors. Bins are made in a + b N F +
-c S F seconds, where S documents are the sample that their borders come from; memory takes a + b N F + c N + d S F bytes.
-The points of ``HELD_OUT`` are not fitted: the error there is that of a
+c S F seconds, where S documents are the sample of which they are made; memory takes a + b N F + c N + d S F bytes. The
+points of ``HELD_OUT`` are not fitted: the error there is that of a
 forecast. Intervals of 95% resample the points, and add a relative error of one point left out. For several threads,
 workers or a GPU the factors of ``EFFICIENCY``, ``WORKERS`` … are assumptions, and the interval runs over their range.
 """
@@ -137,9 +137,8 @@ class Model:
 
     def draws(self, documents: float, features: int, leaves: int) -> Rows:
         """Resampled forecasts for a size."""
-        return (
-            self.resampled @ self.terms(*map(np.array, (float(documents), float(features), float(leaves)))) * self.noise
-        )
+        terms = self.terms(*map(np.array, (float(documents), float(features), float(leaves))))
+        return np.asarray(self.resampled @ terms * self.noise)
 
     def at(self, documents: float, features: int, leaves: int) -> float:
         """The forecast for a size."""
@@ -149,7 +148,8 @@ class Model:
 def fitted(rows: Rows, values: Rows) -> Rows:
     """Coefficients of least squares of relative errors."""
     scale = np.abs(rows).max(axis=0)
-    return np.asarray(nnls(rows / values[:, None] / scale, np.ones(len(values)))[0]) / scale
+    solution: Rows = nnls(rows / values[:, None] / scale, np.ones(len(values)))[0]
+    return np.asarray(solution / scale)
 
 
 # ---- from one thread to machines -------------------------------------------------------------------------------------
@@ -157,7 +157,8 @@ def fitted(rows: Rows, values: Rows) -> Rows:
 
 def between(limits: tuple[float, float], seed: int) -> Rows:
     """Draw an assumption from its range, evenly in its logarithm."""
-    return np.asarray(np.exp(np.random.default_rng(seed).uniform(*np.log(limits), DRAWS)))
+    low, high = map(math.log, limits)
+    return np.asarray(np.exp(np.random.default_rng(seed).uniform(low, high, DRAWS)))
 
 
 def machine(a_round: Rows) -> Rows:
@@ -266,13 +267,10 @@ def draw(content: Any, model: Model) -> None:
                 if p["features"] == FEATURES and p["held_out"] == held_out and p["leaves"] == 63
             ]
             label = "measured, 63 leaves" + (", left out" if held_out else "")
-            shape = {
-                "marker": marker,
-                "facecolors": "white" if held_out else "black",
-                "edgecolors": "black",
-                "zorder": 3,
-            }
-            axes.scatter([p["documents"] for p in chosen], [p["round"] for p in chosen], s=24, label=label, **shape)
+            shape: Any = {"marker": marker, "facecolors": "white" if held_out else "black", "edgecolors": "black"}
+            axes.scatter(
+                [p["documents"] for p in chosen], [p["round"] for p in chosen], s=24, label=label, zorder=3, **shape
+            )
         axes.set(xscale="log", yscale="log", xlabel="documents", ylabel="seconds a round")
         axes.legend(frameon=False, fontsize=8)
 

@@ -66,8 +66,8 @@ def make(folder: Path, documents: int) -> tuple[DiskDataset, rw.RankingDataset]:
     train, test = data.take(slice(0, queries)), data.take(slice(queries, None))
     path = folder / "features.npy"
     np.save(path, train.features)
-    columns = {"query_ids": train.query_ids, "feature_names": train.feature_names}
-    return DiskDataset(np.load(path, mmap_mode="r"), train.labels, train.offsets, **columns), test
+    features = np.load(path, mmap_mode="r")
+    return DiskDataset(features, train.labels, train.offsets, query_ids=train.query_ids), test
 
 
 def measured(train: rw.RankingDataset, test: rw.RankingDataset, device: str, rounds: int, **native: Any) -> Any:

@@ -16,15 +16,14 @@ import shutil
 import urllib.error
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from rankwise import caches, check, files
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://.")
 _HINT = "try again, which resumes where it stopped"
 _DENIED = (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN)
-_Options = ParamSpec("_Options")
-_Data = TypeVar("_Data")
+_Reader = TypeVar("_Reader", bound=Callable[..., Any])
 
 
 class RemoteFile(NamedTuple):
@@ -47,20 +46,18 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and _URL.match(path) is not None
 
 
-def accepts_urls(
-    read: Callable[Concatenate[str | Path, _Options], _Data],
-) -> Callable[Concatenate[str | Path, _Options], _Data]:
+def accepts_urls(read: _Reader) -> _Reader:
     """Decorate a reader of files: it reads the copy of a URL, and its errors name the URL."""
 
     @functools.wraps(read)
-    def reader(path: str | Path, *arguments: _Options.args, **options: _Options.kwargs) -> _Data:
+    def reader(path: str | Path, *arguments: Any, **options: Any) -> Any:
         if not is_url(path):
             return read(path, *arguments, **options)
-        url, copy = str(path), fetch(str(path))
-        with check.renaming(str(copy), shown(url)):
+        copy = fetch(str(path))
+        with check.renaming(str(copy), shown(str(path))):
             return read(copy, *arguments, **options)
 
-    return reader
+    return cast("_Reader", reader)
 
 
 def shown(url: str) -> str:

@@ -204,9 +204,10 @@ def test_a_gpu_is_handed_blocks_and_grows_the_trees_of_training_in_core(objectiv
 def test_where_bins_lie_is_for_features_on_disk_and_a_gpu(stored, data, gpu):
     opened = rw.open_data(stored)
     if "device" in gpu:
-        placed = {"cache_host_ratio": 1.0, "min_cache_page_bytes": 10_000}
+        placed: dict[str, Any] = {"cache_host_ratio": 1.0, "min_cache_page_bytes": 10_000}
         rw.XGBoostRanker("xendcg", **SMALL, **gpu, **placed).fit(opened)
-    for settings in ({"cache_host_ratio": 1.0}, {"min_cache_page_bytes": 1 << 20}):
+    refused: tuple[dict[str, Any], ...] = ({"cache_host_ratio": 1.0}, {"min_cache_page_bytes": 1 << 20})
+    for settings in refused:
         with pytest.raises(
             ValueError, match="for features on disk and trees on a GPU.*device='cuda' from rw.open_data"
         ):

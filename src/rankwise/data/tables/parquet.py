@@ -151,7 +151,7 @@ def scan(paths: Sequence[Source]) -> pl.LazyFrame:
 
     Lists of categories are joined, numbers are widened, and a column without values in a file is missing there.
     """
-    table = pl.scan_parquet(list(paths))
+    table = pl.scan_parquet([str(path) for path in paths])
     if len(paths) == 1:
         return table
     schemas = [pl.read_parquet_schema(path) for path in paths]
