@@ -49,7 +49,7 @@ THREADS, WORKERS, WORKER_THREADS = 64, 64, 16
 EFFICIENCY = (0.3, 0.8)  # of threads and workers: the work of one thread, over the time of all of them together
 BANDWIDTH, LATENCY = (0.6e9, 1.25e9), (0.5e-4, 2e-4)  # bytes a second (5 to 10 Gbit/s) and seconds a message
 DISK = (0.5e9, 2e9)  # bytes a second
-BUS = (20e9, 50e9)  # from host memory to a GPU
+DEVICE, DEPTH = 149e9, 6  # bytes of a GPU, and passes over the bins of a tree that grows by depth
 TREE = 67e-9  # seconds of one thread for a tree and a document: docs/export.md
 DRAWS = 2000
 
@@ -176,14 +176,25 @@ def cluster(a_round: Rows, documents: float) -> Rows:
 
 
 def gpu(facts: Any, documents: float) -> Rows:
-    """A round on a GPU, by documents; bins beyond its memory come over the bus once for every split."""
-    in_core = facts["trainings"]["in core"]["round"] * documents / facts["documents"] * np.ones(DRAWS)
-    beyond = max(0.0, documents * FEATURES - facts["room"])
-    return np.asarray(in_core * between((0.9, 1.1), 5) + (LEAVES - 1) * beyond / between(BUS, 6))
+    """A round on a GPU; bins beyond its memory come over the bus once for every depth. NaN if scores alone do not fit.
+
+    Time and memory go by the documents of the measured training, and the bus is as quick as it was there.
+    """
+    trainings, count = facts["trainings"], facts["documents"]
+    on_device, in_host = trainings["on disk"], trainings["on disk, bins in host memory"]
+    bins, rest = documents * FEATURES, on_device["device_bytes"] / count - FEATURES
+    if documents * rest > 0.9 * DEVICE:
+        return np.full(DRAWS, np.nan)
+    beyond = max(0.0, bins + documents * rest - DEVICE)
+    bus = (LEAVES - 1) * count * FEATURES / (in_host["round"] - on_device["round"])
+    travel = DEPTH * beyond / (bus * between((0.5, 1.0), 6))
+    return np.asarray(on_device["round"] * documents / count * between((0.8, 1.25), 5) + travel)
 
 
 def interval(draws: Rows, unit: float = 1.0) -> str:
     low, middle, high = np.quantile(draws / unit, (0.025, 0.5, 0.975))
+    if np.isnan(middle):
+        return "does not fit"
     return f"{middle:.2g} ({low:.2g} to {high:.2g})" if middle < 100 else f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
 
 
@@ -231,7 +242,7 @@ def report(content: Any) -> None:
         )
         hours = [interval(alone, 3600.0)]
         if "gpu" in content:
-            hours.append(interval(TREES * gpu(content["gpu"], documents) + read, 3600.0))
+            hours.append(interval(TREES * gpu(content["gpu"], documents) + 2.0 * read, 3600.0))
         rows.append([f"{documents:.0e}", interval(memory, 1e9), *hours, interval(together, 3600.0)])
     header = ["documents", "GB of LightGBM", f"one machine, {THREADS} threads"]
     header += ["one GPU"] * ("gpu" in content) + [f"{WORKERS} workers × {WORKER_THREADS} threads"]
@@ -247,10 +258,11 @@ def draw(content: Any, model: Model) -> None:
     with figure(FIGURE, 7.0, 4.4, force=True) as drawing:
         axes = drawing.subplots()
 
-        def line(draws: Callable[[float], Rows], label: str, colour: str) -> None:
-            low, middle, high = np.array([np.quantile(draws(size), (0.025, 0.5, 0.975)) for size in sizes]).T
-            axes.plot(sizes, middle, color=colour, label=label)
-            axes.fill_between(sizes, low, high, color=colour, alpha=0.2, linewidth=0)
+        def line(draws: Callable[[float], Rows], label: str, colour: str, least: float = 0.0) -> None:
+            shown = sizes[sizes >= least]
+            low, middle, high = np.array([np.quantile(draws(size), (0.025, 0.5, 0.975)) for size in shown]).T
+            axes.plot(shown, middle, color=colour, label=label)
+            axes.fill_between(shown, low, high, color=colour, alpha=0.2, linewidth=0)
 
         def one(size: float) -> Rows:
             return model.draws(size, FEATURES, LEAVES)
@@ -258,7 +270,7 @@ def draw(content: Any, model: Model) -> None:
         line(one, "one thread", GREY)
         line(lambda size: machine(one(size)), f"{THREADS} threads", BLUE)
         if "gpu" in content:
-            line(lambda size: gpu(content["gpu"], size), "one GPU", "#117733")
+            line(lambda size: gpu(content["gpu"], size), "one GPU", "#117733", least=content["gpu"]["documents"])
         line(lambda size: cluster(one(size), size), f"{WORKERS} workers × {WORKER_THREADS} threads", "#aa4499")
         for held_out, marker in ((False, "o"), (True, "D")):
             chosen = [
