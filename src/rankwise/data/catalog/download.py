@@ -133,8 +133,8 @@ def transfer(
     if have and have == size:
         return
     try:
-        with open_at(have) as (response, have, whole):
-            total = whole or size
+        with open_at(have) as (response, have, total):
+            total = total or size
             shown = bar(None, total, title, completed=have, columns=("text", "bar", "bytes", "left"), transient=True)
             with part.open("ab" if have else "wb") as file, shown as update:
                 while chunk := response.read(_CHUNK):
