@@ -11,8 +11,8 @@ adds up what histograms of gradients cost,
 
 that is the root's histogram, those of the splits, work on each document alone (objective, scores, rows of leaves) and
 the search through histograms; a, b, c, d ≥ 0 have the least squares of relative errors. Bins are made in a + b N F +
-c S F seconds, where S documents are the sample of which they are made; memory takes a + b N F + c N + d S F bytes. The
-points of ``HELD_OUT`` are not fitted: the error there is that of a
+c S F seconds, where S documents are the sample of which they are made. Memory is a S F bytes then and N F + b N + c F L
+in training, whichever is more. The points of ``HELD_OUT`` are not fitted: the error there is that of a
 forecast. Intervals of 95% resample the points, and add a relative error of one point left out. For several threads,
 workers or a GPU the factors of ``EFFICIENCY``, ``WORKERS`` … are assumptions, and the interval runs over their range.
 """
@@ -40,7 +40,7 @@ from benchmarks.harness import OWN_PAGES, heading, markdown, say
 
 POINTS = tuple(itertools.product((20_000, 60_000, 200_000, 600_000), (34, 136), (15, 63, 255)))
 HELD_OUT = ((2_400_000, 136, 63), (2_400_000, 34, 255))
-ROUNDS = 12
+ROUNDS, SIZE = 12, ("documents", "features", "leaves")
 PAGE = Path("docs/results/cost.json")
 FIGURE = Path("docs/results/img/cost.png")
 
@@ -53,6 +53,7 @@ DISK = (0.5e9, 2e9)  # bytes a second
 DEVICE, DEPTH = 149e9, 6  # bytes of a GPU, and passes over the bins of a tree that grows by depth
 TREE = 67e-9  # seconds of one thread for a tree and a document: docs/export.md
 DRAWS = 2000
+UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 
 Rows = NDArray[np.float64]
 
@@ -121,18 +122,22 @@ def measure() -> list[dict[str, float]]:
 # ---- the model -------------------------------------------------------------------------------------------------------
 
 Terms = Callable[[Rows, Rows, Rows], Rows]
+"""From documents, features and leaves to an array (…, stages, terms): the last term has the coefficient 1."""
 
 
 def of_round(n: Rows, f: Rows, leaves: Rows) -> Rows:
-    return np.stack([n * f, n * f * np.sqrt(leaves), n, f * leaves], axis=-1)
+    return np.stack([n * f, n * f * np.sqrt(leaves), n, f * leaves, 0.0 * n], axis=-1)[..., None, :]
 
 
 def of_setup(n: Rows, f: Rows, _: Rows) -> Rows:
-    return np.stack([np.ones_like(n), n * f, sample(n) * f], axis=-1)
+    return np.stack([np.ones_like(n), n * f, sample(n) * f, 0.0 * n], axis=-1)[..., None, :]
 
 
-def of_memory(n: Rows, f: Rows, _: Rows) -> Rows:
-    return np.stack([np.ones_like(n), n * f, n, sample(n) * f], axis=-1)
+def of_memory(n: Rows, f: Rows, leaves: Rows) -> Rows:
+    nothing = np.zeros_like(n)
+    making_bins = np.stack([sample(n) * f, nothing, nothing, nothing], axis=-1)
+    training = np.stack([nothing, n, f * leaves, n * f], axis=-1)  # a bin is a byte
+    return np.stack([making_bins, training], axis=-2)
 
 
 def sample(n: Rows) -> Rows:
@@ -147,36 +152,42 @@ class Model:
 
     def __init__(self, terms: Terms, points: list[dict[str, float]], what: str) -> None:
         self.terms = terms
-        rows, values = self.rows(points), np.array([point[what] for point in points])
+        rows = terms(*(np.array([float(point[name]) for point in points]) for name in SIZE))
+        values = np.array([point[what] for point in points])
         self.best = fitted(rows, values)
         every = np.arange(len(points))
-        left_out = [float(rows[i] @ fitted(rows[every != i], values[every != i])) for i in every]
+        left_out = [float(largest(rows[i], fitted(rows[every != i], values[every != i]))) for i in every]
         self.errors = np.log(values / left_out)
         draws = np.random.default_rng(0)
         chosen = draws.integers(len(points), size=(DRAWS, len(points)))
-        self.resampled = np.array([fitted(rows[pick], values[pick]) for pick in chosen])
+        self.resampled = [fitted(rows[pick], values[pick]) for pick in chosen]
         self.noise = np.exp(draws.choice(self.errors, DRAWS))
 
-    def rows(self, points: list[dict[str, float]]) -> Rows:
-        return self.terms(
-            *(np.array([point[name] for point in points]) for name in ("documents", "features", "leaves"))
-        )
+    def draws(self, *size: float) -> Rows:
+        """Resampled forecasts for documents, features and leaves."""
+        terms = self.terms(*(np.array(float(part)) for part in size))
+        return np.array([largest(terms, coefficients) for coefficients in self.resampled]) * self.noise
 
-    def draws(self, documents: float, features: int, leaves: int) -> Rows:
-        """Resampled forecasts for a size."""
-        terms = self.terms(*map(np.array, (float(documents), float(features), float(leaves))))
-        return np.asarray(self.resampled @ terms * self.noise)
+    def at(self, *size: float) -> float:
+        """The forecast for documents, features and leaves."""
+        return float(largest(self.terms(*(np.array(float(part)) for part in size)), self.best))
 
-    def at(self, documents: float, features: int, leaves: int) -> float:
-        """The forecast for a size."""
-        return float(self.best @ self.terms(*map(np.array, (float(documents), float(features), float(leaves)))))
+
+def largest(rows: Rows, coefficients: Rows) -> Rows:
+    """The largest stage."""
+    return np.asarray((rows @ np.append(coefficients, 1.0)).max(axis=-1))
 
 
 def fitted(rows: Rows, values: Rows) -> Rows:
-    """Coefficients of least squares of relative errors."""
-    scale = np.abs(rows).max(axis=0)
-    solution: Rows = nnls(rows / values[:, None] / scale, np.ones(len(values)))[0]
-    return np.asarray(solution / scale)
+    """Coefficients of least squares of relative errors; each point is of the stage that is largest there."""
+    chosen = rows.sum(axis=-2)
+    for _ in range(8 if rows.shape[-2] > 1 else 1):
+        terms, rest = chosen[:, :-1] / values[:, None], 1.0 - chosen[:, -1] / values
+        scale = np.where(terms.any(axis=0), terms.max(axis=0), 1.0)
+        coefficients: Rows = nnls(terms / scale, rest)[0] / scale
+        stages = (rows @ np.append(coefficients, 1.0)).argmax(axis=-1)
+        chosen = np.take_along_axis(rows, stages[:, None, None], axis=-2)[:, 0]
+    return coefficients
 
 
 # ---- from one thread to machines -------------------------------------------------------------------------------------
@@ -220,9 +231,14 @@ def gpu(facts: Any, documents: float) -> Rows:
 
 def interval(draws: Rows, unit: float = 1.0) -> str:
     low, middle, high = np.quantile(draws / unit, (0.025, 0.5, 0.975))
-    if np.isnan(middle):
-        return "does not fit"
     return f"{middle:.2g} ({low:.2g} to {high:.2g})" if middle < 100 else f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
+
+
+def duration(draws: Rows) -> str:
+    if np.isnan(draws).any():
+        return "does not fit"
+    name, unit = next((name, unit) for name, unit in UNITS if np.median(draws) < 100.0 * unit)
+    return f"{interval(draws, unit)} {name}"
 
 
 # ---- pages -----------------------------------------------------------------------------------------------------------
@@ -254,7 +270,7 @@ def report(content: Any) -> None:
                     [f"{size[0]:,}", *size[1:], name, cells[0], f"{cells[1]} to {cells[2]}", cells[3], f"{error:+.0%}"]
                 )
     print(markdown(["documents", "features", "leaves", "what (s, GB)", "forecast", "95%", "measured", "error"], rows))
-    heading(f"{TREES} rounds, {FEATURES} features, {LEAVES} leaves: hours")
+    heading(f"{TREES} rounds, {FEATURES} features, {LEAVES} leaves")
     rows = []
     for documents in SIZES:
         a_round = models["round"].draws(documents, FEATURES, LEAVES)
@@ -267,10 +283,10 @@ def report(content: Any) -> None:
             + setup / WORKERS / WORKER_THREADS / between(EFFICIENCY, 2)
             + read / WORKERS
         )
-        hours = [interval(alone, 3600.0)]
+        times = [duration(alone)]
         if "gpu" in content:
-            hours.append(interval(TREES * gpu(content["gpu"], documents) + 2.0 * read, 3600.0))
-        rows.append([f"{documents:.0e}", interval(memory, 1e9), *hours, interval(together, 3600.0)])
+            times.append(duration(TREES * gpu(content["gpu"], documents) + 2.0 * read))
+        rows.append([f"{documents:.0e}", interval(memory, 1e9), *times, duration(together)])
     header = ["documents", "GB of LightGBM", f"one machine, {THREADS} threads"]
     header += ["one GPU"] * ("gpu" in content) + [f"{WORKERS} workers × {WORKER_THREADS} threads"]
     print(markdown(header, rows))
@@ -294,7 +310,7 @@ def draw(content: Any, model: Model) -> None:
         def one(size: float) -> Rows:
             return model.draws(size, FEATURES, LEAVES)
 
-        line(one, "one thread", GREY)
+        line(lambda size: model.draws(size, FEATURES, 63), "one thread, 63 leaves", GREY)
         line(lambda size: machine(one(size)), f"{THREADS} threads", BLUE)
         if "gpu" in content:
             line(lambda size: gpu(content["gpu"], size), "one GPU", "#117733", least=content["gpu"]["documents"])

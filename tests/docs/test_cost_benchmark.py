@@ -15,7 +15,7 @@ def cost():
 def test_the_model_finds_the_costs_that_points_were_made_of(cost, monkeypatch):
     monkeypatch.setattr(cost, "DRAWS", 20)
     points = [
-        {"documents": n, "features": f, "leaves": leaves, "round": 1e-9 * n * f * np.log2(leaves) + 2e-8 * n}
+        {"documents": n, "features": f, "leaves": leaves, "round": 1e-9 * n * f * np.sqrt(leaves) + 2e-8 * n}
         for n, f, leaves in itertools.product((1e4, 1e5, 1e6), (30, 100), (15, 255))
     ]
     model = cost.Model(cost.of_round, points, "round")
@@ -39,3 +39,15 @@ def test_a_gpu_is_as_quick_as_it_was_until_its_memory_is_full(cost):
     travel = cost.gpu(facts, 10**9) - 10.0
     assert (travel > 0.9 * cost.DEPTH * beyond / bus - 2.5).all()
     assert np.isnan(cost.gpu(facts, 10**10)).all()
+
+
+def test_memory_is_that_of_the_stage_that_needs_more(cost, monkeypatch):
+    monkeypatch.setattr(cost, "DRAWS", 5)
+    points = []
+    for n, f, leaves in itertools.product((2e4, 2e5, 1e6), (30, 100), (15, 255)):
+        sample = float(cost.sample(np.array(n)))
+        most = max(17.0 * sample * f, n * f + 100.0 * n + 2500.0 * f * leaves)
+        points.append({"documents": n, "features": f, "leaves": leaves, "bytes": most})
+    model = cost.Model(cost.of_memory, points, "bytes")
+    np.testing.assert_allclose(model.best, [17.0, 100.0, 2500.0], rtol=1e-6)
+    assert model.at(1e9, 136, 31) == pytest.approx(1e9 * 236 + 2500.0 * 136 * 31)
