@@ -12,14 +12,17 @@ export PYTHONDONTWRITEBYTECODE :=
 # Files begin in the order of tests/conftest.py, the longest first.
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
+SERIAL := python -m pytest -q --durations=5
+
 # $(call timed,NAME,COMMAND) runs a step and prints its seconds.
 timed = @start=$$(date +%s); $(2); status=$$?; echo "== $(1): $$(($$(date +%s) - start)) s"; exit $$status
 
-.PHONY: help demo test test-all fast check style types layers pages pytest format docs results benchmarks clean
+.PHONY: help demo test test-all test-integrations fast check style types layers pages pytest format docs results benchmarks clean
 help:
 	@echo "make demo        install the core into $(VENV) and run the demonstration"
 	@echo "make test        install everything that the tests need, then run every check and every test"
 	@echo "make test-all    the same with all random cases, of which make test runs a tenth"
+	@echo "make test-integrations  tests with PyTerrier, MLflow, Ray, …, which it installs into environments of their own"
 	@echo "make fast        the checks' and tests' quick tier, for the developer's loop"
 	@echo "make check       formatting, lint, types, layers, documentation"
 	@echo "make format      let ruff format and repair the code"
@@ -35,6 +38,13 @@ test: style
 
 test-all: export RANKWISE_TESTS := all
 test-all: test
+
+# What these libraries require would change what $(VENV) tests, so they lie beside it, in as few environments as agree.
+# Under this name a library that is missing is a failure, not a reason to skip.
+test-integrations: export RANKWISE_TESTS := integrations
+test-integrations: $(VENV)-integrations/.done $(VENV)-mlflow/.done
+	$(call timed,integrations,$(VENV)-integrations/bin/$(SERIAL) tests/integrations --ignore tests/integrations/test_mlflow.py)
+	$(call timed,MLflow,$(VENV)-mlflow/bin/$(SERIAL) tests/integrations/test_mlflow.py)
 
 fast: style
 	$(call timed,quick tests,$(PYTEST) -m "not slow")
@@ -71,7 +81,7 @@ benchmarks: $(VENV)/.dev
 	  echo "== benchmarks.speed.$$name"; $(BIN)/python -m benchmarks.speed.$$name || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-mlflow build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -88,4 +98,13 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.core
 	@echo "Installing what the tests need into $(VENV) (about a minute the first time)"
 	$(call timed,installation,$(BIN)/python -m tests.kernels & $(INSTALL) --editable '.[dev]' && $(COMPILE) && wait)
+	@touch $@
+
+# The extras of each environment. Tools of other tests are left out.
+$(VENV)-integrations/.done: EXTRAS := terrier
+$(VENV)-mlflow/.done: EXTRAS := mlflow
+$(VENV)-%/.done: pyproject.toml constraints.txt
+	@echo "Installing rankwise[$(EXTRAS)] into $(@D) (a minute or two the first time)"
+	@$(PYTHON) -m venv $(@D)
+	$(call timed,installation,$(INSTALL:$(BIN)/%=$(@D)/bin/%) --editable '.[$(EXTRAS)]' hypothesis pytest)
 	@touch $@

@@ -188,7 +188,7 @@ class Cells(Generic[Cell]):
 
     def file(self, cell: Cell) -> Path:
         fields = asdict(cell)  # type: ignore[call-overload]
-        del fields["folder"]
+        fields.pop("folder", None)
         key = json.dumps({**fields, "settings": self.settings, "versions": versions()}, sort_keys=True)
         names = (f"{value:g}" if isinstance(value, float) else str(value) for value in fields.values())
         plain = "".join(letter if letter.isalnum() or letter in "-." else "_" for letter in "-".join(names))

@@ -10,10 +10,16 @@ from pathlib import Path
 import numpy as np
 
 import rankwise as rw
+from rankwise.data.columns import column_of
 from rankwise.metrics.table import METRICS
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
 OPTIONS = ("approx_ndcg(kernel=laplace)", "stochastic(xendcg)", "bounded(plrank)")
+
+
+def around(name: str, inner: str) -> str:
+    """The expression of a wrapper around an objective; ``on`` is given a label, too."""
+    return f"{name}({'purchase, ' if name == 'on' else ''}{inner})"
 
 
 def main() -> None:
@@ -22,16 +28,18 @@ def main() -> None:
     scores, noise = plain.features[:, 0].astype(float), rw.Stream(1)
     model = rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=2, threads=1).fit(plain)
     model.scorer()(plain)
-    rw.evaluate(model, plain.with_(document_rewards=plain.labels), METRICS)
+    rw.evaluate(model, plain.with_(document_rewards=plain.labels, more_labels={"aspect": plain.labels}), METRICS)
     lists = plain.with_(groups=np.arange(plain.n_docs) % 2, teacher_scores=scores, init_scores=scores)
-    lists = lists.with_(positions=np.arange(plain.n_docs) % 5 + 1)
-    for text in (*OBJECTIVES, *(f"{name}(approx_ndcg)" for name in WRAPPERS), *OPTIONS):
+    lists = lists.with_(positions=np.arange(plain.n_docs) % 5 + 1, more_labels={"purchase": plain.labels})
+    for text in (*OBJECTIVES, *(around(name, "approx_ndcg") for name in WRAPPERS), *OPTIONS):
         objective = rw.objective(text)
-        columns = {name: getattr(lists, name) for name in objective.reads}
+        columns = {name: column_of(lists, name) for name in objective.reads}
         objective(scores, lists.labels, lists.offsets, noise, **columns)
     with tempfile.TemporaryDirectory() as folder:
         rw.read_letor(rw.write_letor(plain, Path(folder) / "lists.txt"))
     rw.compare({"one": scores, "other": -scores}, plain)
+    rw.diversify(scores, plain, similarity=plain.features)
+    rw.diversify(scores, plain, aspects=np.eye(5)[np.arange(plain.n_docs) % 5])
     rw.sample_rankings(scores, plain.offsets, noise)
     rw.ItemKNN().fit(rw.synthetic_ratings(8, 8, n_ratings=4, seed=1))
 

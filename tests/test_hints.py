@@ -47,6 +47,8 @@ _PYTHON_ALONE = (  # whose hints no command shows
 )
 _OF_OTHERS = {  # arguments of other libraries
     "create_graph": "torch.autograd.grad",
+    "eval_set": "LightGBM and XGBoost, accepted by fit among others",
+    "form": "PyTerrier's apply_learned_model",
     "num_labels": "transformers' from_pretrained",
     "padding": "transformers' tokenizers",
     "return_tensors": "transformers' tokenizers",

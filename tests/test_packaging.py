@@ -12,6 +12,8 @@ import rankwise as rw
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+APART = {"mlflow", "terrier"}
+"""Extras that ``all`` leaves out: large, or they pin what others need. ``make test-integrations`` installs them."""
 PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
 
 
@@ -46,6 +48,14 @@ def test_hosted_ci_runs_our_own_command_on_every_python():
         assert job["steps"][-1]["run"].startswith(("make test", "make fast"))
 
 
+def test_every_extra_apart_is_installed_by_the_command_that_tests_it():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installed = {name for line in re.findall(r"/\.done: EXTRAS := (.*)", makefile) for name in line.split(",")}
+    assert installed == APART
+    weekly = (ROOT / ".github" / "workflows" / "integrations.yml").read_text(encoding="utf-8")
+    assert "make test-integrations" in weekly
+
+
 def test_the_extra_for_xgboost_leaves_an_installed_build_alone():
     # xgboost-cpu has the same files under another name: installing it would replace a build with CUDA.
     assert libraries("xgboost") == {"xgboost"}
@@ -58,7 +68,7 @@ def test_the_tests_take_the_small_xgboost_where_it_is_made():
 
 
 def test_all_is_every_extra_for_users():
-    users = set(EXTRAS) - {"all", "dev"}
+    users = set(EXTRAS) - {"all", "dev"} - APART
     assert libraries("all") == set().union(*map(libraries, users))
     assert libraries("all") - libraries("dev") == {"xgboost"}
 
@@ -67,6 +77,7 @@ def test_what_the_tests_need_is_pinned():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {Requirement(line).name for line in lines if not line.startswith("#")}
     assert {Requirement(line).name for line in PROJECT["dependencies"]} | libraries("dev") | libraries("all") <= pinned
+    assert set().union(*map(libraries, APART)) <= pinned
 
 
 def test_the_citation_names_this_version_and_the_five_papers():

@@ -13,7 +13,22 @@ from packaging.requirements import Requirement
 from tests import tiers
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = {"catboost", "dask", "distributed", "onnx", "optuna", "torch", "transformers", "treelite", "triton", "xgboost"}
+EXTRAS = {
+    "catboost",
+    "dask",
+    "distributed",
+    "onnx",
+    "optuna",
+    "orjson",
+    "prometheus_client",
+    "starlette",
+    "torch",
+    "transformers",
+    "treelite",
+    "triton",
+    "uvicorn",
+    "xgboost",
+}
 
 # Imports every module, which may miss what an extra brings and nothing else; then trains, evaluates and draws.
 JOB = """

@@ -1,6 +1,7 @@
 from . import clicks as clicks
 from . import dask as dask
 from . import judging as judging
+from . import mlflow as mlflow
 from . import rerank as rerank
 from ._version import __version__ as __version__
 from .dask.workers import LostWorkerError as LostWorkerError
@@ -32,6 +33,7 @@ from .data.tables.parquet import write_parquet as write_parquet
 from .data.thin import thin as thin
 from .evaluation.breakdown import Breakdown as Breakdown
 from .evaluation.compare import compare as compare
+from .evaluation.diversify import diversify as diversify
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.explanation import Explanation as Explanation
 from .evaluation.explanation import explain as explain
@@ -80,6 +82,7 @@ from .objectives.prepared import Prepared as Prepared
 from .objectives.smooth.objectives import ApproxNDCG as ApproxNDCG
 from .objectives.smooth.objectives import SmoothAP as SmoothAP
 from .objectives.smooth.objectives import SmoothRBP as SmoothRBP
+from .objectives.softmax.calibrated import Calibrated as Calibrated
 from .objectives.softmax.guarantees import guarantees as guarantees
 from .objectives.softmax.objectives import XENDCG as XENDCG
 from .objectives.softmax.objectives import ListNet as ListNet
@@ -89,6 +92,7 @@ from .objectives.table import torch_loss as torch_loss
 from .objectives.wrappers.bounded import bounded as bounded
 from .objectives.wrappers.clickwise import clickwise as clickwise
 from .objectives.wrappers.fair import fair as fair
+from .objectives.wrappers.on import on as on
 from .objectives.wrappers.positioned import positioned as positioned
 from .objectives.wrappers.safe import safe as safe
 from .objectives.wrappers.stochastic import stochastic as stochastic
@@ -100,6 +104,8 @@ from .rankers.adapters import xgboost_objective as xgboost_objective
 from .rankers.base import Ranker as Ranker
 from .rankers.ensembles.bagged import bagged as bagged
 from .rankers.ensembles.blended import blended as blended
+from .rankers.ensembles.calibrated import CalibratedRanker as CalibratedRanker
+from .rankers.ensembles.calibrated import calibrate as calibrate
 from .rankers.ensembles.distilled import distilled as distilled
 from .rankers.expressions import ranker as ranker
 from .rankers.nets.ranker import NeuralRanker as NeuralRanker
@@ -122,6 +128,9 @@ from .recommend.popularity import Popularity as Popularity
 from .report.comparison import write_comparison as write_comparison
 from .report.write import write_report as write_report
 from .serving.export import export as export
+from .serving.feature_log import read_feature_log as read_feature_log
+from .serving.skew import FeatureComparison as FeatureComparison
+from .serving.skew import compare_features as compare_features
 from .statistics.comparison import Comparison as Comparison
 from .statistics.evaluation import Evaluation as Evaluation
 from .statistics.judged import JudgedEvaluation as JudgedEvaluation

@@ -2,7 +2,7 @@
 
 An expression is read to its end before anything is built. Then names and calls are looked up in a table, and operators
 combine objects from the table with each other or with a number; nothing is computed with numbers and words. A bare
-word after ``=`` is a string.
+word after ``=``, or in the place of an argument that is annotated ``str``, is a string.
 """
 
 import dataclasses
@@ -76,7 +76,8 @@ class _Builder:
     def make(self, node: Node) -> Any:
         name = node.value
         named = {word: self.value(argument) for word, argument in node.named.items()}
-        args = [self.build(argument) for argument in node.parts]
+        words = _positional_words(self.table.get(name))
+        args = [self.value(part) if number in words else self.build(part) for number, part in enumerate(node.parts)]
         if name not in self.table:
             hint = check.suggestion(name, self.table, most=3).rstrip("?")
             hint += f"; {self.otherwise}" if self.otherwise and not hint.startswith("did you mean") else ""
@@ -141,6 +142,15 @@ def keywords_of(maker: Callable[..., Any]) -> list[str] | None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+
+
+def _positional_words(maker: Callable[..., Any] | None) -> list[int]:
+    """Return the numbers of the parameters that are text by their annotation: there a bare word is a string."""
+    try:
+        parameters = inspect.signature(maker).parameters.values() if maker is not None else ()
+    except (TypeError, ValueError):
+        return []
+    return [number for number, parameter in enumerate(parameters) if parameter.annotation is str]
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:

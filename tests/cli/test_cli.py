@@ -296,6 +296,13 @@ def test_runs_of_equal_file_names_are_called_by_their_tags():
     assert "two rankings have the same name: got 'a' for one/x.run and two/x.run. Hint: give each a name" in message
 
 
+def test_evaluate_runs_by_diversity_qrels():
+    Path("diversity.qrels").write_text("1 1 d1 1\n1 2 d1 0\n1 2 d2 1\n")
+    Path("diverse.run").write_text("1 Q0 d1 1 2.0 ours\n1 Q0 d2 2 1.0 ours\n")
+    found = means("evaluate", "--qrels", "diversity.qrels", "diverse.run", "-m", "alpha_nDCG@20,StRecall@1")
+    assert list(*(one.values() for one in found.values())) == pytest.approx([1.0, 0.5])
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a shell with process substitution")
 def test_runs_and_qrels_may_be_pipes():
     """Slow: each line starts the command."""

@@ -329,3 +329,25 @@ def test_queries_that_training_and_validation_data_share_are_counted():
     assert line in run("train", "rows.csv", "--features", "f_*", "--valid", "two.csv", *words, "-o", "model").stderr
     tune = ("tune", "rows.csv", "--features", "f_*", "--valid", "two.csv", *NAMES, "--rounds", 2, "--trials", 2)
     assert run(*tune, "-o", "b.toml").stderr.count(line) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.* of training queries")
+def test_labels_by_name():
+    names = ("--query", "session", "--label", "clicks", "--features", "f_*")
+    run("train", "rows.csv", *names, "--label", "visits=traffic", "--objective", "xendcg + 0.5*on(visits, xendcg)",
+        "--rounds", 3, "-o", "model")  # fmt: skip
+    assert list(rw.load("model").scales_) == ["xendcg", "on(visits, xendcg)"]
+    metric = "ndcg(label=visits, gain=linear)@5"
+    text = run("evaluate", "rows.csv", "model", *names, "--label", "visits=traffic", "--metrics", metric).stdout
+    assert "ndcg(gain=linear, label=visits)@5" in text
+    run("data", "convert", "rows.csv", *names, "--label", "visits=traffic", "-o", "kept.parquet")
+    assert list(rw.read_parquet("kept.parquet").more_labels or ()) == ["visits"]
+    said = refused("evaluate", "rows.csv", "model", *names, "--metrics", metric)
+    assert "the data have no labels called 'visits': got more_labels: none. Hint: name their column" in said
+    assert "--label visits=COLUMN" in said
+    assert "call the second by a name: --label NAME=traffic" in refused(
+        "data", "info", "rows.csv", *names, "--label", "traffic"
+    )
+    said = refused("data", "info", "rows.csv", *names, "--label", "visits=trafic")
+    assert "no such column for the more_labels.visits: got 'trafic'" in said
+    assert "did you mean 'traffic'; use --label" in said

@@ -14,6 +14,7 @@ import rankwise as rw
 from rankwise.dask import learner, network, partitions
 from rankwise.dask.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import LostWorkerError, Workers
+from rankwise.objectives.base import scales_in, with_scales
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
@@ -166,6 +167,26 @@ def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, 
                     np.testing.assert_array_equal(values, wanted[name])
                     seen += 1
         assert seen == 2 * named.n_queries
+
+
+def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path):
+    named = named.with_(more_labels={"purchase": np.maximum(named.labels[::-1] - 1.0, 0.0)})
+    text = "xendcg + 0.3*on(purchase, plrank(samples=5))"
+    ranker = rw.LightGBMRanker(text, **SMALL | {"rounds": 2})
+    alone = ranker.fit(named).scales_
+    assert alone[text.partition("*")[2]] != 1.0
+    folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
+    roles: dict[str, Any] = {"more_labels": {"purchase": "purchase"}}
+    for parts in (1, 2, 4):
+        spread = partitions.spread(
+            Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
+        )
+        measure = lambda objective, spread=spread: learner.measured_goals(spread, ranker, objective)  # noqa: E731
+        assert scales_in(with_scales(rw.objective(text), measure)) == alone
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
+        trained = rw.dask.fit(ranker, folder, client=client, **roles, weight="weight")
+    assert trained.scales_ == alone
 
 
 def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path):

@@ -116,6 +116,8 @@ def values_of(column: DataColumn, data: RankingDataset) -> Any:
         return np.where(data.labels > 0, 1, numbers % 2)
     if column.name == "rows":
         return numbers[::-1]
+    if column.several:
+        return {"purchase": numbers + 1, "margin": numbers[::-1] / 8}
     if column.name.endswith("probabilities"):
         return (numbers + 1) / numbers.size
     return numbers + 1 if column.kind == "number" else [f"value {number}" for number in numbers]
@@ -127,12 +129,18 @@ def test_every_column_is_kept(column: DataColumn, tmp_path: Path):
     data = data.with_(features=np.arange(data.n_docs)[:, None])
     data = data.with_(**{column.name: values_of(column, data)})
 
+    def arrays(part: RankingDataset) -> list[Any]:
+        values = getattr(part, column.name)
+        assert not column.several or list(values) == ["margin", "purchase"]
+        return list(values.values()) if column.several else [values]
+
     def expected(rows: Any, queries: Any) -> list[Any]:
-        whole = getattr(data, column.name)
-        return list(whole[rows if column.per == "document" else queries].tolist())
+        chosen = rows if column.per == "document" else queries
+        return list(zip(*(whole[chosen].tolist() for whole in arrays(data)), strict=True))
 
     def kept(part: RankingDataset) -> list[Any]:
-        return list(getattr(part, column.name).tolist())
+        assert not any(array.flags.writeable for array in arrays(part))
+        return list(zip(*(array.tolist() for array in arrays(part)), strict=True))
 
     rows = np.concatenate([np.arange(data.offsets[query], data.offsets[query + 1]) for query in (3, 1)])
     assert kept(data.take([3, 1])) == expected(rows, [3, 1])
@@ -143,11 +151,12 @@ def test_every_column_is_kept(column: DataColumn, tmp_path: Path):
     if column.name != "rows":  # those of several tables have no meaning together
         assert kept(rw.concatenate([data.take([3]), data.take([1])])) == expected(rows, [3, 1])
         if column.name != "query_ids":  # which a part always has
-            with pytest.raises(ValueError, match=f"some of the data sets to be joined have {column.name} and some do"):
+            with pytest.raises(ValueError, match=f"some of the data sets to be joined have {column.name}.* and some"):
                 rw.concatenate([data.take([3]), data.take([1]).with_(**{column.name: None})])  # type: ignore[arg-type]
     if column.name not in ("rows", "positions", "propensities", "query_ids"):  # which lists of negatives cannot have
         longer = rw.add_negatives(data, 0.5)
-        per_document = column.per == "document" and column.name != "judged"  # negatives were not judged
+        # Negatives were not judged, and have no labels.
+        per_document = column.per == "document" and column.name not in ("judged", "more_labels")
         assert kept(longer)[:3] == expected(longer.features[:3, 0].astype(int), slice(3))
         assert not per_document or kept(longer) == expected(longer.features[:, 0].astype(int), ...)
     if column.role:
@@ -238,3 +247,90 @@ def test_help_shows_the_columns_as_arguments():
     parameters = inspect.signature(rw.RankingDataset).parameters
     assert list(parameters)[:3] == ["features", "labels", "offsets"]
     assert set(columns.names()) | {"feature_names", "categorical", "categories"} <= set(parameters)
+
+
+LABELS = {"purchase": [1, 0, 1], "margin": [0.5, 0.0, 2.0]}
+
+
+def labelled(**columns: Any) -> RankingDataset:
+    features, labels = [[1.0], [2.0], [3.0]], [0, 1, 2]
+    return RankingDataset(features, labels, [0, 2, 3], **{"query_ids": ["a", "b"], "more_labels": LABELS, **columns})
+
+
+def test_labels_by_name():
+    data = labelled()
+    np.testing.assert_array_equal(data.labels_of("margin"), LABELS["margin"])
+    assert data.labels_of() is data.labels
+    assert (
+        repr(data) == "RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, more labels: margin, purchase)"
+    )
+    assert labelled(more_labels={}).more_labels is None
+    with pytest.raises(
+        ValueError, match="no labels called 'purchas': got more_labels: 'margin', 'purchase'.*'purchase'"
+    ):
+        data.labels_of("purchas")
+    with pytest.raises(ValueError, match=r"no labels called 'sale': got more_labels: none. .*--label sale=COLUMN"):
+        labelled(more_labels=None).labels_of("sale")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([1, 0, 1], "more_labels must be arrays by name: got list"),
+        ({"net sales": [1, 0, 1]}, "must be an identifier.*: got 'net sales'. Hint: rename it to 'net_sales'"),
+        ({"None": [1, 0, 1]}, "must be an identifier.*: got 'None'"),
+        ({3: [1, 0, 1]}, "must be an identifier.*: got 3"),
+        ({"sales": [1, 0]}, r"more_labels\['sales'\]: labels must"),
+        ({"sales": [1, 0, -1]}, r"more_labels\['sales'\]: labels must be at least 0: got -1 at row 2 .query 'b'"),
+    ],
+)
+def test_labels_that_are_none_are_rejected(labels: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        labelled(more_labels=labels)
+
+
+def test_digests_include_the_names_of_labels():
+    swapped = labelled(more_labels={"purchase": LABELS["margin"], "margin": LABELS["purchase"]})
+    for digest in (fingerprint, lambda part: facts_of(part).digest):
+        assert digest(labelled()) == digest(labelled(more_labels=dict(reversed(LABELS.items()))))
+        assert len({digest(labelled()), digest(swapped), digest(labelled(more_labels=None))}) == 3
+
+
+def test_names_of_labels_that_other_columns_have(tmp_path: Path):
+    labels = {"label": [1, 0, 1], "x": [0, 0, 3], "x_offsets": [1, 1, 1]}
+    data = labelled(more_labels=labels, feature_names=("x",))
+    assert rw.to_frame(data).columns == ["qid", "label", "label_", "x_", "x_offsets", "x"]
+    path = rw.write_parquet(data, tmp_path / "rows.parquet")
+    for part in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):  # the last is a copy on disk
+        assert {name: values.tolist() for name, values in (part.more_labels or {}).items()} == labels
+    named = rw.read_parquet(path, more_labels={"more": "x"})  # those that the file describes stay
+    assert list(named.more_labels or ()) == ["label", "more", "x", "x_offsets"]
+    assert named.n_features == 0
+
+
+def test_labels_by_name_in_tables_and_descriptions(tmp_path: Path):
+    frame = rw.to_frame(labelled())
+    frame.write_csv(tmp_path / "rows.csv")
+    text = 'train = "rows.csv"\ntest = "rows.csv"\nmore_labels = {sale = "purchase", margin = "margin"}\n'
+    (tmp_path / "mine.toml").write_text(text)
+    roles = {"sale": "purchase", "margin": "margin"}
+    for data in (
+        RankingDataset.from_frame(frame, more_labels=roles),
+        rw.read_csv(tmp_path / "rows.csv", more_labels=roles),
+        rw.read_data(tmp_path / "rows.csv", more_labels=roles),
+        load_dataset(str(tmp_path / "mine.toml"), part="train"),
+    ):
+        assert data.feature_names == ("f1",)
+        assert data.labels_of("sale").tolist() == LABELS["purchase"]
+    with pytest.raises(ValueError, match="no such column for the more_labels.sale: got 'purchse'.*'purchase'"):
+        RankingDataset.from_frame(frame, more_labels={"sale": "purchse"})
+    (tmp_path / "mine.toml").write_text(text.replace('"purchase"', "3"))
+    with pytest.raises(ValueError, match="more_labels must be columns by name.*: got .* at line 3"):
+        load_dataset(str(tmp_path / "mine.toml"), part="train")
+
+
+def test_documents_with_any_label_are_not_thinned():
+    data = RankingDataset([[0.0]] * 8, [0] * 7 + [1], [0, 8], more_labels={"purchase": [1, 0, 0, 0, 0, 0, 1, 0]})
+    fewer = rw.thin(data, negatives=1)
+    assert fewer.labels_of("purchase").sum() == 2
+    assert fewer.n_docs == 4

@@ -79,7 +79,7 @@ def _provide(word: str, home: Path) -> None:
         **dict.fromkeys(("model", "old", "lambdarank"), _model),
         "letor": sets,
         **dict.fromkeys(("a.txt", "b.txt", "scores.txt"), lambda to: np.savetxt(to, _scores())),
-        **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all") for ending in _ENDINGS},
+        **{f"{name}{ending}": _data for name in ("train", "valid", "test", "all", "served") for ending in _ENDINGS},
         "more.txt": lambda to: rw.write_letor(rows().with_(query_ids=np.arange(1, 41)), to),
         "judged.csv": lambda to: to_frame(rows().with_(query_ids=np.arange(40))).drop("document").write_csv(to),
         **dict.fromkeys(("rows.csv", "new.csv"), _table),

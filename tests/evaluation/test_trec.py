@@ -102,6 +102,17 @@ def test_a_run_on_data_keeps_who_was_judged(files):
     assert metric("infap")(scores, joined.labels, joined.offsets, joined.judged)[0] == pytest.approx(0.375, abs=1e-5)
 
 
+def test_a_run_on_data_keeps_labels_by_name(files):
+    ids: Any = {"query_ids": ["q1"], "document_ids": ["d3", "d2", "d1"]}
+    named = {"purchase": [3, 2, 0], "query": [1, 0, 0]}
+    data = rw.RankingDataset.from_sizes(np.zeros((3, 1)), [0, 1, 2], [3], more_labels=named, **ids)
+    joined: Any
+    _, joined, _ = read_ranking(files / "run", data, all_topics=False)
+    grades = dict(zip(joined.document_ids.tolist(), joined.labels_of("purchase").tolist(), strict=True))
+    assert grades == {"d1": 0.0, "d2": 2.0, "d3": 3.0}
+    assert joined.labels_of("query").sum() == 1.0
+
+
 def test_counts_have_totals():
     run = {"a": {"x": 2.0, "y": 1.0}, "b": {"x": 1.0}}
     scores, data = judge(run, {"a": {"x": 1, "z": 1}, "b": {"w": 0}})
@@ -381,3 +392,31 @@ def test_a_run_on_data_keeps_strata_and_probabilities(files):
     known = known.with_(strata=None, inclusion_probabilities=[0.1, 0.2, 0.3, 0.4])
     joined = read_ranking(files / "run", known, all_topics=False).data
     assert sorted(np.asarray(joined.inclusion_probabilities).tolist()) == [0.1, 0.2, 0.3, 0.4]
+
+
+DIVERSITY = "1 1 d1 1\n1 2 d1 0\n1 2 d2 2\n1 1 d3 -2\n2 a-b d1 1\n"
+
+
+def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text(DIVERSITY)
+    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 0' at line 2.*aspects=True"):
+        rw.read_qrels(path)
+    qrels = rw.read_qrels(path, aspects=True)
+    assert qrels.columns == ["query", "aspect", "document", "grade"]
+    data: Any
+    scores, data = rw.judge({"1": {"d2": 3.0, "d9": 2.0, "d1": 1.0}, "2": {"d1": 1.0}}, qrels)
+    assert data.document_ids.tolist() == ["d2", "d9", "d1", "d3", "d1"]
+    assert data.labels.tolist() == [2.0, 0.0, 1.0, 0.0, 1.0]
+    assert data.judged.tolist() == [1, 0, 1, -1, 1]
+    assert {name: column.tolist() for name, column in data.more_labels.items()} == {
+        "a_b": [0.0, 0.0, 0.0, 0.0, 1.0],
+        "aspect_1": [0.0, 0.0, 1.0, 0.0, 0.0],
+        "aspect_2": [2.0, 0.0, 0.0, 0.0, 0.0],
+    }
+    assert rw.evaluate(scores, data, ["strec@1"])["strec@1"].tolist() == [0.5, 1.0]
+    with pytest.raises(ValueError, match="two aspects have one name as labels: got 'a_b' for a_b"):
+        rw.judge({"2": {"d1": 1.0}}, pl.concat([qrels, qrels[-1:].with_columns(aspect=pl.lit("a_b"))]))
+    path.write_text(DIVERSITY + "1 2 d1 1\n")
+    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 1' at line 6"):
+        rw.read_qrels(path, aspects=True)

@@ -21,7 +21,7 @@ def order(scores: list[float]) -> list[int]:
     return out.tolist()
 
 
-LABELLED = [name for name, kind in METRICS.items() if not kind.reads_rewards]
+LABELLED = [name for name, kind in METRICS.items() if not (kind.reads_rewards or kind.reads_aspects)]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -315,3 +315,33 @@ def test_metrics_are_values() -> None:
     assert isinstance(ERR(), Metric)
     with pytest.raises(AttributeError):
         NDCG().cutoff = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_reads_labels_by_name(name):
+    data = rw.synthetic(n_queries=30, n_docs=9, n_features=1, seed=4)
+    goal = np.maximum(data.labels[::-1] - 2.0, 0.0)  # so that some queries have nothing relevant
+    data = data.with_(more_labels={"purchase": goal}, document_rewards=goal)
+    plain, scores = rw.metric(name), data.features[:, 0]
+    if plain.reads_rewards or plain.reads_aspects:
+        with pytest.raises(ValueError, match=f"{name} reads (no|several) labels: got label=purchase"):
+            rw.metric(name, label="purchase")
+        return
+    metric = rw.metric(f"{name}(label=purchase)@5")
+    assert str(metric) == f"{name}(label=purchase)@5"
+    assert rw.metric(str(metric)) == metric == rw.metric(name, label="purchase") @ 5
+    expected = (plain @ 5)(scores, goal, data.offsets)
+    np.testing.assert_array_equal(metric.of(scores, data), expected)
+    # Which documents were judged, and how they were drawn, says nothing about other labels.
+    sampled = data.with_(judged=np.ones(data.n_docs), inclusion_probabilities=np.ones(data.n_docs))
+    np.testing.assert_array_equal(metric.of(scores, sampled), expected)
+    with pytest.raises(ValueError, match="reads labels by name, from a data set: got an array of labels"):
+        metric(scores, data.labels, data.offsets)
+    with pytest.raises(ValueError, match="the data have no labels called 'sale': got more_labels: 'purchase'"):
+        rw.metric(name, label="sale").of(scores, data)
+
+
+def test_names_of_labels_are_identifiers():
+    with pytest.raises(ValueError, match="must be an identifier.*: got 'net sales'"):
+        rw.metric("ndcg", label="net sales")
+    assert rw.metric("ndcg_cut_10", label="sales") == rw.metric("nDCG(label=sales)@10")

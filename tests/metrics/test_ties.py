@@ -134,7 +134,7 @@ def every_order(scores: list[float]) -> list[list[int]]:
     return [[i for group in order for i in group] for order in orders]
 
 
-LABELLED = [name for name, kind in METRICS.items() if not kind.reads_rewards]
+LABELLED = [name for name, kind in METRICS.items() if not (kind.reads_rewards or kind.reads_aspects)]
 TEXTS = [*LABELLED, "rbp(p=0.95)", "ap(relevant=2)", "recall(relevant=3)", "rprec(relevant=2)"]
 
 

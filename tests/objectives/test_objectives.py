@@ -47,6 +47,8 @@ PLAIN = [
     "smooth_ap(kernel=laplace, curvature=exact)",
     "smooth_rbp(kernel=laplace, curvature=exact, eta=0.5)",
     "plrank(curvature=estimated, samples=50)",
+    "calibrated(curvature=exact)",
+    "calibrated(alpha=1.0, max_label=3.0, curvature=exact)",
 ]
 BOUNDED = [
     f"bounded({metric}(curvature=exact), method={method})"
@@ -93,7 +95,15 @@ SAFE = [
     "safe(plrank(samples=20, sampler=race), clip=1.05, floor=None)",
     "safe(softmax_ce, floor=0.8)",
 ]
-EVERY = ALL + DISTILLED + FAIR + SAFE
+GOALS = [
+    *("on(purchase, softmax_ce)", "on(purchase, xendcg)", "on(purchase, lambdarank(norm=False))"),
+    "stochastic(on(purchase, plrank(samples=20)), samples=2)",
+    "on(purchase, stochastic(approx_ndcg(curvature=exact), samples=2))",
+    "weighted(on(purchase, ranknet), by=ideal_dcg, power=-0.5)",
+    "bounded(weighted(on(purchase, smooth_ap(curvature=exact)), by=size))",
+    "fair(on(purchase, plrank(samples=20)))",
+]
+EVERY = ALL + DISTILLED + FAIR + SAFE + GOALS
 # A parameter that all queries share: those tests are not for these that look at queries one by one.
 POSITIONED = [
     "positioned(softmax_ce, tolerance=1e-9, steps=100)",
@@ -103,7 +113,15 @@ POSITIONED = [
     "positioned(lambdarank)",
     "positioned(plrank(samples=20))",
 ]
-COUPLED = EVERY + POSITIONED
+SCALED = [
+    "clickwise(softmax_ce) + 0.5*on(purchase, clickwise(softmax_ce))",
+    "xendcg + 0.3*on(purchase, xendcg)",
+    "on(purchase, softmax_ce) - 0.5*approx_ndcg(curvature=exact)",
+    "stochastic(ranknet + 2.0*on(purchase, on(sale, plrank(samples=20))), samples=2) + listnet",
+]
+"""Sums of several goals, whose scales all queries share."""
+COUPLED = EVERY + POSITIONED + SCALED
+SHIFT_INVARIANT = [text for text in COUPLED if rw.objective(text).shift_invariant]
 
 
 def differentiable(texts: list[str]) -> list[str]:
@@ -140,6 +158,7 @@ class WithColumns(Objective):
     def prepare(self, labels, offsets, **columns):
         columns |= {"groups": np.mod(labels, 2.0) >= 1.0, "teacher_scores": 2.0 * np.mod(labels, 3.0) - 1.0}
         columns |= {"positions": 1.0 + np.mod(labels, 4.0), "init_scores": 1.5 - np.mod(labels, 3.0)}
+        columns |= {"more_labels.purchase": np.mod(labels, 3.0), "more_labels.sale": np.mod(labels, 2.0)}
         return self.inner.prepare(labels, offsets, **{name: columns[name] for name in self.inner.reads})
 
 
@@ -182,7 +201,9 @@ def with_fixed_weights(objective):
     return objective
 
 
-@pytest.mark.parametrize("text", differentiable(EVERY + POSITIONED[:4]))  # LambdaRank has no value to be minimised
+@pytest.mark.parametrize(
+    "text", differentiable(EVERY + POSITIONED[:4] + SCALED)
+)  # LambdaRank has no value to be minimised
 def test_gradient_is_the_difference_of_the_value(text):
     objective = with_fixed_weights(objective_of(text))
     scores, labels = example()
@@ -247,7 +268,7 @@ def test_threads_change_nothing(text, monkeypatch):
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize("text", COUPLED)
+@pytest.mark.parametrize("text", SHIFT_INVARIANT)
 def test_a_constant_added_to_a_query_changes_nothing(text):
     objective = objective_of(text)
     scores, labels = example(1)
@@ -259,7 +280,7 @@ def test_a_constant_added_to_a_query_changes_nothing(text):
         np.testing.assert_allclose(after, before, atol=1e-9 * max(1.0, np.abs(before).max()))
 
 
-@pytest.mark.parametrize("text", COUPLED)
+@pytest.mark.parametrize("text", SHIFT_INVARIANT)
 def test_gradients_of_a_list_add_up_to_zero(text):
     # The same invariance, seen from the derivative; true for estimators draw by draw too.
     objective = objective_of(text)
@@ -303,7 +324,7 @@ def test_scores_and_labels_of_any_size_give_finite_numbers_or_an_error(text):
                 assert np.isfinite(part).all()
 
 
-@pytest.mark.parametrize("text", COUPLED)
+@pytest.mark.parametrize("text", SHIFT_INVARIANT)
 def test_lists_without_information(text):
     actual = objective_of(text)([1.0], [2.0], [0, 1], rw.Stream(1))
     assert actual.gradient == actual.hessian == actual.numerator == 0.0
@@ -416,7 +437,7 @@ def test_long_lists(name):
 
 
 def test_the_table_knows_every_wrapper():
-    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "clickwise", "fair", "positioned", "safe"}
+    assert set(WRAPPERS) == {"stochastic", "bounded", "weighted", "on", "clickwise", "fair", "positioned", "safe"}
 
 
 def test_results_are_new_arrays_or_those_that_the_caller_brings():

@@ -15,8 +15,10 @@ import pytest
 from sklearn.base import clone
 
 import rankwise as rw
+from rankwise.data.columns import column_of
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 from rankwise.rankers import table
+from tests.kernels import around
 from tests.objectives.pairwise.pairs_by_hand import frozen
 from tests.processes import HANG, environment
 
@@ -103,13 +105,15 @@ def test_it_learns_and_repeats(name):
     floor = rw.evaluate(np.zeros(valid.n_docs), valid).mean["ndcg@10"]
     assert rw.evaluate(model, valid).mean["ndcg@10"] > floor + 0.05
     assert model.score(valid) == rw.evaluate(model, valid).mean["ndcg@10"]
-    again = RANKERS[name]().fit(lists("train"), valid)
+    as_libraries: Any = {"eval_set": [(valid.features, valid.labels)], "eval_qid": [valid.qids()]}
+    again = RANKERS[name]().fit(lists("train"), **as_libraries)
     assert same(again, model, valid)
     assert again.history_ == model.history_
     assert model.stopped_ == ("complete" if "blended" in name else "epochs" if "neural" in name else "rounds")
 
 
-EVERY_OBJECTIVE = [*OBJECTIVES, *(f"{name}(approx_ndcg)" for name in WRAPPERS), "0.7*xendcg + 0.3*approx_ndcg"]
+EVERY_OBJECTIVE = [*OBJECTIVES, *(around(name, "approx_ndcg") for name in WRAPPERS), "0.7*xendcg + 0.3*approx_ndcg"]
+EVERY_OBJECTIVE += ["xendcg + 0.3*on(purchase, approx_ndcg)"]
 
 
 def losses(text, data, scores):
@@ -120,7 +124,7 @@ def losses(text, data, scores):
     ):  # its value holds the pairs' weights fixed: it compares only under the same weights
         held = frozen(objective, start, data.labels, data.offsets)
         return [held(at).mean() for at in (start, scores)]
-    columns = {name: getattr(data, name) for name in objective.reads}
+    columns = {name: column_of(data, name) for name in objective.reads}
     streams = [data.stream(1000 + k) for k in range(8)]  # the expected loss: over draws none of which training saw
     return [
         np.mean([objective(at, data.labels, data.offsets, stream, **columns).value.mean() for stream in streams])
@@ -133,7 +137,9 @@ def losses(text, data, scores):
 def test_every_objective_and_wrapper_lowers_its_loss(name, text, data):
     # Most objectives do not look at these columns.
     data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
-    data = data.with_(positions=np.arange(data.n_docs) % 7 + 1)
+    data = data.with_(
+        positions=np.arange(data.n_docs) % 7 + 1, more_labels={"purchase": np.maximum(data.labels, 2.0) - 2}
+    )
     if "safe" in text:
         data = data.with_(init_scores=np.zeros(data.n_docs))
     model = SINGLE[name](objective=text).fit(data)
@@ -141,6 +147,59 @@ def test_every_objective_and_wrapper_lowers_its_loss(name, text, data):
     assert after < before
     assert len(model.history_["loss"]) == 8
     assert rw.evaluate(model, data).mean["ndcg@10"] > rw.evaluate(np.zeros(data.n_docs), data).mean["ndcg@10"] + 0.05
+
+
+def with_goal(data: rw.RankingDataset) -> rw.RankingDataset:
+    """The data with labels by name that are not those of the features' own order."""
+    return data.with_(more_labels={"purchase": np.maximum(data.labels, np.arange(data.n_docs) % 3 == 0)})
+
+
+@every_single
+def test_labels_by_name_train_as_labels_do(name, data, valid):
+    data, valid = with_goal(data), with_goal(valid)
+    named = SINGLE[name](objective="on(purchase, xendcg)", metrics=["ndcg(label=purchase)@10", "ndcg@10"]).fit(
+        data, valid
+    )
+    plain = SINGLE[name](objective="xendcg").fit(
+        *(part.with_(labels=part.labels_of("purchase")) for part in (data, valid))
+    )
+    assert same(named, plain, valid)
+    assert named.history_["ndcg(label=purchase)@10"] == plain.history_["ndcg@10"]
+    assert named.history_["ndcg@10"] != plain.history_["ndcg@10"]
+    assert named.score(valid) == rw.evaluate(named, valid, "ndcg(label=purchase)@10").mean["ndcg(label=purchase)@10"]
+    assert named.scales_ == {}
+
+
+@every_single
+def test_scales_of_several_goals_are_kept_with_the_model(name, data, valid, tmp_path):
+    data = with_goal(data)
+    model = SINGLE[name](objective="ranknet + 0.5*on(purchase, softmax_ce)").fit(data)
+    zeros, goal = np.zeros(data.n_docs), data.labels_of("purchase")
+    pulls = [np.abs(rw.objective(text)(zeros, y, data.offsets).gradient).sum() for text, y in
+             (("ranknet", data.labels), ("softmax_ce", goal))]  # fmt: skip
+    assert model.scales_ == pytest.approx({"ranknet": 1.0, "on(purchase, softmax_ce)": pulls[0] / pulls[1]})
+    assert rw.load(model.save(tmp_path / "model")).scales_ == model.scales_
+    same_labels = data.with_(more_labels={"purchase": data.labels})
+    assert SINGLE[name](objective="ranknet + 0.5*on(purchase, ranknet)").fit(same_labels).scales_ == {
+        "ranknet": 1.0, "on(purchase, ranknet)": 1.0,
+    }  # fmt: skip
+
+
+def test_ensembles_and_searches_measure_labels_by_name(data, valid):
+    data, metric = with_goal(rw.concatenate([data, valid])), "ndcg(label=purchase)@10"
+    build = SINGLE["lightgbm"]
+    bag = rw.bagged(build(objective="xendcg + 0.3*on(purchase, xendcg)", metrics=[metric]), folds=2).fit(data)
+    assert bag.out_of_fold_.mean[metric] > 0.0
+    assert bag.scales_ == build(objective="xendcg + 0.3*on(purchase, xendcg)").fit(data).scales_  # of all queries
+    blend = rw.blended([build(), 0], folds=2, metrics=[metric]).fit(data)
+    assert blend.weights_.metric == metric
+    table = rw.cross_validate(build(), data, metrics=[metric], folds=2)
+    assert metric in table.mean
+    with pytest.raises(ValueError, match="the data have no labels called 'sale': got more_labels: 'purchase'"):
+        build(metrics=["ndcg(label=sale)"]).fit(data.take(slice(0, 40)), data.take(slice(40, 65)))
+    shown = data.with_(propensities=np.full(data.n_docs, 0.5))
+    with pytest.raises(ValueError, match="propensities are those of clicks, which are the labels"):
+        build(metrics=[metric], debias=True).fit(shown.take(slice(0, 40)), shown.take(slice(40, 65)))
 
 
 @every_single
@@ -306,6 +365,8 @@ def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path
     assert text == repr(loaded)
     if name != "distilled":  # what is saved is the student
         assert text == repr(model)
+        assert loaded.card() == model.card()
+    assert (folder / name / "README.md").read_text(encoding="utf-8").startswith(model.card())
     assert getattr(loaded, "history_", None) == getattr(model, "history_", None)
     if hasattr(model, "oof_scores_"):
         assert np.array_equal(loaded.oof_scores_, model.oof_scores_)
@@ -449,8 +510,10 @@ def test_data_that_cannot_be_learned_from_or_scored_are_refused(name):
         RANKERS[name]().fit(train, valid.with_(features=valid.features[:, :5], feature_names=None))
     with pytest.raises(ValueError, match="resume needs a checkpoint"):
         RANKERS[name]().fit(train, resume=True)
-    with pytest.raises(TypeError, match="eval_set.*valid="):
-        RANKERS[name]().fit(train, eval_set=[valid])
+    with pytest.raises(TypeError, match="eval_data.*valid="):
+        RANKERS[name]().fit(train, eval_data=valid)
+    with pytest.raises(ValueError, match="passed twice"):
+        RANKERS[name]().fit(train, valid, eval_set=[valid])
 
 
 @pytest.mark.parametrize("name", NATIVE)

@@ -47,6 +47,49 @@ def test_whatever_reads_data_takes_all_of_it(function):
     assert {name: found[name].annotation for name in DATA} == {name: one.annotation for name, one in DATA.items()}
 
 
+# Validation data by LightGBM's and XGBoost's names; the contract suite trains every ranker with them.
+
+
+def parts_of(data: rw.RankingDataset) -> tuple[Any, Any]:
+    return data.features, data.labels
+
+
+@pytest.mark.parametrize("queries", ["eval_group", "eval_qid"])
+def test_an_eval_set_is_validation_data(data, valid, queries):
+    ranker = rw.LightGBMRanker(rounds=20, patience=2, threads=1)
+    beside: dict[str, Any] = {"eval_group": [valid.sizes], "eval_qid": [valid.qids()]}
+    fitted = ranker.fit(*parts_of(data), group=data.sizes, eval_set=[parts_of(valid)], **{queries: beside[queries]})
+    history, scores = fitted.history_, fitted.predict(valid)
+    assert history["ndcg@10"]
+    again = ranker.fit(rw.RankingDataset(data.features, data.labels, data.offsets), valid)
+    assert again.history_ == history
+    np.testing.assert_array_equal(again.predict(valid), scores)
+
+
+def test_none_is_no_eval_set(data):
+    nothing: Any = {"eval_set": None, "eval_group": None, "eval_qid": None}
+    assert set(rw.LightGBMRanker(rounds=1, threads=1).fit(data, **nothing).history_) == {"loss"}
+
+
+@pytest.mark.parametrize(
+    ("passed", "message"),
+    [
+        (lambda one, sizes: {"eval_group": [sizes]}, "eval_set must be a list with one entry: got nothing"),
+        (lambda one, sizes: {"eval_set": [one, one]}, r"got 2 entries. Hint: pass eval_set=\[\(X, y\)\].*measure="),
+        (
+            lambda one, sizes: {"eval_set": [one], "eval_group": sizes},
+            "eval_group must be a list with one entry: got ndarray",
+        ),
+        (lambda one, sizes: {"eval_set": [one]}, "either qid or group"),
+        (lambda one, sizes: {"eval_set": [one[0]], "eval_group": [sizes]}, "labels are needed"),
+        (lambda one, sizes: {"eval_set": [one], "eval_group": [sizes], "valid": (*one, one[1])}, "passed twice"),
+    ],
+)
+def test_an_eval_set_that_is_malformed_is_rejected(data, passed, message):
+    with pytest.raises(ValueError, match=message):
+        rw.LightGBMRanker(rounds=1).fit(data, **passed(parts_of(data), data.sizes))
+
+
 # Hints name what the function that was called has.
 
 

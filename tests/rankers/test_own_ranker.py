@@ -95,8 +95,8 @@ def test_it_has_what_every_ranker_has(parts):
         MeanLabel().predict(valid)
     with pytest.raises(ValueError, match="MeanLabel has no such parameter: got 'alhpa'. Hint: did you mean 'alpha'"):
         MeanLabel().set_params(alhpa=1.0)
-    with pytest.raises(TypeError, match="eval_set.*valid="):
-        MeanLabel().fit(train, eval_set=[valid])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="eval_data.*valid="):
+        MeanLabel().fit(train, eval_data=[valid])  # type: ignore[call-arg]
 
 
 def test_it_takes_what_every_ranker_takes(parts):

@@ -43,6 +43,13 @@ def test_models_saved_before_score_the_same(arrays, name):
     assert same(name, model.scorer()(features), arrays[name])
 
 
+@pytest.mark.parametrize("name", [*NAMED, *NUMBERED, *RECOMMENDERS])
+def test_models_saved_before_there_were_cards_have_one_without_data(name):
+    card = rw.load(SAVED / name).card()
+    assert "| rankwise | 0.1.0 |" in card
+    assert "| digest |" not in card
+
+
 @pytest.mark.parametrize("name", RECOMMENDERS)
 def test_recommenders_saved_before_score_the_same(arrays, name):
     lists = rw.RankingDataset(

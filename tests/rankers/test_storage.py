@@ -87,7 +87,7 @@ def test_an_objective_of_ones_own_is_named_without_an_address(data, tmp_path):
 
 
 def test_no_pickle_anywhere(saved):
-    assert {path.name for path in saved.iterdir()} == {"model.txt", "rankwise.json"}
+    assert {path.name for path in saved.iterdir()} == {"README.md", "model.txt", "rankwise.json"}
     source = Path(storage.__file__).parent
     assert not [path for path in source.glob("*.py") if "import pickle" in path.read_text()]
 
@@ -208,7 +208,7 @@ def test_saving_replaces_only_when_allowed(model, saved, tmp_path, data):
     for one in (other, model, other):  # names in the folder alternate and old files go
         one.save(saved, force=True)
         assert np.array_equal(rw.load(saved).predict(data), one.predict(data))
-        assert len(contents(saved)) == 2
+        assert len(contents(saved)) == 3
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="is not a model of rankwise and is kept"):
@@ -306,7 +306,7 @@ def test_what_a_killed_process_left_behind_is_passed_over_and_cleared_once_it_is
     for name in LEFT:
         os.utime(saved / name, (0, 0))
     model.save(saved, force=True)
-    assert len(contents(saved)) == 2
+    assert len(contents(saved)) == 3
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
 
 
@@ -318,8 +318,35 @@ def test_files_that_the_model_does_not_list_are_the_users(model, saved, data):
     for _ in range(3):
         model.save(saved, force=True)
     assert {name: (saved / name).read_text() for name in MINE} == {name: name for name in MINE}
-    assert len(list(saved.iterdir())) == 2 + len(MINE) + 1
+    assert len(list(saved.iterdir())) == 3 + len(MINE) + 1
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
+
+
+def test_the_card_is_that_of_the_model_and_may_be_edited(model, saved, tmp_path, data):
+    card = saved / "README.md"
+    assert card.read_text().startswith(model.card())
+    other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
+    other.save(saved, force=True)
+    assert card.read_text().startswith(other.card())
+    edited = card.read_text().replace("listnet", "my own words")
+    card.write_text(edited)
+    with pytest.warns(UserWarning, match="README.md was edited and is kept"):
+        model.save(saved, force=True)
+    assert card.read_text() == edited
+    assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
+    card.unlink()  # as in folders of older versions
+    assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
+    model.save(saved, force=True)
+    assert card.read_text().startswith(model.card())
+
+
+def test_a_process_killed_before_it_wrote_the_card_leaves_one_that_is_replaced(model, saved, data):
+    other = rw.LightGBMRanker("listnet", rounds=2, threads=1).fit(data)
+    stale = (saved / "README.md").read_bytes()
+    other.save(saved, force=True)
+    (saved / "README.md").write_bytes(stale)
+    other.save(saved, force=True)
+    assert (saved / "README.md").read_text().startswith(other.card())
 
 
 @pytest.mark.parametrize("name", ["../precious.txt", "sub/precious.txt", "precious.txt/.", "..", "rankwise.json"])

@@ -184,7 +184,7 @@ def test_a_saved_model_recommends_the_same_in_a_new_process(name, words, tmp_pat
     assert type(loaded) is type(model)
     assert loaded.get_params() == model.get_params()
     assert loaded.recommend(k=4).equals(model.recommend(k=4))
-    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["model.npz", "rankwise.json"]
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["README.md", "model.npz", "rankwise.json"]
 
 
 def test_loading_needs_no_torch(tmp_path: Path, ratings):

@@ -400,7 +400,7 @@ def test_a_saved_model_scores_the_same_in_a_new_process(parts, tmp_path: Path, w
     assert loaded.get_params() == model.get_params() | {"metrics": ("ndcg@10",)}
     assert np.abs(model.model_.item_bias).max() > 0
     names = sorted(path.name for path in (tmp_path / "model").iterdir())
-    assert names == ["model.safetensors", "rankwise.json"]
+    assert names == ["README.md", "model.safetensors", "rankwise.json"]
 
 
 def test_a_model_is_continued_with_new_users_and_items(model, parts):

@@ -17,6 +17,7 @@ import rankwise as rw
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.trees.formats.nodes import nodes_of
 from rankwise.serving.export import FORMATS
+from rankwise.serving.solr import before_slack
 from tests.cli.running import run
 
 NAMES = [f"attribute(f{j})" for j in range(8)]
@@ -185,12 +186,44 @@ def _vespa_lightgbm(model: dict[str, Any], node: dict[str, Any], row: np.ndarray
     return float(node["leaf_value"])
 
 
+def read_solr(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
+    """As Solr's reference guide and MultipleAdditiveTreesModel: floats, at most threshold + 1e-6."""
+    model = json.loads(path.read_text())
+    assert set(model) == {"class", "name", "features", "params"}
+    assert model["class"] == "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
+    places = {feature["name"]: place for place, feature in enumerate(model["features"])}
+    assert list(places) == names
+    by_zero = model["params"].get("isNullSameAsZero", True)
+    assert by_zero in (True, False)  # no text, for which there is no setter
+
+    def walk(node: dict[str, Any], row: np.ndarray) -> np.float32:
+        while "feature" in node:
+            assert set(node) - {"missing"} == {"feature", "threshold", "left", "right"}
+            limit = np.float32(float(node["threshold"])) + np.float32(1e-6)
+            value = row[places[node["feature"]]]
+            if not by_zero and np.isnan(value):
+                node = node[node["missing"]]
+            else:
+                node = node["left" if np.nan_to_num(value, nan=0.0) <= limit else "right"]
+        assert set(node) == {"value"}
+        return np.float32(float(node["value"]))
+
+    scores = []
+    for row in rows:
+        score = np.float32(0.0)
+        for tree in model["params"]["trees"]:
+            score += np.float32(tree["weight"]) * walk(tree["root"], row)
+        scores.append(score)
+    return np.array(scores, np.float64)
+
+
 READERS = {
     "onnx": read_onnx,
     "treelite": read_treelite,
     "elasticsearch": read_plugin,
     "ranklib": read_ranklib,
     "vespa": read_vespa,
+    "solr": read_solr,
 }
 
 
@@ -215,12 +248,12 @@ def test_a_thousand_documents_score_the_same_elsewhere(name, library, objective,
 
 
 @pytest.mark.parametrize("library", NATIVE)
-@pytest.mark.parametrize("name", ["onnx", "treelite"])
+@pytest.mark.parametrize("name", ["onnx", "treelite", "solr"])
 def test_sums_have_the_precision_of_the_library(name, library, models, tmp_path):
     """Trees may be added up in another order there, when threads share them."""
     model, rows = models[library, "xendcg", True], rows_for()
     path = rw.export(model, tmp_path / "model", name)
-    close = 1e-6 if library == "xgboost" else 1e-13
+    close = 1e-6 if library == "xgboost" or name == "solr" else 1e-13
     np.testing.assert_allclose(READERS[name](path, rows), model.predict(rows), atol=close, rtol=0)
 
 
@@ -242,6 +275,9 @@ def on_thresholds(model: Any) -> np.ndarray:
 def test_no_threshold_moves_by_a_single_float(name, library, models, tmp_path):
     model = models[library, "lambdarank", False]
     rows = on_thresholds(model)
+    if name == "solr":  # which adds 1e-6 to thresholds, so that numbers of 1e-13 and less are all the same to it
+        rows = rows[((rows == 0.0) | (np.abs(rows) > 2e-13)).all(axis=1)]
+        assert len(rows) > 200
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         path = rw.export(model, tmp_path / "model", name)
@@ -269,7 +305,7 @@ def test_what_cannot_be_expressed_says_so(tmp_path):
     data = lists(missing=0.1, categorical=(2,))
     native: dict[str, Any] = {"min_data_per_group": 2, "cat_smooth": 1.0}
     model = rw.LightGBMRanker("xendcg", **SMALL, **native).fit(data)
-    for name in ("elasticsearch", "ranklib"):
+    for name in ("elasticsearch", "ranklib", "solr"):
         with pytest.raises(ValueError, match="splits by category, of column 2.*column of 0 and 1 for each category"):
             rw.export(model, tmp_path / "model", name)
     cat = rw.CatBoostRanker("xendcg", **SMALL).fit(data)
@@ -304,7 +340,7 @@ def test_other_shapes_of_trees(models, tmp_path):
         "missing right": rw.CatBoostRanker("xendcg", **SMALL, nan_mode="Max").fit(data),
     }
     for what, model in others.items():
-        for name in ("onnx", "treelite", "elasticsearch", "vespa"):
+        for name in ("onnx", "treelite", "elasticsearch", "vespa", "solr"):
             path = rw.export(model, tmp_path / "model", name, force=True)
             scores = READERS[name](path, rows)
             np.testing.assert_allclose(scores, model.predict(rows), atol=1e-5, rtol=0, err_msg=f"{what} {name}")
@@ -318,6 +354,31 @@ def test_ranklib_warns_where_missing_values_are_not_zero(models, tmp_path):
     path = rw.export(clean, tmp_path / "clean.txt", "ranklib")  # a warning would be an error
     rows = rows_for()
     np.testing.assert_allclose(read_ranklib(path, rows), clean.predict(rows), atol=1e-5, rtol=0)
+
+
+def test_thresholds_for_solr_are_those_after_its_slack():
+    rng = np.random.default_rng(3)
+    exponents = rng.uniform(-40, 38, 20_000)
+    usual = rng.normal(0, 30, 20_000)
+    thresholds = np.r_[rng.choice([-1, 1], exponents.size) * 10.0**exponents, usual, np.round(usual * 8) / 16, np.inf]
+    thresholds = np.r_[thresholds.astype(np.float32), np.array([0.0, 1e-35, -1e-35, 3.4e38, -3.4e38], np.float32)]
+    sums = before_slack(thresholds) + np.float32(1e-6)
+    exact = sums == thresholds
+    assert exact[20_000:60_000].mean() > 0.999
+    # Elsewhere no sum is closer: values between, of which 0 is none, are as good as never seen.
+    assert (sums <= thresholds).all()
+    gap = thresholds[~exact] - sums[~exact]
+    assert (gap <= np.maximum(2 * np.spacing(np.abs(thresholds[~exact])), 1.2e-13)).all()
+    assert ((sums >= 0) == (thresholds >= 0)).all()
+
+
+def test_solr_is_told_where_missing_values_go_only_where_that_is_not_where_zero_goes(models, tmp_path):
+    for trained_with, form in ((False, True), (True, False)):
+        path = rw.export(models["lightgbm", "xendcg", trained_with], tmp_path / f"{trained_with}.json", "solr")
+        content = json.loads(path.read_text())
+        assert content["name"] == str(trained_with)
+        assert ("isNullSameAsZero" not in content["params"]) == form
+        assert ('"missing"' not in path.read_text()) == form
 
 
 # Nets
@@ -363,7 +424,7 @@ def test_a_linear_net_in_elasticsearch(net_data, tmp_path):
 
 def test_nets_where_only_trees_are_read(net_data, tmp_path):
     model = net(net_data, hidden=(4,), transform="log1p")
-    for name in ("treelite", "ranklib", "vespa"):
+    for name in ("treelite", "ranklib", "vespa", "solr"):
         with pytest.raises(ValueError, match="takes trees, and no nets.*export the net to onnx"):
             rw.export(model, tmp_path / "net", name, names=NAMES)
     with pytest.raises(ValueError, match="takes trees and linear models: got a net with the logarithm of features"):
@@ -394,7 +455,7 @@ def test_names_are_those_of_the_other_system(models, net_data, tmp_path):
     with pytest.raises(ValueError, match=r"a rank feature or a function of Vespa: got 'my title'"):
         rw.export(model, tmp_path / "other.json", "vespa", names=["my title", *other[1:]])
     nameless = rw.LightGBMRanker("xendcg", **SMALL).fit(net_data)
-    for name, system in (("elasticsearch", "Elasticsearch's plugin"), ("vespa", "Vespa")):
+    for name, system in (("elasticsearch", "Elasticsearch's plugin"), ("vespa", "Vespa"), ("solr", "Solr")):
         with pytest.raises(ValueError, match=rf"{system} finds features by their names.*name all 8 with names=\[…\]"):
             rw.export(nameless, tmp_path / "other.json", name)
 

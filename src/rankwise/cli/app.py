@@ -15,7 +15,7 @@ from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
 from rankwise.cli.experiments import report, reproduce
 from rankwise.cli.rerank import score as rerank
-from rankwise.cli.train import auto, export, train, tune
+from rankwise.cli.train import auto, export, serve, train, tune
 
 EPILOG = (
     "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error or what data check finds, "
@@ -142,6 +142,7 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
         "tune": tune.tune,
         "auto": auto.auto,
         "export": export.export,
+        "serve": serve.serve,
         "objectives": export.objectives,
     },
     "Evaluate and explain": {

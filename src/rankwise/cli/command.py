@@ -19,7 +19,7 @@ from rankwise.cli import console, data_options
 from rankwise.cli.options import READING, RUNNING, SHARED, described
 from rankwise.data.columns import reading_arguments
 
-_OTHER_NAMES = {"format": "data_format", "folder": "data_folder"}
+_OTHER_NAMES = {"format": "data_format", "folder": "data_folder", "more_labels": "label"}
 _WORDS = {"True": "true", "False": "false", "None": "none"}
 _OPTION = re.compile(r"--[a-z-]+")
 

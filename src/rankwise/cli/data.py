@@ -1,10 +1,10 @@
-"""The commands ``data info``, ``check``, ``convert``, ``split``, ``noise``, ``thin``, ``clicks`` and ``list``."""
+"""The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
 import itertools
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -96,6 +96,35 @@ def check_(
         outputs.said(plot)
     if page.failed(strict=strict):
         raise typer.Exit(1)
+
+
+def skew(
+    *,
+    source: options.Train,
+    served: Annotated[str, typer.Argument(metavar="SERVED", help="Served data: the same, or logged features, .jsonl.")],
+    model: Path | None = None,
+    metric: str = "ndcg@10",
+    confidence: float = 0.95,
+    reading: Reading,
+    json: bool = False,
+) -> None:
+    """Compare the features of training data with those that were logged in serving: training-serving skew.
+
+    Logged features are responses of Elasticsearch, OpenSearch or Vespa, one to a line.
+
+    [cyan]rankwise data skew train.parquet served.jsonl[/cyan]
+    [cyan]rankwise data skew train.parquet served.parquet --model model[/cyan]
+
+    --model MODEL: A model: measure what NDCG loses where a feature is replaced by the served one.
+    --metric METRIC: What is measured with --model.
+    """
+    train = _read(source, reading)
+    logged = Path(served).suffix in (".jsonl", ".ndjson")
+    data = rw.read_feature_log(served) if logged else _read(served, reading)
+    compared = rw.compare_features(
+        train, data, None if model is None else rw.load(model), metric=metric, confidence=confidence
+    )
+    outputs.show(compared.to_dict(), ("", compared.table()), json=json)
 
 
 def convert(
@@ -346,6 +375,7 @@ def _facts(facts: Json) -> Table:
 _commands: dict[str, Callable[..., None]] = {
     "info": info,
     "check": check_,
+    "skew": skew,
     "convert": convert,
     "split": split,
     "noise": noise,

@@ -1,7 +1,7 @@
 """How a command reads ranking data: options that every command has whose parameter is ``reading: Reading``."""
 
 import inspect
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,7 +39,8 @@ Reading data:
     errors=skip; may be repeated.
 """)
 """Parameter -> option, for every command that reads ranking data."""
-_TYPES: Keywords = {"fold": int | None, "data_folder": Path | None, "download": bool, "read": list[str] | None}
+_TYPES: Keywords = {"fold": int | None, "data_folder": Path | None, "download": bool}
+_TYPES |= dict.fromkeys(("label", "read"), list[str] | None)
 """Those that are not text."""
 
 
@@ -69,6 +70,7 @@ class Reading:
             if name in values:
                 values[name.removeprefix("data_")] = values.pop(name)
         part, fold = (values.pop(name, None) for name in ("part", "fold"))
+        values |= _labels(values.pop("label", ()))
         return cls(further | values, part, fold)
 
     def data(self, name: str, *, bar: console.Steps | None = None, tables: Keywords | None = None) -> "RankingDataset":
@@ -83,6 +85,20 @@ class Reading:
         from rankwise.data import reading
 
         return reading.read_parts(data, valid, self.fold, **self.options)
+
+
+def _labels(words: Sequence[str]) -> Keywords:
+    """Read the columns of labels: COLUMN is that of the main one, NAME=COLUMN of another.
+
+    >>> _labels(["clicked", "purchase=bought"])
+    {'label': 'clicked', 'more_labels': {'purchase': 'bought'}}
+    """
+    plain = [word for word in words if "=" not in word]
+    if len(plain) > 1:
+        hint = f"call the second by a name: --label NAME={plain[1]}"
+        raise check.error("there is one column of relevance labels", got=", ".join(plain), hint=hint)
+    more = inputs.pairs([word for word in words if "=" in word], "--label NAME=COLUMN")
+    return ({"label": plain[0]} if plain else {}) | ({"more_labels": more} if more else {})
 
 
 def parameters(described: Mapping[str, Any], left_out: Container[str]) -> list[inspect.Parameter]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.dask.learner import ClusterLearner
+from rankwise.dask.learner import ClusterLearner, measured_goals
 from rankwise.dask.partitions import spread
 from rankwise.dask.workers import Client, Workers
 from rankwise.data import leakage
@@ -118,6 +118,7 @@ def fit(
             watch=watch,
             digest=parts.digest,
             documents=parts.partitions.documents,
+            totals=lambda objective: measured_goals(parts, ranker, objective),
         )
     ranker.partitions_ = parts.partitions
     return ranker

@@ -19,6 +19,7 @@ from rankwise.dask.network import Network, connect
 from rankwise.dask.workers import lost, quietly
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
+from rankwise.objectives.base import GoalTotals, Objective
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, nothing_learned
 from rankwise.rankers.trees.learner import Step, Trees, block_seed, from_start, no_split
 from rankwise.stream import Stream
@@ -109,6 +110,21 @@ def _grow(job: Job, model: bytes | None, rank: int, data: RankingDataset) -> Gro
         raise step.failed
     weight = float(data.n_queries if data.weights is None else data.weights.sum())
     return Grown(content, [] if learner.objective is None else losses, weight, len(losses), step.flat)
+
+
+def measured_goals(parts: "WorkerParts", ranker: "TreeRanker", objective: Objective) -> list[GoalTotals]:
+    """Return the totals of the gradients of an objective's goals on every worker's part of the data."""
+    count = len(parts.workers.names)
+    shared = [ranker] * count, [objective] * count, [registry.parcels()] * count
+    totals: list[GoalTotals] = parts.workers.all("measuring the goals", _measure_goals, *shared, parts.futures)
+    return totals
+
+
+def _measure_goals(
+    ranker: "TreeRanker", objective: Objective, registered: list[bytes], data: RankingDataset
+) -> GoalTotals:
+    registry.receive(registered)
+    return ranker._goal_totals(data, objective)
 
 
 def forget(training: str) -> None:

@@ -215,7 +215,10 @@ def _of_documents(data: RankingDataset) -> NDArray[np.uint64]:
         values = getattr(data, column.name)
         with np.errstate(over="ignore"):
             mixer *= _MIXER if number > 1 else np.uint64(1)  # other bits: two columns could hold the same numbers
-        if values is not None and column.kind == "id":
+        if values is not None and column.several:
+            for key, numbers in zip(hashed_ids(np.array(list(values))), values.values(), strict=True):
+                words ^= numbers.view(np.uint64) * (mixer ^ key | np.uint64(1))
+        elif values is not None and column.kind == "id":
             names, places = np.unique(values, return_inverse=True)
             words ^= hashed_ids(names)[places] * mixer
         elif values is not None:

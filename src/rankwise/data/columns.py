@@ -3,22 +3,27 @@
 Checks, takes, splits, concatenation, frames, files, caches, rows on a cluster, digests, rerankers and ``--help`` loop
 over :data:`COLUMNS`: a new column is one row here, and the objective or metric that reads it. Type checkers also need
 its name in :class:`Columns` and :class:`Names`, and its type in :class:`rankwise.RankingDataset`.
+
+A column may hold several arrays by name, as ``more_labels`` does. Where single arrays are needed, as in files, they are
+called ``more_labels.purchase``: see :func:`flat` and :func:`nested`.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Keywords, part_of
+from rankwise.arrays import Column, Keywords, read_only_view
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _LETTERS = 60  # of a value in an error
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +38,8 @@ class DataColumn:
     """Type in tables: numbers, integers and strings, or text."""
     check: Callable[[ArrayLike, "RankingDataset"], Column]
     """Return the checked values; the rows above are checked already in the data set."""
+    several: bool = False
+    """Whether it holds several arrays by name; its role is then its name, and readers take a mapping of names."""
     role: str = ""
     """Argument of readers that names the column of a table; empty: tables have no such column."""
     spelling: str = ""
@@ -47,6 +54,17 @@ class DataColumn:
     """Whether training may depend on it, so that digests of training data include it."""
     in_letor: bool = False
     """Whether LETOR text can hold it."""
+
+    def checked(self, values: Any, data: "RankingDataset") -> Column | dict[str, Column] | None:
+        """Return the checked values; of several arrays by name, in the order of their names."""
+        if not self.several:
+            return self.check(values, data)
+        check_names(self.name, values)
+        arrays: dict[str, Column] = {}
+        for name in sorted(values):
+            with check.naming(f"{self.name}[{name!r}]"):
+                arrays[name] = read_only_view(self.check(values[name], data))
+        return arrays or None
 
     @property
     def default(self) -> str:
@@ -93,6 +111,30 @@ def is_text(value: object) -> bool:
     return True
 
 
+def check_names(what: str, values: object) -> None:
+    """Raise unless ``values`` is a mapping whose names can stand in expressions.
+
+    >>> check_names("more_labels", {"net sales": [1, 0]})
+    Traceback (most recent call last):
+    ValueError: a name in more_labels must be an identifier, of letters, digits and _: got 'net sales'. Hint: rename it
+    to 'net_sales'.
+    """
+    if not isinstance(values, Mapping):
+        hint = f'`set {what}={{"purchase": …}}`'
+        raise check.error(f"{what} must be arrays by name", got=type(values).__name__, hint=hint)
+    for name in values:
+        check_name(what, name)
+
+
+def check_name(what: str, name: object) -> None:
+    """Raise unless a name is an identifier."""
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in ("True", "False", "None"):
+        usable = re.sub(r"\W", "_", str(name), flags=re.ASCII)
+        hint = f"rename it to {usable!r}" if _IDENTIFIER.fullmatch(usable) and usable != name else ""
+        problem = f"a name in {what} must be an identifier, of letters, digits and _"
+        raise check.error(problem, got=repr(name)[:_LETTERS], hint=hint)
+
+
 COLUMNS: tuple[DataColumn, ...] = (
     DataColumn(
         name="query_ids",
@@ -110,7 +152,7 @@ COLUMNS: tuple[DataColumn, ...] = (
         name="labels",
         check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
         role="label",
-        option="The column of relevance labels.",
+        option="The column of relevance labels; NAME=COLUMN is one of further labels, and may be repeated.",
         in_text_rows=("label", "labels"),
         trains=True,
         in_letor=True,
@@ -233,6 +275,14 @@ COLUMNS: tuple[DataColumn, ...] = (
         role="document_text",
         in_text_rows=("document", "documents", "docs"),
     ),
+    DataColumn(
+        name="more_labels",
+        several=True,
+        check=lambda values, data: check.labels(values, data.offsets, data.query_ids),
+        role="more_labels",
+        objectives="on",
+        trains=True,
+    ),
 )
 
 
@@ -258,6 +308,7 @@ class Columns(TypedDict, total=False):
     rows: ArrayLike | None
     query_texts: ArrayLike | None
     document_texts: ArrayLike | None
+    more_labels: Mapping[str, ArrayLike] | None
 
 
 class NamedColumns(Columns, total=False):
@@ -294,6 +345,7 @@ class Names(TypedDict, total=False):
     relevance_probability: str | None
     query_text: str | None
     document_text: str | None
+    more_labels: Mapping[str, str] | None
 
 
 class Roles(Names, total=False):
@@ -320,6 +372,15 @@ def roles() -> dict[str, str]:
     return {column.role: column.spelling or column.role for column in COLUMNS if column.role}
 
 
+def named_by(arguments: Mapping[str, Any]) -> set[str | None]:
+    """Return the columns of a table that arguments of reading name for a role.
+
+    >>> sorted(named_by({"query": "qid", "features": ["f1"], "more_labels": {"purchase": "bought"}}))
+    ['bought', 'qid']
+    """
+    return set(flat({role: arguments[role] for role in roles() if role in arguments}).values())
+
+
 def taken_by_objectives() -> list[DataColumn]:
     """Return the columns that objectives take as arguments."""
     return [column for column in COLUMNS if column.objectives]
@@ -337,9 +398,66 @@ def take(
     *,
     leave_out: Collection[str] = (),
 ) -> Keywords:
-    """Return the columns of these documents and these queries, as arguments of a data set."""
-    return {
-        column.name: part_of(getattr(data, column.name), rows if column.per == "document" else queries)
-        for column in COLUMNS
-        if column.name not in leave_out
-    }
+    """Return the columns of these documents and these queries, as arguments of a data set; None for absent ones."""
+    of_queries = {column.name for column in COLUMNS if column.per == "query"}
+    parts = {name: values[queries if name in of_queries else rows] for name, values in arrays(data).items()}
+    every = dict.fromkeys(names()) | nested(parts)
+    return {name: values for name, values in every.items() if name not in leave_out}
+
+
+def arrays(data: "RankingDataset") -> dict[str, Column]:
+    """Return the arrays of all columns that the data have, by name.
+
+    >>> from rankwise.data.dataset import RankingDataset
+    >>> arrays(RankingDataset([[1.0]], [2], [0, 1], more_labels={"purchase": [1]}))
+    {'labels': array([2.]), 'more_labels.purchase': array([1.])}
+    """
+    values = flat({name: getattr(data, name) for name in names()})
+    return {name: array for name, array in values.items() if array is not None}
+
+
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by column or role, where each array of a column that holds several has a name of its own.
+
+    >>> flat({"labels": 1, "more_labels": {"purchase": 2}})
+    {'labels': 1, 'more_labels.purchase': 2}
+    """
+    several = {column.name for column in COLUMNS if column.several}
+    single: dict[str, Any] = {}
+    for name, value in values.items():
+        opened = name in several and isinstance(value, Mapping)
+        single |= {f"{name}.{key}": part for key, part in value.items()} if opened else {name: value}
+    return single
+
+
+def nested(values: Mapping[str, Any]) -> Keywords:
+    """Return values by column or role from those of :func:`flat`.
+
+    >>> nested({"labels": 1, "more_labels.purchase": 2})
+    {'labels': 1, 'more_labels': {'purchase': 2}}
+    """
+    by_column: Keywords = {}
+    for name, value in values.items():
+        column, dot, key = name.partition(".")
+        if dot:
+            by_column.setdefault(column, {})[key] = value
+        else:
+            by_column[name] = value
+    return by_column
+
+
+def column_of(data: "RankingDataset", name: str) -> Any:
+    """Return a column, or one of the arrays that it holds by name, ``more_labels.purchase``; None if there is none."""
+    column, dot, key = name.partition(".")
+    return data.labels_of(key) if dot else getattr(data, column)
+
+
+def labels_of(name: str, more_labels: Mapping[str, Any] | None) -> Any:
+    """Return the labels of this name, or raise an error that lists the names that there are."""
+    labels = (more_labels or {}).get(name)
+    if labels is None:
+        present = ", ".join(map(repr, more_labels or ())) or "none"
+        hint = check.suggestion(name, more_labels or ()).rstrip("?") if more_labels else ""
+        hint = hint or f'name their column: more_labels={{"{name}": …}}, or --label {name}=COLUMN'
+        raise check.error(f"the data have no labels called {name!r}", got=f"more_labels: {present}", hint=hint)
+    return labels

@@ -1,5 +1,6 @@
 """Joining data sets, and interactions; categories are matched by value, and users and items by id."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import cast, overload
 
@@ -56,12 +57,13 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     changes: Keywords = {"categories": _joined_categories(parts)}
     parts = [recode(part, changes["categories"]) for part in parts]
     changes["features"] = stacked([part.features for part in parts])
-    for name in columns.names():
-        values = [getattr(part, name) for part in parts]
-        missing = [column is None for column in values]
-        if any(missing) and not all(missing):
+    arrays = [columns.arrays(part) for part in parts]
+    joined = {}
+    for name in dict.fromkeys(itertools.chain(*arrays)):
+        if not all(name in of_part for of_part in arrays):
             raise check.error(f"some of the data sets to be joined have {name} and some do not")
-        changes[name] = None if all(missing) else np.concatenate(values)
+        joined[name] = np.concatenate([of_part[name] for of_part in arrays])
+    changes |= columns.nested(joined)
     changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))
     return first.with_(**changes)
 

@@ -84,6 +84,8 @@ class RankingDataset:
     """(n_queries,) the text of each query, for rerankers."""
     document_texts: NDArray[np.object_] | None = None
     """(n_docs,) the text of each document, for rerankers."""
+    more_labels: Mapping[str, NDArray[np.float64]] | None = None
+    """Name -> (n_docs,) labels of another goal, such as purchases; see :meth:`labels_of`."""
 
     def __init__(
         self, features: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **optional: Unpack[NamedColumns]
@@ -100,7 +102,7 @@ class RankingDataset:
         self._set("offsets", check.offsets(offsets, matrix.shape[0]))
         for column in columns.COLUMNS:
             value = values.get(column.name)
-            self._set(column.name, None if value is None else column.check(value, self))
+            self._set(column.name, None if value is None else column.checked(value, self))
         self._set("feature_names", check.feature_names(feature_names, self.n_features))
         self._set("categorical", check.columns("categorical", categorical, self.n_features))
         if self.categorical and self.is_sparse:
@@ -183,6 +185,10 @@ class RankingDataset:
     def sizes(self) -> NDArray[np.int64]:
         """Number of documents of each query."""
         return np.diff(self.offsets)
+
+    def labels_of(self, name: str | None = None) -> NDArray[np.float64]:
+        """Return the labels of this name in ``more_labels``; without a name, ``labels``."""
+        return self.labels if name is None else columns.labels_of(name, self.more_labels)
 
     def take(self, queries: ArrayLike | slice) -> Self:
         """Return the data of these queries, in this order; neighbouring queries are sliced without a copy.
@@ -274,6 +280,8 @@ class RankingDataset:
             parts.append("no labels")
         elif self.n_docs:
             parts.append(f"labels {self.labels.min() + 0.0:g} to {self.labels.max():g}")
+        if self.more_labels:
+            parts.append(f"more labels: {', '.join(self.more_labels)}")
         return f"RankingDataset({', '.join(parts)})"
 
 

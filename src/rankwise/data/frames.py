@@ -80,6 +80,7 @@ def from_frame(
             - ``init_score``: scores that training starts from, and that a model then adds to its own.
             - ``judged``: which documents were judged: 1, 0, or -1 for pooled ones that were not.
             - ``query_text`` and ``document_text``: texts, for rerankers; of a query the same in all of its rows.
+            - ``more_labels``: the columns of further labels by name, ``{"purchase": "bought"}``.
 
     True and false become 1 and 0, a null in a feature becomes NaN, which means missing, and a number beyond float32
     becomes the largest one.
@@ -101,7 +102,9 @@ def from_frame(
             raise check.unexpected("RankingDataset.from_frame", role, hint)
     if to_score and arguments["label"] == defaults["label"] and defaults["label"] not in present:
         arguments["label"] = None
-    roles = {role: name for role, name in arguments.items() if name is not None}
+    if arguments.get("more_labels") is not None:
+        columns.check_names("more_labels", arguments["more_labels"])
+    roles = {role: name for role, name in columns.flat(arguments).items() if name is not None}
     for role, name in roles.items():
         require_column(f"the {role}", name, present)
     chosen = feature_columns(table, {**arguments, "features": features})
@@ -122,10 +125,11 @@ def from_frame(
         offsets = check.runs(ids, hint="`pass sort=True`, or sort the rows by query id")
         values: Keywords = {"query_ids": ids[offsets[:-1]]}
         for column in columns.COLUMNS:
-            if column.role in roles and column.name not in values:
-                read = _READERS[column.kind](with_role, roles, column.role)
+            for role in [role for role in roles if role.partition(".")[0] == column.role and role != "query"]:
+                read = _READERS[column.kind](with_role, roles, role)
                 by_document = column.per == "document"
-                values[column.name] = read if by_document else _by_query(read, column.role, offsets, values)
+                name = column.name + role.removeprefix(column.role)
+                values[name] = read if by_document else _by_query(read, role, offsets, values)
         if "label" not in roles:
             values["labels"] = np.zeros(ids.size)
             values.setdefault("judged", np.zeros(ids.size, np.int8))
@@ -136,7 +140,7 @@ def from_frame(
             feature_names=tuple(chosen),
             rows=order,
             **coded_columns(chosen, coded, lists),
-            **values,
+            **columns.nested(values),
         )
     warn_of_leakage(chosen, features, data)
     return data
@@ -147,8 +151,9 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
 
     The columns are called ``weight``, ``document``, ``document_weight``, ``group``, ``teacher_score``,
     ``document_reward``, ``propensity``, ``position``, ``init_score``, ``judged``, ``query_text`` and
-    ``document_text``, with an underscore at the end if a feature has that name; features without names are called
-    ``f1``, ``f2`` …. Categorical features whose categories are known hold these: text as polars' ``Enum``.
+    ``document_text``, and ``more_labels`` by their names, with an underscore at the end if another column has that
+    name; features without names are called ``f1``, ``f2`` …. Categorical features whose categories are known hold
+    these: text as polars' ``Enum``.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[7.5], [3.0]], [1, 0], [0, 2], query_ids=["a"])
@@ -158,13 +163,12 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
     hint = "write LETOR text, which leaves zeros out, or "
     check.dense_features(data.features, "a table with a column for every feature", hint)
     names = feature_names(data)
+    arrays, by_query = columns.arrays(data), {column.role for column in columns.COLUMNS if column.per == "query"}
     series = []
-    for column in columns.COLUMNS:
-        values = data.qids() if column.name == "query_ids" else getattr(data, column.name)
-        if column.per == "query" and column.name != "query_ids" and values is not None:
-            values = np.repeat(values, data.sizes)
-        if column.role and values is not None:
-            series.append(pl.Series(free_name(columns.roles()[column.role], names), values))
+    for role, (name, key) in titles(data).items():
+        values = data.qids() if role == "query" else arrays[key]
+        repeated = role in by_query and role != "query"
+        series.append(pl.Series(name, np.repeat(values, data.sizes) if repeated else values))
     series += [
         of_values(name, data.features[:, number], data.categories[number])
         if number in data.categories
@@ -172,6 +176,17 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         for number, name in enumerate(names)
     ]
     return pl.DataFrame(series)
+
+
+def titles(data: "RankingDataset") -> dict[str, tuple[str, str]]:
+    """Return the name of each role's column in :func:`to_frame`, and of its array in the data set."""
+    keys = dict.fromkeys(("query_ids", *columns.arrays(data)))
+    names, by_role = feature_names(data), {}
+    for column in columns.COLUMNS:
+        for key in [key for key in keys if key.partition(".")[0] == column.name and column.role]:
+            names.append(free_name(key.partition(".")[2] or columns.roles()[column.role], names))
+            by_role[column.role + key.removeprefix(column.name)] = names[-1], key
+    return by_role
 
 
 def query_ids(table: pl.LazyFrame, query: str) -> Ids:

@@ -37,7 +37,7 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     """Append documents of other queries to each list, as non-relevant ones.
 
     ``fraction`` is relative to the list's own length: .4 makes lists 40% longer. No document is drawn twice for
-    a query, unless all others are used up. Documents keep their columns, with label 0; a query's weight stays. Which
+    a query, unless all others are used up. Documents keep their columns, with labels 0; a query's weight stays. Which
     documents a query gets depends on the queries in the data, not on their order.
 
     >>> data = RankingDataset([[1.0], [2.0], [3.0]], [1, 2, 1], [0, 2, 3], query_ids=["a", "b"])
@@ -73,7 +73,8 @@ def add_negatives(data: RankingDataset, fraction: float, *, seed: int = 0) -> Ra
     added = np.arange(rows.size) - np.repeat(offsets[:-1], np.diff(offsets)) >= np.repeat(
         data.sizes, data.sizes + added_sizes
     )
-    changes["labels"][added] = 0.0
+    for labels in (changes["labels"], *(changes["more_labels"] or {}).values()):
+        labels[added] = 0.0
     if data.judged is not None:
         changes["judged"][added] = 0
     return data.with_(features=data.features[rows], offsets=offsets, rows=None, **changes)

@@ -42,6 +42,7 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "features": _NAMES,
     "categorical": _NAMES,
     "categories": ("a list of values for each column", lambda value: value is None or isinstance(value, Mapping)),
+    "more_labels": ("the name of a column for each label", lambda value: value is None or isinstance(value, Mapping)),
     "sort": _FLAG,
     "to_score": _FLAG,
     "separator": ("one letter", lambda value: value is None or (isinstance(value, str) and len(value) == 1)),

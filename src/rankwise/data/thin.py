@@ -15,9 +15,10 @@ def thin(data: Data, *, queries: float | None = None, negatives: float | None = 
     """Return a random sample of the queries, and of the negatives of each, with inverse-probability weights.
 
     A float is a share and an integer a number: ``queries=0.1`` samples a tenth of the queries, ``negatives=20`` up to
-    20 documents with label 0 of each query, ``negatives=0.2`` a fifth of them and at least one; relevant documents
-    stay. Every sample of that size is equally likely. It depends on the query's id, the document's index in its query
-    and the seed, not on the order of queries. Of :func:`rankwise.open_data` only the sample is read into memory.
+    20 documents of each query whose labels are all 0, ``negatives=0.2`` a fifth of them and at least one; relevant
+    documents stay. Every sample of that size is equally likely. It depends on the query's id, the document's index in
+    its query and the seed, not on the order of queries. Of :func:`rankwise.open_data` only the sample is read into
+    memory.
 
     ``weights`` are multiplied by queries / sampled queries, ``document_weights`` of negatives by negatives / sampled
     negatives. Weighted sums over queries (of a loss, a metric) and over documents (counts, sums of features) are then
@@ -44,6 +45,8 @@ def thin(data: Data, *, queries: float | None = None, negatives: float | None = 
     factors: Keywords = {} if queries is None else {"weights": np.full(numbers.size, data.n_queries / numbers.size)}
     if negatives is not None:
         is_negative = data.labels[rows] == 0.0
+        for labels in (data.more_labels or {}).values():
+            is_negative &= labels[rows] == 0.0
         counts = np.diff(np.append(0, np.cumsum(is_negative))[offsets])
         sizes = _sizes("negatives", negatives, counts)
         sampled, draws = ~is_negative, stream.child("negatives")

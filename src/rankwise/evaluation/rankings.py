@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.data.categories import Values, join
+from rankwise.data.columns import flat, nested
 from rankwise.data.compressed import read_bytes, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
@@ -137,4 +138,19 @@ def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
     frame = pl.DataFrame(columns).filter(judged != 0)
     with check.naming(shown(path)):
         scores, joined = trec.judge(run, frame, all_topics=True)
-    return Ranking(scores, joined.with_(weights=data.weights), run["tag"][0])
+    return Ranking(scores, joined.with_(weights=data.weights, **_named_labels(data, joined)), run["tag"][0])
+
+
+def _named_labels(data: RankingDataset, joined: RankingDataset) -> Keywords:
+    """Return the labels by name of joined documents, 0 for those that the data do not have."""
+    if data.more_labels is None:
+        return {}
+    rows, ours = (
+        pl.DataFrame({"query": one.qids(), "document": one.document_ids}).with_columns(pl.all().cast(pl.String))
+        for one in (joined, data)
+    )
+    ours = ours.with_columns(
+        pl.Series(name, values) for name, values in flat({"more_labels": data.more_labels}).items()
+    )
+    labels = rows.join(ours, on=["query", "document"], how="left", maintain_order="left").drop("query", "document")
+    return nested(labels.fill_null(0.0).to_dict())

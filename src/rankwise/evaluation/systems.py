@@ -27,8 +27,21 @@ class Model(Protocol):
         ...
 
 
-Run = Table | Mapping[str, Mapping[str, float]] | str | Path
-"""A run, or qrels: a table of any library, nested dictionaries, or a file."""
+@runtime_checkable
+class IrDataset(Protocol):
+    """A data set of the package ir_datasets: what ``ir_datasets.load`` returns."""
+
+    def has_qrels(self) -> bool:
+        """Whether documents are judged."""
+        ...
+
+    def has_scoreddocs(self) -> bool:
+        """Whether documents are retrieved and scored."""
+        ...
+
+
+Run = Table | Mapping[str, Mapping[str, float]] | str | Path | IrDataset
+"""A run, or qrels: a table of any library, nested dictionaries, a file, or a data set of ir_datasets."""
 Scored = ArrayLike | Model | Callable[[Floats], ArrayLike] | Run
 """Scores, a model, a function from the matrix of features to scores, or a run."""
 Evaluated = RankingDataset | Run

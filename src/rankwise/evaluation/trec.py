@@ -4,9 +4,11 @@ A run holds lines ``query Q0 document rank score tag``, a qrels file lines ``que
 into polars frames, which is also what :func:`judge` takes, besides nested dictionaries.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +19,7 @@ from rankwise.arrays import Keywords
 from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
-from rankwise.evaluation.systems import Run
+from rankwise.evaluation.systems import IrDataset, Run
 from rankwise.rankers.schema import is_frame
 from rankwise.statistics import tables
 
@@ -25,8 +27,10 @@ from rankwise.statistics import tables
 _BLANK, _WORD = r"[ \t\r\v\f]", r"[^ \t\r\v\f]+"
 _RUN, _QRELS = "query Q0 document rank score tag", "query 0 document grade"
 _STRATA, _PRELS = "query 0 document stratum grade", "query document grade method probability"
-_NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability")
-_OF_SAMPLES = ("stratum", "probability")
+_ASPECTS = "query aspect document grade"
+_NAMED = ("query", "document", "score", "tag", "grade", "stratum", "probability", "aspect")
+_OF_QRELS = ("stratum", "probability", "aspect")
+_KEYS = ("query", "aspect", "document")
 _SHOWN = 80
 _NEVER_IN_TEXT = (*range(1, 9), *range(14, 32))
 
@@ -46,16 +50,17 @@ def parse_run(content: bytes, path: str | Path, *, errors: str = "raise") -> pl.
     return _read(content, files.shown(path), _RUN, "score", errors)
 
 
-def read_qrels(path: str | Path, *, errors: str = "raise") -> pl.DataFrame:
+def read_qrels(path: str | Path, *, errors: str = "raise", aspects: bool = False) -> pl.DataFrame:
     """Read qrels: one row per judged document, with columns query, document and grade, in the file's order.
 
     Grades are whole numbers; negative ones are kept here and count as not relevant in :func:`judge`. Lines of five
     words are those of NIST's sample_eval, ``query 0 document stratum grade``, or prels of the Million Query tracks,
-    ``query document grade method probability``: they have a column stratum, or probability (of being drawn).
+    ``query document grade method probability``: they have a column stratum, or probability (of being drawn). With
+    ``aspects`` the second word is a subtopic, as in the diversity tasks of the Web tracks, and a column of that name.
     """
     content = files.read_bytes(path)
     words = content.lstrip().split(b"\n", 1)[0].split()
-    form = _QRELS if len(words) != 5 else _STRATA if words[1] in (b"0", b"Q0") else _PRELS
+    form = _ASPECTS if aspects else _QRELS if len(words) != 5 else _STRATA if words[1] in (b"0", b"Q0") else _PRELS
     return _read(content, files.shown(path), form, "grade", errors)
 
 
@@ -98,8 +103,9 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     label 0; ``data.judged`` tells them apart, for metrics such as ``bpref``. Rows are in trec_eval's order: score (in
     single precision) descending, ties by document id descending, so that ``ties=row`` repeats its numbers. Queries are
     those of the qrels that the run has; with ``all_topics`` (its option -c) the others too, with nothing retrieved.
-    Columns stratum and probability of the qrels become strata and inclusion probabilities.
-    ``run`` and ``qrels`` may be paths, frames or dictionaries.
+    Columns stratum and probability of the qrels become strata and inclusion probabilities. With a column aspect, the
+    grades of each aspect are labels by name (``aspect_1`` for 1), and the highest of a document is its label.
+    ``run`` and ``qrels`` may be paths, frames, dictionaries, or data sets of ir_datasets.
 
     >>> scores, data = judge({"q1": {"d1": 0.5, "d2": 0.4}}, {"q1": {"d2": 1, "d3": 2}})
     >>> data.document_ids.tolist(), scores.round(1).tolist(), data.labels.tolist()
@@ -117,6 +123,10 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
     topics = (topics if all_topics else shared).with_row_index("topic")
     retrieved = run.join(topics, on="query").select("topic", "document", "score")
     judged = qrels.join(topics, on="query").drop("query")
+    by_aspect = judged if "aspect" in judged.columns else None
+    if by_aspect is not None:
+        first = pl.exclude("topic", "document", "aspect", "grade").first()
+        judged = by_aspect.group_by("topic", "document", maintain_order=True).agg(pl.col("grade").max(), first)
     largest = float(np.finfo(np.float32).max)
     rows = ranked(
         retrieved.with_columns(pl.col("score").clip(-largest, largest).cast(pl.Float32))
@@ -133,6 +143,8 @@ def judge(run: Run, qrels: Run, *, all_topics: bool = False) -> tuple[NDArray[np
         samples["strata"] = rows["stratum"].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
     if "probability" in rows.columns:
         samples["inclusion_probabilities"] = rows["probability"].cast(pl.Float64).fill_null(0.0).to_numpy()
+    if by_aspect is not None:
+        samples["more_labels"] = _labels_by_aspect(rows.select("topic", "document"), by_aspect)
     sizes = rows["topic"].rle().struct.field("len").to_numpy()
     data = RankingDataset.from_sizes(
         np.empty((rows.height, 0), np.float32),
@@ -179,8 +191,8 @@ def qrels_frame(qrels: Run) -> pl.DataFrame:
 
 
 def is_qrels(data: object) -> bool:
-    """Whether it is qrels: a file, nested dictionaries, or a table with a column of grades."""
-    if isinstance(data, str | Path | Mapping):
+    """Whether it is qrels: a file, nested dictionaries, a table with a column of grades, a data set of ir_datasets."""
+    if isinstance(data, str | Path | Mapping | IrDataset):
         return True
     if not is_frame(data):
         return False
@@ -228,7 +240,7 @@ def _read(content: bytes, path: str | Path, form: str, value: str, errors: str) 
         .then(pl.lit(f"a line must read '{form}' with a {'finite' if value == 'score' else 'whole'} {value}"))
         .when(pl.lit(lossy) & pl.any_horizontal(pl.col("query", "document").str.contains("\ufffd", literal=True)))
         .then(pl.lit("text must be UTF-8, so that ids are not mistaken for each other"))
-        .when(~pl.struct("query", "document").is_first_distinct())
+        .when(~pl.struct(pl.col(key) for key in _KEYS if key in frame.columns).is_first_distinct())
         .then(pl.lit("a document may stand only once under a query"))
     )
     broken = frame.filter(pl.col("reason").is_not_null())
@@ -238,6 +250,7 @@ def _read(content: bytes, path: str | Path, form: str, value: str, errors: str) 
         text = repr(first["line"][:_SHOWN] + ("…" if len(first["line"]) > _SHOWN else ""))
         if errors == "raise":
             hint = "mend the line, or leave broken lines out with `errors='skip'`"
+            hint += "; subtopics of diversity qrels are read with `aspects=True`" if form == _QRELS else ""
             raise check.error(first["reason"], got=text, where=where, hint=hint)
         left_out = tables.count(broken.height, "broken line")
         warnings.warn(f"left out {left_out}; the first is {where}: {text} ({first['reason']})", stacklevel=3)
@@ -251,6 +264,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     """Turn a path, a table or nested dictionaries into a frame with string ids: query, document and ``value``."""
     if isinstance(source, str | Path):
         source = read(source)
+    elif isinstance(source, IrDataset):
+        source = _of_ir_dataset(source, name, value)
     elif isinstance(source, Mapping) and all(isinstance(row, Mapping) for row in source.values()):
         check.different_as_text(f"query ids of the {name}", list(source))
         triples = [(str(query), str(document), one) for query, row in source.items() for document, one in row.items()]
@@ -262,9 +277,9 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
             f"{name} must be a path, a table with columns query, document, {value}, or nested dictionaries",
             got=f"columns {', '.join(names)}" if names else type(source).__name__,
         )
-    more = [column for column in _OF_SAMPLES if value == "grade" and column in names]
+    more = [column for column in _OF_QRELS if value == "grade" and column in names]
     frame = table.select("query", "document", value, *more).collect()
-    for column in ("query", "document"):
+    for column in (key for key in _KEYS if key in frame.columns):
         what = f"the {column} must be known in every row of the {name}"
         ids = without_nulls(frame[column], what, "row {}".format)
         frame = frame.with_columns(checked_ids(ids, column, "row {}".format).cast(pl.String))
@@ -277,12 +292,36 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
             got="no number" if number is None else number,
             where=f"document {document!r} of query {query!r}",
         )
-    twice = frame.filter(~pl.struct("query", "document").is_first_distinct())
+    twice = frame.filter(~pl.struct(key for key in _KEYS if key in frame.columns).is_first_distinct())
     if twice.height:
         query, document = twice.row(0)[:2]
         what = f"a document may stand only once under a query of the {name}"
         raise check.error(what, got=f"document {document!r} again", where=f"query {query!r}")
     return frame
+
+
+def _labels_by_aspect(rows: pl.DataFrame, judged: pl.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Return the grades of each aspect for these documents, 0 where there is none, by names that are identifiers."""
+    labels = {}
+    for (aspect,), part in judged.partition_by("aspect", as_dict=True).items():
+        name = re.sub(r"\W", "_", aspect, flags=re.ASCII)
+        name = name if name.isidentifier() else f"aspect_{name}"
+        if name in labels:
+            raise check.error("two aspects have one name as labels", got=f"{aspect!r} for {name}", hint="rename one")
+        grades = rows.join(part, on=["topic", "document"], how="left", maintain_order="left")["grade"]
+        labels[name] = grades.fill_null(0).clip(0).to_numpy().astype(np.float64)
+    return labels
+
+
+def _of_ir_dataset(dataset: Any, name: str, value: str) -> pl.DataFrame:
+    """Read the judgements, or the scored documents, of a data set of ir_datasets."""
+    kind, field = {"grade": ("qrels", "relevance"), "score": ("scoreddocs", "score")}[value]
+    if not getattr(dataset, f"has_{kind}")():
+        hint = f"load one that has {kind}, or pass the {name} as a file, a table or dictionaries"
+        raise check.error(f"the data set of ir_datasets has no {kind}", got=repr(dataset), hint=hint)
+    rows = [(one.query_id, one.doc_id, float(getattr(one, field))) for one in getattr(dataset, f"{kind}_iter")()]
+    schema = {"query": pl.String, "document": pl.String, value: pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _few(frame: pl.DataFrame) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check, grammar, registry
 from rankwise.arrays import Array, Offsets, codes_in_queries, read_only
+from rankwise.data.columns import check_name
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
 from rankwise.metrics.order import TIES
 from rankwise.threads import Kernel, over_queries
@@ -126,6 +127,8 @@ class RankMetric(Metric):
     """Whether a judged document stands for others of its stratum."""
     reads_rewards: ClassVar[bool] = False
     """Whether it measures rewards of documents instead of labels."""
+    reads_aspects: ClassVar[bool] = False
+    """Whether it measures labels by name, one for each aspect of a query, instead of labels."""
 
     cutoff: int | None = None
     """The last rank that counts; None for all ranks."""
@@ -133,6 +136,8 @@ class RankMetric(Metric):
     """Equal scores: the exact "average" over all orders, the "row" order, or the "worst" or "best" order."""
     empty: str | int = "skip"
     """Value of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
+    label: str | None = None
+    """Name of the labels in ``more_labels`` of a data set that it reads; None for ``labels``."""
 
     def __post_init__(self) -> None:
         if self.cutoff is not None:
@@ -143,6 +148,10 @@ class RankMetric(Metric):
         if self.of_every_query and self.empty != "skip":
             what = f"{self.name} is defined for every query, with relevant documents or without"
             raise check.error(what, got=f"empty={self.empty!r}", hint="leave empty out")
+        if self.label is not None:
+            check_name("more_labels", self.label)
+            if self.reads_rewards:
+                raise check.error(f"{self.name} reads no labels", got=f"label={self.label}", hint="leave label out")
 
     def __call__(
         self,
@@ -154,6 +163,9 @@ class RankMetric(Metric):
         strata: ArrayLike | None = None,
     ) -> Array:
         """Return one number per query; arrays of the right type are checked by the kernel alone."""
+        if self.label is not None:
+            hint = f"use metric.of(scores, data), or `leave label={self.label} out`"
+            raise check.error(f"{self} reads labels by name, from a data set", got="an array of labels", hint=hint)
         n_docs = np.asarray(labels).size
         checked = read_only(check.offsets(offsets, n_docs))
         columns = _column(scores, checked, check.scores), _column(labels, checked, check.labels)
@@ -180,6 +192,9 @@ class RankMetric(Metric):
 
     def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
         """Return one number per query of a data set, from all columns that the metric reads."""
+        if self.label is not None:  # every document has a label of that name: all were judged
+            metric, labels = with_labels(self, data)
+            return metric(scores, labels, data.offsets)
         if self.sees_strata and data.strata is None and data.inclusion_probabilities is not None:
             what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
             raise check.error(what, got="inclusion probabilities alone", hint=hint)
@@ -239,6 +254,22 @@ class FunctionMetric(Metric):
         return str(name or getattr(self.function, "__name__", ""))
 
     __repr__ = __str__
+
+
+def with_labels(metric: Metric, data: "RankingDataset") -> tuple[Metric, Array]:
+    """Return the metric as a function of arrays, and the labels of a data set that it reads."""
+    if isinstance(metric, RankMetric) and metric.label is not None:
+        return replace(metric, label=None), data.labels_of(metric.label)
+    if not isinstance(metric, RankMetric) or not metric.reads_aspects:
+        return metric, data.labels
+
+    def of_data(scores: Array, labels: Array, offsets: Offsets) -> Array:  # noqa: ARG001
+        if not np.array_equal(offsets, data.offsets):
+            what, hint = f"{metric} is computed for a whole data set", "choose by another metric, such as ndcg@10"
+            raise check.error(what, got="a part of its queries", hint=hint)
+        return metric.of(scores, data)
+
+    return FunctionMetric(of_data), data.labels
 
 
 def checked_name(metric: Metric, lookup: Callable[[str], Metric | None]) -> Metric:

@@ -14,6 +14,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.metrics.base import RankMetric
 from rankwise.metrics.dcg import NDCG, RBP
+from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
@@ -68,8 +69,9 @@ _NAMES: dict[str, type[RankMetric]] = {
     "SetP": Precision,
     "SetR": Recall,
     "Success": Hit,
+    **DIVERSITY,
 }
-_NEED_CUTOFF = ("P", "Precision", "R", "Recall", "Success", "success", "map_cut", "ndcg_cut")
+_NEED_CUTOFF = ("P", "P_IA", "StRecall", "Precision", "R", "Recall", "Success", "success", "map_cut", "ndcg_cut")
 _ARGUMENTS = {"rel": "relevant", "dcg": "gain"}
 """Our names for arguments of ir_measures."""
 _DCG = {"log2": "linear", "exp-log2": "exponential"}

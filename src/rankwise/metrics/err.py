@@ -41,7 +41,7 @@ class ERR(RankMetric):
         check.number("highest", self.highest, least=1, most=50)
 
     def _kernel(self, longest: int) -> KernelCall:
-        return _cascade, gain_rule("exponential"), 2.0**self.highest, 1.0 / np.arange(1.0, longest + 1.0)
+        return cascade, gain_rule("exponential"), 2.0**self.highest, 1.0 / np.arange(1.0, longest + 1.0)
 
     def _label_error(self, labels: Array, offsets: Offsets) -> ValueError:
         check.labels(labels, offsets)
@@ -55,7 +55,8 @@ class ERR(RankMetric):
 
 
 @kernel
-def _cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, weights, empty, out):  # type: ignore[no-untyped-def]
+def cascade(first, last, offsets, scores, labels, cutoff, ties, rule, unit, weights, empty, out):  # type: ignore[no-untyped-def]
+    """Σ_r weights[r]·R_r·Π_{i<r}(1 − R_i) over the ranking of each query, with R = gain/unit."""
     buffers = buffers_for(first, last, offsets, rule)
     for q in range(first, last):
         query = open_query(q, offsets, scores, labels, rule, buffers)

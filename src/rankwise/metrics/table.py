@@ -10,6 +10,7 @@ from rankwise.arrays import Keywords
 from rankwise.metrics.base import FunctionMetric, Metric, MetricFunction, RankMetric, checked_name
 from rankwise.metrics.conventions import OWN, TREC_EVAL, normalized_name, options_of, peers, require_cutoff
 from rankwise.metrics.dcg import DCG, NDCG, NRBP, RBP
+from rankwise.metrics.diversity import DIVERSITY
 from rankwise.metrics.err import ERR
 from rankwise.metrics.judged import Bpref, Judged, NumQ, NumRel, NumRelRet, NumRet
 from rankwise.metrics.precision import AP, RR, Hit, Precision, Recall, RPrecision
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
 MetricLike = str | Metric | MetricFunction
 """An expression, a metric, or a custom function."""
 
-METRICS: dict[str, type[RankMetric]] = {
-    kind.name: kind
-    for kind in (
-        *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
-        *(NumQ, NumRet, NumRel, NumRelRet, Reward),
-    )
-}
+_ALL: tuple[type[RankMetric], ...] = (
+    *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),
+    *(NumQ, NumRet, NumRel, NumRelRet, Reward),
+    *DIVERSITY.values(),
+)
+METRICS: dict[str, type[RankMetric]] = {kind.name: kind for kind in _ALL}
 
 
 DEFAULT = ("ndcg@10",)

@@ -189,6 +189,7 @@ OBJECTIVES: dict[str, dict[str, str]] = {
     "approx_ndcg": {"eta": "log(0.5, 20.0)"},
     "smooth_ap": {"eta": "log(0.2, 10.0)"},
     "smooth_rbp": {"eta": "log(0.2, 10.0)"},
+    "calibrated": {"alpha": "uniform(0.05, 0.95)"},
     "distil": {"temperature": "log(0.25, 8.0)"},
     "stochastic": {"scale": "log(0.02, 2.0)", "samples": "choice(2, 4, 8)"},
     "weighted": {"power": "uniform(-1.0, 1.0)"},

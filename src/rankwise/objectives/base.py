@@ -5,16 +5,22 @@ An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
 from rankwise import check, grammar
+from rankwise.data.columns import flat
 from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import Prepared
 from rankwise.stream import Stream
+
+MORE_LABELS = "more_labels."
+"""The start of the names of labels by name among columns."""
+GoalTotals = dict[str, tuple[int, ...]]
+"""Sum of several goals, by its expression -> :meth:`Prepared.gradient_total` of each term."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +75,11 @@ class Objective(ABC):
         return any(child.couples_queries for child in self.children)
 
     @property
+    def shift_invariant(self) -> bool:
+        """Whether a constant that is added to all scores of a query changes nothing."""
+        return all(child.shift_invariant for child in self.children)
+
+    @property
     def prepares_on_device(self) -> bool:
         """Whether labels that are on a device are prepared there; otherwise they are copied to the host."""
         return bool(self.children) and all(child.prepares_on_device for child in self.children)
@@ -94,10 +105,10 @@ class Objective(ABC):
         labels: ArrayLike,
         offsets: ArrayLike,
         stream: Stream | None = None,
-        **columns: ArrayLike,
+        **columns: ArrayLike | Mapping[str, ArrayLike],
     ) -> Derivatives:
         """Return value, gradient and curvature at ``scores``, for a single look; trainers prepare once instead."""
-        return self.prepare(labels, offsets, **columns)(scores, stream)
+        return self.prepare(labels, offsets, **flat(columns))(scores, stream)
 
     def __repr__(self) -> str:
         arguments = grammar.arguments(self)
@@ -126,18 +137,27 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
 def columns_for(child: Objective, parent: Objective, columns: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
     """Return the columns to pass on to a nested objective.
 
-    Columns that the parent reads go only to children that read them. All other columns go to every child, which rejects
-    those that it does not take.
+    Columns that the parent reads go only to children that read them, and so do labels by name. All other columns go to
+    every child, which rejects those that it does not take.
     """
     of_child, of_parent = ((*one.reads, *one.accepts) for one in (child, parent))
-    return {name: column for name, column in columns.items() if name not in of_parent or name in of_child}
+    return {
+        name: column
+        for name, column in flat(columns).items()
+        if name in of_child or (name not in of_parent and not name.startswith(MORE_LABELS))
+    }
 
 
 @dataclass(frozen=True, repr=False)
 class Sum(Objective):
-    """A weighted sum of objectives; value, gradient, Hessian and numerator add up."""
+    """A weighted sum of objectives; value, gradient, Hessian and numerator add up.
+
+    Terms of a sum with several goals are put on one scale: see :class:`rankwise.on`.
+    """
 
     terms: tuple[tuple[float, Objective], ...]
+    scales: tuple[float, ...] | None = field(default=None, compare=False)
+    """The factor of each term beside its weight; None: computed from the lists that are prepared."""
 
     @property
     def children(self) -> tuple[Objective, ...]:
@@ -150,7 +170,22 @@ class Sum(Objective):
             raise check.error("a sum of objectives needs at least one term")
         factors = tuple(factor for factor, _ in self.terms)
         parts = tuple(term.prepare(labels, offsets, **columns_for(term, self, columns)) for term in self.children)
-        return PreparedSum(lists=parts[0].lists, factors=factors, parts=parts)
+        if not self.has_goals:
+            return PreparedSum(lists=parts[0].lists, factors=factors, parts=parts)
+        totals = () if self.scales else tuple(part.gradient_total() for part in parts)
+        scales = self.scales or scales_of(totals)
+        factors = tuple(factor * scale for factor, scale in zip(factors, scales, strict=True))
+        return PreparedSum(lists=parts[0].lists, factors=factors, parts=parts, objective=self, totals=totals)
+
+    @property
+    def couples_queries(self) -> bool:
+        """As inside; the scales of several goals that are not set depend on all queries, too."""
+        return super().couples_queries or (self.has_goals and self.scales is None)
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether it has terms of several goals, which are put on one scale."""
+        return len(self.terms) > 1 and any(name.startswith(MORE_LABELS) for name in self.reads)
 
     def __repr__(self) -> str:
         expression = ""
@@ -168,6 +203,10 @@ class PreparedSum(Prepared):
 
     factors: tuple[float, ...]
     parts: tuple[Prepared, ...]
+    objective: Sum | None = None
+    """The sum, if it has several goals."""
+    totals: tuple[int, ...] = ()
+    """Of each term :meth:`Prepared.gradient_total`, where scales were computed from it."""
 
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Add up the terms, each with a random stream of its own."""
@@ -180,3 +219,55 @@ class PreparedSum(Prepared):
             else:
                 part.fill(scores, child, part_out)
                 self.lists.add(out, factor, part_out)
+
+
+def scales_of(totals: Sequence[int]) -> tuple[float, ...]:
+    """Return the factor of each term that gives it the gradient of the first; 1 for a term without any.
+
+    >>> scales_of((4, 400, 0))
+    (1.0, 0.01, 1.0)
+    """
+    first = next(filter(None, totals), 1)
+    return tuple(first / total if total else 1.0 for total in totals)
+
+
+def goal_totals(prepared: Prepared) -> GoalTotals:
+    """Return the totals of sums of several goals whose scales are not set, by expression: of the innermost ones."""
+    totals: GoalTotals = {}
+    for child in prepared.children:
+        totals |= goal_totals(child)
+    if not totals and isinstance(prepared, PreparedSum) and prepared.totals:
+        totals[repr(prepared.objective)] = prepared.totals
+    return totals
+
+
+def with_scales(objective: Objective, measure: Callable[[Objective], Sequence[GoalTotals]]) -> Objective:
+    """Return an objective whose sums of several goals have the scales of all data, however these are divided.
+
+    ``measure`` returns :func:`goal_totals` of each part of the data. Inner sums come first: outer ones depend on them.
+    """
+    if not any(name.startswith(MORE_LABELS) for name in objective.reads):
+        return objective  # nothing is measured
+    while (parts := measure(objective))[0]:
+        totals = {goal: [*map(sum, zip(*(part[goal] for part in parts), strict=True))] for goal in parts[0]}
+        objective = _rescaled(objective, {goal: scales_of(total) for goal, total in totals.items()})
+    return objective
+
+
+def _rescaled(objective: Objective, scales: Mapping[str, tuple[float, ...]]) -> Objective:
+    if isinstance(objective, Sum):
+        terms = tuple((factor, _rescaled(term, scales)) for factor, term in objective.terms)
+        return Sum(terms, scales.get(repr(objective), objective.scales))
+    values = {item.name: getattr(objective, item.name) for item in fields(objective)}
+    inside = {name: _rescaled(value, scales) for name, value in values.items() if isinstance(value, Objective)}
+    return replace(objective, **inside) if inside else objective
+
+
+def scales_in(objective: Objective) -> dict[str, float]:
+    """Return the scale of each term of sums of several goals, by its expression."""
+    scales: dict[str, float] = {}
+    if isinstance(objective, Sum) and objective.scales is not None:
+        scales = dict(zip(map(repr, objective.children), objective.scales, strict=True))
+    for child in objective.children:
+        scales |= scales_in(child)
+    return scales

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, offsets_of, rows_of
-from rankwise.objectives.base import Objective
+from rankwise.objectives.base import MORE_LABELS, Objective
 from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
@@ -90,8 +90,11 @@ class _Example:
             "init_scores": rng.normal(size=self.scores.size),
         }
         self.documents = {name: columns[name] for name in objective.reads if name in columns}
-        # A generator of its own, so that further checks do not change the draws above.
+        # Generators of their own, so that further checks do not change the draws above.
         self._more = np.random.default_rng([seed, 1])
+        goals = np.random.default_rng([seed, 2])
+        names = [name for name in objective.reads if name.startswith(MORE_LABELS)]
+        self.documents |= {name: goals.integers(0, 3, self.scores.size).astype(np.float64) for name in names}
 
     def spread(self, scale: float) -> Array:
         """Draw scores between ``-scale`` and ``scale``."""

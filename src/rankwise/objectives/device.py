@@ -118,13 +118,19 @@ class DeviceLists(Ragged, Lists):
         return gains_and_ideal(self, labels, gain, cutoff, shares=True).gains
 
     def checked(self, name: str, values: Values) -> Tensor:
-        """Return a column of documents; its numbers are not checked."""
+        """Return a column of documents; its numbers are not checked, but labels that are not valid make values NaN."""
         column = self.column(values if isinstance(values, Tensor) else np.asarray(values, np.float64))
         if column.shape != (self.n_docs,):
             got = f"shape {tuple(column.shape)} for {self.n_docs} documents"
             raise check.error(f"{name.replace('_', ' ')} must be one number per document", got=got)
         column = self.floats(column)
+        if name == "labels" and self.errors is not None:
+            self.errors = self.errors + cast("Tensor", DeviceLists.checked_labels(column, self.offsets)[1].errors)
         return column.clamp(-check.LARGEST_SCORE, check.LARGEST_SCORE) if name == "teacher_scores" else column
+
+    def zeros(self) -> Tensor:
+        """Return a score of 0 for each document."""
+        return torch.zeros_like(self.empty_documents())
 
     # Operations of `fill`.
 

@@ -15,6 +15,7 @@ from rankwise.objectives.adapted import Adapted
 from rankwise.objectives.smooth.objectives import ApproxNDCG
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
+_REQUIRED = dataclasses.MISSING  # the default of an argument that has none
 INSIDE = "as inside"
 """The value of a wrapper's flag that is that of the objective inside."""
 
@@ -32,7 +33,7 @@ class ListingEntry:
     """The first sentence of its docstring."""
     paper: str
     arguments: Keywords
-    """Arguments and their defaults; a wrapper's first argument, the objective inside, is not among them."""
+    """Arguments and their defaults; those that must be given, as the objective inside a wrapper, are not among them."""
     exact_hessian: bool | str
     """Whether the Hessian is exact by default, or :data:`INSIDE`."""
     exact_with: str
@@ -79,8 +80,11 @@ def _entry(name: str, thing: Any) -> ListingEntry:
     exact: bool | str
     estimator: bool | str
     exact_with = ""
-    if wraps:  # a flag that is the same whatever is inside is its own
-        sure, unsure = make(ApproxNDCG(curvature="exact")), make(ApproxNDCG())
+    if wraps:
+        required = {item.name: item.name for item in fields if item.name != "inner" and item.default is _REQUIRED}
+        make = functools.partial(thing, **required)
+        # A flag that is the same whatever is inside is its own.
+        sure, unsure = make(inner=ApproxNDCG(curvature="exact")), make(inner=ApproxNDCG())
         exact = sure.exact_hessian if sure.exact_hessian == unsure.exact_hessian else INSIDE
         estimator = unsure.estimator or INSIDE
     else:
@@ -93,7 +97,7 @@ def _entry(name: str, thing: Any) -> ListingEntry:
         class_name=thing.__name__ if is_class else Adapted.__name__,
         description=_first_sentence(thing),
         paper=getattr(thing, "paper", ""),
-        arguments={item.name: item.default for item in fields if item.name != "inner"},
+        arguments={item.name: item.default for item in fields if item.default is not _REQUIRED},
         exact_hessian=exact,
         exact_with=exact_with,
         estimator=estimator,

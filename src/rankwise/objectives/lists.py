@@ -145,9 +145,14 @@ class Lists:
 
     def checked(self, name: str, values: ArrayLike) -> Values:
         """Return a column of documents, such as ``"teacher_scores"``, after checking it."""
-        checks = {"document_weights": check.document_weights, "teacher_scores": check.teacher_scores}
+        checks = {"labels": check.labels, "document_weights": check.document_weights}
+        checks["teacher_scores"] = check.teacher_scores
         check_values = checks.get(name, functools.partial(check.document_values, name.replace("_", " ")))
         return read_only(check_values(values, self.offsets))
+
+    def zeros(self) -> Values:
+        """Return a score of 0 for each document."""
+        return read_only(np.zeros(self.n_docs))
 
     # Operations of `fill`.
 

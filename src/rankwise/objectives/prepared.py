@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Column, read_only
+from rankwise.arrays import Array, Column, read_only
 from rankwise.data.columns import taken_by_objectives
 from rankwise.objectives.lists import FIRST, Derivatives, DeviceKernel, Lists, Random, Selection, Values, parameters
 from rankwise.stream import Stream
@@ -27,6 +27,8 @@ PerDocument = Annotated[Values, "document"]
 """A field with one element per document, or none at all."""
 PerQuery = Annotated[Values, "query"]
 """A field with one element per query."""
+
+_DRAWS, _BITS = 8, 200  # of a total of gradients
 
 KERNEL_DEVICES = {"cuda"}
 """The types of devices that there are kernels for, as in ``tensor.device.type``."""
@@ -92,6 +94,23 @@ class Prepared(ABC):
     @abstractmethod
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Fill the derivatives at finite scores; an empty Hessian and a numerator that is the gradient are left out."""
+
+    def gradient_total(self) -> int:
+        """Return Σ |gradient| at equal scores in units of 2^-200: totals of parts of the data add up exactly.
+
+        Objectives that draw do so several times, with the same random numbers for every query, so that the total
+        depends neither on ids nor on other queries.
+        """
+        lists, by_draw = self.lists, list[Array]()
+        out, zeros = self.empty(hessian=False), lists.zeros()
+        for number in range(_DRAWS):
+            self.fill(zeros, Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
+            totals = lists.sums(abs(out.gradient))
+            by_draw.append(np.asarray(totals.cpu() if hasattr(totals, "cpu") else totals, np.float64))
+            if number == 1 and np.array_equal(by_draw[0], by_draw[1]):
+                by_draw *= _DRAWS // 2  # there is nothing random in it
+                break
+        return sum(int(total) for totals in by_draw for total in np.ldexp(totals, _BITS).tolist())
 
     def take(self, queries: ArrayLike) -> Self:
         """Return the same for some of the queries, by number: a mini-batch."""

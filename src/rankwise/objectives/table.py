@@ -12,10 +12,12 @@ from rankwise.objectives.pairwise.objectives import BPR, LambdaRank, Pairwise, R
 from rankwise.objectives.pairwise.yeti import Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE, PLRank
 from rankwise.objectives.smooth.objectives import ApproxNDCG, SmoothAP, SmoothRBP
+from rankwise.objectives.softmax.calibrated import Calibrated
 from rankwise.objectives.softmax.objectives import XENDCG, ListNet, SoftmaxCE
 from rankwise.objectives.wrappers.bounded import bounded
 from rankwise.objectives.wrappers.clickwise import clickwise
 from rankwise.objectives.wrappers.fair import fair
+from rankwise.objectives.wrappers.on import on
 from rankwise.objectives.wrappers.positioned import positioned
 from rankwise.objectives.wrappers.safe import safe
 from rankwise.objectives.wrappers.stochastic import stochastic
@@ -30,11 +32,11 @@ OBJECTIVES: dict[str, type[Objective]] = {
     cls.name: cls
     for cls in (
         *(ListNet, SoftmaxCE, XENDCG, PLRank, ApproxNDCG, SmoothAP, SmoothRBP, LambdaRank, RankNet, Yeti, Pairwise),
-        *(BPR, ListMLE, Distil, MarginMSE),
+        *(BPR, ListMLE, Calibrated, Distil, MarginMSE),
     )
 }
 WRAPPERS: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (stochastic, bounded, weighted, clickwise, fair, positioned, safe)
+    cls.name: cls for cls in (stochastic, bounded, weighted, on, clickwise, fair, positioned, safe)
 }
 
 

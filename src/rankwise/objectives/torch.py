@@ -6,6 +6,7 @@ the device are prepared there. An objective without a device kernel is computed 
 
 import inspect
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.data.columns import flat
 from rankwise.objectives.autograd import (
     PreparedLoss,
     TensorLike,
@@ -84,7 +86,7 @@ class TorchLoss(torch.nn.Module):
         offsets: TensorLike,
         weights: TensorLike | None = None,
         stream: Stream | None = None,
-        **columns: TensorLike,
+        **columns: TensorLike | Mapping[str, TensorLike],
     ) -> Tensor:
         """Return the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
         if torch.compiler.is_compiling():
@@ -92,13 +94,16 @@ class TorchLoss(torch.nn.Module):
             return prepared(scores, weights, stream)
         return self._prepare(labels, offsets, columns, scores)(scores, weights, stream)
 
-    def prepare(self, labels: TensorLike, offsets: TensorLike, **columns: TensorLike) -> PreparedLoss:
+    def prepare(
+        self, labels: TensorLike, offsets: TensorLike, **columns: TensorLike | Mapping[str, TensorLike]
+    ) -> PreparedLoss:
         """Prepare labels once, for a loop over the same lists: ``prepared.take(queries)(scores)``."""
         return self._prepare(labels, offsets, columns, None)
 
     def _prepare(
-        self, labels: TensorLike, offsets: TensorLike, columns: dict[str, TensorLike], scores: Tensor | None
+        self, labels: TensorLike, offsets: TensorLike, columns: Mapping[str, Any], scores: Tensor | None
     ) -> PreparedLoss:
+        columns = flat(columns)
         if np.ndim(labels) > 1 or np.ndim(offsets) > 1:
             raise check.error(
                 "a loss takes flat lists, one after the other, and offsets, where each of them begins",
@@ -121,17 +126,17 @@ class TorchLoss(torch.nn.Module):
         mask: TensorLike,
         weights: TensorLike | None = None,
         stream: Stream | None = None,
-        **columns: TensorLike,
+        **columns: TensorLike | Mapping[str, TensorLike],
     ) -> Tensor:
         """Return the loss of a padded batch: one row per query, ``mask`` True where there is a document.
 
         Padding is never read, and its gradient is exactly 0.
         """
         scores, inside = as_tensor(scores), as_tensor(mask)
-        padded = {"scores": scores, "labels": labels, **columns}
-        flat = {name: _unpadded(name, as_tensor(column), inside) for name, column in padded.items()}
+        padded = {"scores": scores, "labels": labels, **flat(columns)}
+        rows = {name: _unpadded(name, as_tensor(column), inside) for name, column in padded.items()}
         offsets = offsets_of(as_array(inside.sum(1)))
-        return self(flat.pop("scores"), flat.pop("labels"), offsets, weights, stream, **flat)  # type: ignore[no-any-return]
+        return self(rows.pop("scores"), rows.pop("labels"), offsets, weights, stream, **rows)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
         """Return the arguments of its expression."""

@@ -4,6 +4,7 @@ import contextlib
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers import inputs, learned, table
+from rankwise.rankers import inputs, learned, model_card, table
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.sklearn import Estimator
 from rankwise.rankers.training.loop import Alone, State
@@ -83,10 +84,15 @@ class TrainedAtOnce(Estimator):
     history_: dict[str, list[float]]
     """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
     not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
+    scales_: Mapping[str, float] = MappingProxyType({})
+    """The scale of each term of an objective with several goals: see :class:`rankwise.on`."""
     best_round_: int
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str
     """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
+    trained_on_: Mapping[str, Any] = MappingProxyType({})
+    """Facts about the training data: ``queries``, ``documents``, ``features``, ``digest``, the ``command`` of rankwise;
+    of a model that was loaded, the ``versions`` that it was trained with."""
 
     def fit(
         self,
@@ -100,15 +106,16 @@ class TrainedAtOnce(Estimator):
         resume: bool = False,
         measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
-        **others: Never,
+        **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
-        Metrics of the validation data, and of the data sets in ``measure``, are in ``history_`` afterwards. Rankers
-        that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which ``resume=True``
-        resumes, and raise KeyboardInterrupt after Ctrl-C.
+        Validation data are ``valid``, or ``eval_set=[(X, y)]`` with ``eval_group`` or ``eval_qid`` as LightGBM and
+        XGBoost have it. Metrics of the validation data, and of the data sets in ``measure``, are in ``history_``
+        afterwards. Rankers that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by
+        which ``resume=True`` resumes, and raise KeyboardInterrupt after Ctrl-C.
         """
-        self._reject("fit", others)
+        valid = self._with_eval_set(valid, others)
         checked_names(measure or {})
         train, held_out = self._fit_inputs(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
         inputs.reject_start(train, self)
@@ -118,6 +125,13 @@ class TrainedAtOnce(Estimator):
     @abstractmethod
     def predict(self, data: Documents) -> Array:
         """Return one score per document."""
+
+    def _with_eval_set(self, valid: inputs.Validation, others: inputs.EvalSet) -> inputs.Validation:
+        """Return the validation data of ``fit``, and reject arguments that it does not have."""
+        self._reject(
+            "fit", {name: value for name, value in others.items() if name not in inputs.EvalSet.__annotations__}
+        )
+        return inputs.with_eval_set(valid, **others)
 
     def _fit_inputs(
         self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
@@ -183,8 +197,8 @@ class TrainedAtOnce(Estimator):
         with self._explained("metrics", measured):
             return metrics_for(measured, data)
 
-    def _remember(self, data: RankingDataset) -> None:
-        self._schema = Schema.of(data)
+    def _remember(self, data: RankingDataset, **drawn_from: Any) -> None:
+        self._schema, self.trained_on_ = Schema.of(data), model_card.training_data(data, **drawn_from)
 
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""

@@ -12,7 +12,8 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers import expressions, inputs, learned, storage, table
+from rankwise.metrics.base import with_labels
+from rankwise.rankers import expressions, inputs, learned, model_card, storage, table
 from rankwise.rankers.at_once import TrainedAtOnce, trains_at_once
 from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
 
@@ -123,8 +124,8 @@ class Ranker(TrainedAtOnce, ABC):
         """Return the mean of the ranker's first metric over the queries that it scores."""
         self._check_fitted()
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
-        metric, rewards = self._metrics(data)[0], data.document_rewards
-        return inputs.mean(metric, self.predict(data), data.labels, data.offsets, data.weights, rewards)
+        metric, labels = with_labels(self._metrics(data)[0], data)
+        return inputs.mean(metric, self.predict(data), labels, data.offsets, data.weights, data.document_rewards)
 
     def rank(
         self,
@@ -214,19 +215,31 @@ class Ranker(TrainedAtOnce, ABC):
 
     # On disk.
 
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the model to the folder ``path``: the library's own file and ``rankwise.json``.
+    def card(self, evaluation: model_card.Evaluations = None) -> str:
+        """Return the model card as Markdown: training data, objective, settings, versions, and quality with intervals.
 
-        The folder appears only once it is complete. One that exists is replaced only with ``force``, and stays as it
-        was if anything goes wrong.
+        ``evaluation`` is what :func:`rankwise.evaluate` returned, or several by the names of their data. Bags and
+        blends add their out-of-fold evaluation, and :class:`rankwise.AutoRanker` its leaderboard.
         """
         self._check_fitted()
+        return model_card.model_card(self, evaluation)
+
+    def save(self, path: str | Path, *, evaluation: model_card.Evaluations = None, force: bool = False) -> Path:
+        """Write the model to the folder ``path``: the library's own file, ``rankwise.json`` and the card ``README.md``.
+
+        The card is that of :meth:`card` with this ``evaluation``. A ranker that training turned into another, such as
+        the choice of an AutoRanker, is saved as that one. The folder appears only once it is complete. One that exists
+        is replaced only with ``force``, and stays as it was if anything goes wrong.
+        """
+        return self._save(path, self.card(evaluation), force=force)
+
+    def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         if trains_at_once(self):
             learned.check_parameters(self)
         if self.name not in (*table.ranker_names(), *table.ENSEMBLES, *table.RECOMMENDERS):
             hint = f'register it: @rw.register("…") before class {type(self).__name__}'
             raise check.error("a file cannot name a ranker without a name", got=type(self).__name__, hint=hint)
-        return storage.write(path, self._description(), self._files(), force=force)
+        return storage.write(path, self._description(), self._files(), card=card, force=force)
 
     def _description(self) -> Json:
         return {
@@ -237,6 +250,8 @@ class Ranker(TrainedAtOnce, ABC):
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
+            **({"scales": dict(self.scales_)} if self.scales_ else {}),
+            "data": dict(self.trained_on_),
         }
 
     def _parameters(self, without: Collection[str] = ()) -> Json:
@@ -273,8 +288,10 @@ class Ranker(TrainedAtOnce, ABC):
         ranker = cls._untrained(description)
         ranker._schema = Schema.read(description["features"])
         ranker.history_ = {name: [float(value) for value in column] for name, column in description["history"].items()}
+        ranker.scales_ = {name: float(scale) for name, scale in description.get("scales", {}).items()}
         ranker.best_round_ = int(description["best_round"])
         ranker.stopped_ = str(description["stopped"])
+        ranker.trained_on_ = model_card.trained_on(description)
         ranker._restore(description, files)
         return ranker
 

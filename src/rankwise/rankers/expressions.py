@@ -28,12 +28,14 @@ _MADE_OF = {
     "bagged": ("a bag is made of rankers of trees or nets, or of one's own", ()),
     "blended": ("a blend is made of rankers of trees or nets, bags of them, and features", ("bagged",)),
     "distilled": ("a distilled ranker is made of a teacher and a student", None),
+    "calibrate": ("a calibrated ranker is made of one ranker", None),
 }
 """Ensemble -> (what it is made of, the ensembles that may be in it; None where the class itself checks)."""
 _EXAMPLES = {
     "bagged": "bagged(lightgbm(xendcg), folds=5)",
     "blended": "blended(lightgbm(xendcg), neural, column(0))",
     "distilled": "distilled(bagged(lightgbm(xendcg)), lightgbm(leaves=7))",
+    "calibrate": "calibrate(lightgbm(xendcg), method=platt)",
 }
 _REQUIRED = inspect.Parameter.empty
 
@@ -104,9 +106,10 @@ def ranker(expression: "Ranker | str") -> Any:
     """Return a ranker that is not trained: from its expression, or the ranker itself.
 
     Names are those of saved models: ``lightgbm``, ``xgboost``, ``catboost``, ``neural``, ``factorization``, the
-    recommenders and rankers of one's own that are registered; ``bagged``, ``blended`` and ``distilled`` go around
-    others, and ``auto`` searches. The first argument of a single ranker is its objective, the others are its parameters
-    by name. A feature in a blend is ``column(0)`` or ``column('bm25')``. An objective alone is that of a ``lightgbm``.
+    recommenders and rankers of one's own that are registered; ``bagged``, ``blended``, ``distilled`` and ``calibrate``
+    go around others, and ``auto`` searches. The first argument of a single ranker is its objective, the others are its
+    parameters by name. A feature in a blend is ``column(0)`` or ``column('bm25')``. An objective alone is that of a
+    ``lightgbm``.
 
     ``repr`` of a ranker is its expression, but for functions, data and trained rankers in it, which cannot be written.
 
@@ -180,9 +183,13 @@ def _single(name: str, objective: ObjectiveLike, /, **settings: Any) -> RankerEx
 
 def _ensemble(name: str, members: list[Any], settings: Keywords) -> RankerExpression:
     what, ensembles = _MADE_OF[name]
-    if name == "bagged" and not members:
+    if name in ("bagged", "calibrate") and not members:
         members = [_single("lightgbm", "lambdarank")]
-    if not members or (name == "distilled" and len(members) != 2) or (name == "bagged" and len(members) > 1):
+    if (
+        not members
+        or (name == "distilled" and len(members) != 2)
+        or (name in ("bagged", "calibrate") and len(members) > 1)
+    ):
         raise check.error(what, got=f"{name} of {len(members)}", hint=f"write {_EXAMPLES[name]}")
     for one in members:
         inner = getattr(one, "name", "column")

@@ -1,6 +1,7 @@
 """Arguments of users, converted to the one form of data, once."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids, Keywords, part_of, together
 from rankwise.data import leakage
+from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
@@ -17,6 +19,14 @@ from rankwise.statistics.doctor.features import warn_of_training_data
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
+
+
+class EvalSet(TypedDict, total=False):
+    """Validation data as LightGBM and XGBoost name them: lists of one data set, and of its group sizes or query ids."""
+
+    eval_set: Sequence[tuple[Documents, ArrayLike] | RankingDataset] | None
+    eval_group: Sequence[ArrayLike] | None
+    eval_qid: Sequence[ArrayLike] | None
 
 
 def dataset(
@@ -54,7 +64,8 @@ def dataset(
         raise check.error(
             "either qid or group must say which documents belong together",
             got="both" if qid is not None else "neither",
-            hint="pass qid=, an id for each document, or group=, the number of documents of each query; in "
+            hint="pass qid=, an id for each document, or group=, the number of documents of each query; PyTerrier "
+            "passes group with apply_learned_model(ranker, form='ltr'), and nothing with form='regression'; in "
             "scikit-learn's tools qid travels with sklearn.set_config(enable_metadata_routing=True), or as part of "
             "scoring=lambda ranker, X, y: ranker.score(X, y, qid=qid) in permutation_importance",
         )
@@ -141,6 +152,32 @@ def validation(valid: Validation) -> RankingDataset | None:
     return None if valid is None else dataset(valid)
 
 
+def with_eval_set(valid: Validation, **others: Unpack[EvalSet]) -> Validation:
+    """Return the validation data of ``fit``: ``valid``, or the one data set of LightGBM's and XGBoost's arguments.
+
+    >>> with_eval_set(None, eval_set=[([[1.0], [2.0], [3.0]], [0, 1, 2])], eval_group=[[2, 1]])
+    RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
+    """
+    lists = {name: value for name, value in others.items() if value is not None}
+    if not lists:
+        return valid
+    if valid is not None:
+        raise check.error("validation data were passed twice", got="valid and eval_set", hint="leave one of them out")
+    for name, value in {"eval_set": None, **lists}.items():
+        if not isinstance(value, list | tuple) or len(value) != 1:
+            got = (
+                f"{len(value)} entries"
+                if isinstance(value, list | tuple)
+                else type(value).__name__.replace("NoneType", "nothing")
+            )
+            hint = "pass eval_set=[(X, y)], on which training stops, and further data sets in measure={…: data}"
+            raise check.error(f"{name} must be a list with one entry", got=got, hint=hint)
+    entry, *_ = cast("Sequence[Any]", lists.pop("eval_set"))
+    features, labels = entry if isinstance(entry, tuple | list) else (entry, None)
+    queries = {name.removeprefix("eval_"): cast("Sequence[Any]", value)[0] for name, value in lists.items()}
+    return dataset(features, labels, **queries)
+
+
 def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None = None) -> Array:
     """Convert weights by document, the same within a query, to weights by query."""
     column = check.document_values("sample weights", rows, offsets, query_ids, least=0.0)
@@ -198,7 +235,7 @@ def document_columns(data: RankingDataset, objective: Objective, *, debias: bool
     """Return the columns that the objective reads, and weights, which ``debias`` divides by propensities."""
     reject_rewards(data, objective, accepts=objective.accepts)
     names = (*objective.reads, *objective.accepts)
-    columns: dict[str, Column] = {name: column for name in names if (column := getattr(data, name)) is not None}
+    columns: dict[str, Column] = {name: column for name in names if (column := column_of(data, name)) is not None}
     weights = data.document_weights
     if debias:
         if data.propensities is None:

@@ -1,7 +1,8 @@
 """A model on disk: a folder with the library's own file and ``rankwise.json``. No pickle.
 
 ``rankwise.json`` names the other files with their lengths and SHA-256, and carries a checksum of itself: a folder is
-read only if every byte is what was written. Writing never damages what is there. A new folder is filled beside its
+read only if every byte is what was written. The card, ``README.md``, is for people: it is not read, and may be edited;
+an edited one is kept when the model is replaced. Writing never damages what is there. A new folder is filled beside its
 place and renamed. In a folder that is replaced, new files get names that nobody else chooses, and the new
 ``rankwise.json``, put in the place of the old by one rename, is what makes them the model; then the files that the old
 one listed go, and no others: whatever else lies there is the user's. A process that is killed anywhere in between
@@ -18,6 +19,7 @@ import platform
 import re
 import secrets
 import shutil
+import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -30,8 +32,9 @@ from rankwise import check, files
 from rankwise._version import __version__
 from rankwise.arrays import Column, Json
 
-DESCRIPTION = "rankwise.json"
+DESCRIPTION, CARD = "rankwise.json", "README.md"
 FORMAT = 1
+_SEAL = b"\n<!-- written by rankwise, sha256 "
 _PLAIN = str | int | float | bool | None
 _ATTEMPTS = 100  # to read a model, since another one may take its place meanwhile
 
@@ -47,12 +50,14 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
     return files.check_writable_folder(path)
 
 
-def write(path: str | Path, description: Json, contents: dict[str, bytes], *, force: bool = False) -> Path:
-    """Write a model to the folder ``path``; with ``force`` in the place of the model that is there."""
-    path = ready(path, force=force)
+def write(
+    path: str | Path, description: Json, contents: dict[str, bytes], *, card: str = "", force: bool = False
+) -> Path:
+    """Write a model and its ``card`` to the folder ``path``; with ``force`` in the place of the model that is there."""
+    path, readme = ready(path, force=force), _sealed(card.encode()) if card else b""
     with files.rename_errors(path):
-        if path.exists() or not _create(path, description, contents):
-            _replace(ready(path, force=force), description, contents)
+        if path.exists() or not _create(path, description, contents, readme):
+            _replace(ready(path, force=force), description, contents, readme)
     return path
 
 
@@ -176,7 +181,7 @@ def _contents(path: Path, description: Json) -> dict[str, bytes]:
     return contents
 
 
-def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
+def _create(path: Path, description: Json, contents: dict[str, bytes], readme: bytes) -> bool:
     """Make a new folder; False if another one has appeared in its place."""
     files.clear(path.parent)
     new = files.part_in(path.parent)
@@ -184,6 +189,8 @@ def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
     try:
         for role, content in contents.items():
             _put(new / role, content)
+        if readme:
+            _put(new / CARD, readme)
         _put(new / DESCRIPTION, text(description, contents, {role: role for role in contents}))
         files.sync_folder(new)
         try:
@@ -198,31 +205,57 @@ def _create(path: Path, description: Json, contents: dict[str, bytes]) -> bool:
     return True
 
 
-def _replace(path: Path, description: Json, contents: dict[str, bytes]) -> None:
+def _replace(path: Path, description: Json, contents: dict[str, bytes], readme: bytes) -> None:
     """Replace the model in a folder."""
     files.clear(path)
     token = secrets.token_hex(8)
     names = {role: f"{Path(role).stem}-{token}{Path(role).suffix}" for role in contents}
-    part, complete = files.part_in(path), False
+    part, card, complete = files.part_in(path), files.part_in(path), False
     try:
         for role, content in contents.items():
             _put(path / names[role], content)
+        if readme:
+            _put(card, readme)
         _put(part, text(description, contents, names))
         complete = True
         files.sync_folder(path)
         older = _listed(path)
         part.replace(path / DESCRIPTION)
         files.sync_folder(path)
+        if _edited(path / CARD):
+            warnings.warn(f"{path / CARD} was edited and is kept: is it still true?", UserWarning, stacklevel=5)
+        elif readme:
+            card.replace(path / CARD)
+        else:
+            _remove(path, {CARD})
     except BaseException:
         if not complete or part.exists():  # else the new model is in place, and an interruption came after
             _remove(path, {*names.values(), part.name})
         raise
+    finally:
+        _remove(path, {card.name})
     # Files of ours, told by their names, that a process wrote and was killed before they became a model, a day ago.
     shapes = (rf"{re.escape(Path(role).stem)}-[0-9a-f]{{16}}{re.escape(Path(role).suffix)}" for role in contents)
     ours = re.compile("|".join(shapes))
     with contextlib.suppress(OSError):
         abandoned = {one.name for one in path.iterdir() if ours.fullmatch(one.name) and files.is_old(one)}
         _remove(path, (older | abandoned) - _listed(path))
+
+
+def _sealed(card: bytes) -> bytes:
+    """Return a card with its checksum, in a comment at its end, by which an edited one is recognised."""
+    return card + _SEAL + f"{_digest(card)} -->\n".encode()
+
+
+def _edited(card: Path) -> bool:
+    """Whether there is a card that is not as it was written."""
+    try:
+        content = card.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return content != _sealed(content.rpartition(_SEAL)[0])
 
 
 def _listed(path: Path) -> set[str]:

@@ -37,6 +37,7 @@ ENSEMBLES: dict[str, tuple[str, str]] = {
     "bagged": ("rankwise.rankers.ensembles.bagged", "bagged"),
     "blended": ("rankwise.rankers.ensembles.blended", "blended"),
     "feature": ("rankwise.rankers.ensembles.feature", "FeatureRanker"),
+    "calibrate": ("rankwise.rankers.ensembles.calibrated", "CalibratedRanker"),
 }
 """Rankers made of rankers, and of single features."""
 SAVED_AS_OTHERS: dict[str, tuple[str, str]] = {

@@ -13,7 +13,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.rankers import storage
+from rankwise.rankers import model_card, storage
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.schema import Schema
 from rankwise.recommend.factors import Factors, write_vectors
@@ -209,6 +209,7 @@ class Recommender(Recommends):
             **arrays,
         )
         self._schema = Schema(0)
+        self.trained_on_ = {"users": train.n_users, "items": train.n_items} | model_card.command()
         return self
 
     @abstractmethod
@@ -217,11 +218,12 @@ class Recommender(Recommends):
 
     def _description(self) -> Json:
         parameters = {name: storage.plain(value) for name, value in self.get_params().items()}
-        return {"ranker": self.name, "parameters": parameters}
+        return {"ranker": self.name, "parameters": parameters, "data": dict(self.trained_on_)}
 
     @classmethod
     def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
         ranker = cls(**description["parameters"])
+        ranker.trained_on_ = model_card.trained_on(description)
         ranker._restore(description, files)
         return ranker
 

@@ -8,13 +8,13 @@ from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.objectives.base import Objective
+from rankwise.rankers.model_card import evaluated, line, section
 from rankwise.statistics import tables
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"
 """Name of the evaluation on the queries that chose the model."""
 _CHOSEN = "Which part of the training is kept was chosen on these queries, so that the model looks a little too good."
-_SKIPPED = "A query without relevant documents is skipped."
 _CARD = """---
 {metadata}---
 
@@ -64,38 +64,20 @@ def model_card(
         results = [_result(data, evaluation) for data, evaluation in evaluations.items()]
         metadata["model-index"] = [{"name": name, "results": results}]
     yaml: Any = check.optional("yaml", "rerank")
-    evaluated = [_evaluated(data, evaluation) for data, evaluation in evaluations.items()]
+    tested = [evaluated(data, one, _CHOSEN if data == VALIDATION else "") for data, one in evaluations.items()]
     text = _CARD.format(
         metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120),
-        title=_line(name),
+        title=line(name),
         name=json.dumps(name, ensure_ascii=False),
-        base=f" from `{_line(base_model)}`" if base_model else "",
-        objective=_line(objective),
+        base=f" from `{line(base_model)}`" if base_model else "",
+        objective=line(objective),
         paper=f" ({paper})" if paper else "",
-        evaluation="\n\n".join(["## Evaluation", *evaluated, ""]) if evaluated else "",
+        evaluation="\n\n".join(["## Evaluation", *tested, ""]) if tested else "",
     )
     for title, rows in {"Training": training, "Versions": versions}.items():
-        if cells := tuple((key.replace("_", " "), _shown(value)) for key, value in (rows or {}).items()):
-            table = tables.Table(header=("", ""), rows=cells, align="ll").markdown()
-            text += f"\n## {title}\n\n{table}\n"
+        if part := section(title, rows or {}):
+            text += f"\n{part}\n"
     return text
-
-
-def _evaluated(data: str, evaluation: Json) -> str:
-    """Return the section of an evaluation: a table, and how its numbers came about."""
-    rows = tuple(
-        (name, tables.number(mean["mean"]), tables.interval(mean["low"], mean["high"]), f"{mean['scored']:,}")
-        for name, mean in evaluation["metrics"].items()
-    )
-    header = ("metric", "mean", f"{100 * evaluation['confidence']:g}% interval", "queries")
-    note = "Intervals are those of a bootstrap over queries, and Student's of fewer than ten."
-    if any(mean["skipped"] for mean in evaluation["metrics"].values()):
-        note += f" {_SKIPPED}"
-    if data == VALIDATION:
-        note = f"{_CHOSEN} {note}"
-    if evaluation.get("candidates"):  # folders of older versions do not hold it
-        note = f"Ranked were {_line(evaluation['candidates'])}. {note}"
-    return f"### {_line(data)}\n\n{tables.Table(header=header, rows=rows, align='lrlr').markdown()}\n\n{note}"
 
 
 def _result(data: str, evaluation: Json) -> Json:
@@ -106,18 +88,9 @@ def _result(data: str, evaluation: Json) -> Json:
         interval = tables.interval(mean["low"], mean["high"])
         text = f"{name}, {percent} interval {interval}, {mean['scored']:,} queries"
         metrics.append({"type": name, "value": mean["mean"], "name": text})
-    candidates = f" of {_line(evaluation['candidates'])}" if evaluation.get("candidates") else ""
+    candidates = f" of {line(evaluation['candidates'])}" if evaluation.get("candidates") else ""
     task = {"type": "text-ranking", "name": f"Reranking{candidates}"}
     return {"task": task, "dataset": {"type": "custom", "name": data}, "metrics": metrics}
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-
-
-def _line(text: str) -> str:
-    """Return a name on one line."""
-    return " ".join(text.replace("`", "'").split())
 
 
 def citation(objective: Objective) -> str:

@@ -36,7 +36,7 @@ def xgboost_trees(nodes: Nodes, names: tuple[str, ...]) -> str:
             f'"missing":{yes if nodes.missing_left[node] else no},"children":[{left},{right}]}}'
         )
 
-    return "[" + ",\n".join(_written(nodes, write)) + "]"
+    return "[" + ",\n".join(written(nodes, write)) + "]"
 
 
 def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
@@ -79,7 +79,7 @@ def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
     trees = (
         f'{{"tree_index":{number},"num_leaves":{text.count("leaf_value")},"num_cat":{text.count("==")},"shrinkage":1,'
         f'"tree_structure":{text}}}'
-        for number, text in enumerate(_written(nodes, write))
+        for number, text in enumerate(written(nodes, write))
     )
     return json.dumps(head)[:-1] + ',\n"tree_info":[' + ",\n".join(trees) + "]}"
 
@@ -92,7 +92,7 @@ def _categories(nodes: Nodes) -> dict[int, list[int]]:
     return {feature: sorted(codes_of[feature]) for feature in sorted(codes_of)}
 
 
-def _written(nodes: Nodes, write: Callable[[int, int, Any], str]) -> list[str]:
+def written(nodes: Nodes, write: Callable[[int, int, Any], str]) -> list[str]:
     """Write every tree from its leaves up, whatever its depth; nodes are numbered within their tree."""
     texts = []
     for first, last in nodes.trees():

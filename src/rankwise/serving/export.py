@@ -1,4 +1,4 @@
-"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib and Vespa."""
+"""Taking a model to where it serves: ONNX, treelite, Elasticsearch, RankLib, Vespa and Solr."""
 
 import importlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from rankwise import check
 from rankwise.files import check_writable, replacing
 from rankwise.serving.source import ExportSource, Written
 
-FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa")
+FORMATS = ("onnx", "treelite", "elasticsearch", "ranklib", "vespa", "solr")
 """Formats, each written by the module of its name."""
 
 
@@ -26,9 +26,9 @@ def export(
         model: A trained ranker, the folder that it was saved to, or a model that LightGBM, XGBoost or CatBoost trained
             (see :func:`wrap`).
         path: The file to write; one that exists is replaced only with ``force``.
-        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"`` or ``"vespa"``.
+        format: ``"onnx"``, ``"treelite"``, ``"elasticsearch"``, ``"ranklib"``, ``"vespa"`` or ``"solr"``.
         names: What features are called there, in the order of training; by default as in the training data. The feature
-            set of Elasticsearch and the rank features of Vespa are found by these names.
+            set of Elasticsearch, the feature store of Solr and Vespa's rank features are found by these names.
         force: Whether to replace a file.
 
     Missing values, categories and thresholds mean there what they mean here. What a system cannot express is an error
@@ -52,7 +52,11 @@ def write(
     """Write a model in the format of this name; gives the file, and how it is loaded there."""
     module = importlib.import_module(f"rankwise.serving.{check.choice('format', name, FORMATS)}")
     path = check_writable(path, force=force)
-    written: Written = module.write(ExportSource.of(model, names, path))
+    source = ExportSource.of(model, names, path)
+    if source.curve is not None and name != "onnx":
+        hint = "export model.ranker_, whose scores have the same order, or to onnx"
+        raise check.error(f"{name} has no place for the curve of a calibrated ranker", hint=hint)
+    written: Written = module.write(source)
     with replacing(path, force=force) as new:
         new.write_bytes(written.content)
     return path, written.load

@@ -15,6 +15,7 @@ from rankwise._version import __version__
 from rankwise.arrays import Keywords
 from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import ExportSource, Written
+from rankwise.statistics.calibration import Curve
 
 _SMALLER, _MEMBER = 0, 6  # how a node decides: at most the threshold, or one of a set
 _OPSETS = {"": 20, "ai.onnx.ml": 5}
@@ -39,6 +40,8 @@ def write(source: ExportSource) -> Written:
         from rankwise.serving.onnx_net import perceptron
 
         graph = perceptron(source.net)
+    if source.curve is not None:
+        graph = _calibrated(graph, source.curve)
     opsets = [helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()]
     model = helper.make_model(
         helper.make_graph(
@@ -58,6 +61,31 @@ def write(source: ExportSource) -> Written:
     onnx.checker.check_model(model)
     load = f'onnxruntime.InferenceSession("{source.path}").run(["scores"], {{"features": matrix}})'
     return Written(bytes(model.SerializeToString()), load)
+
+
+def _calibrated(graph: Graph, curve: Curve) -> Graph:
+    """Add the curve from scores to probabilities: every piece rises as far as a score has passed it."""
+    from onnx import TensorProto
+
+    from rankwise.serving.onnx_net import Drawing
+
+    graph.steps[-1].output[0] = "raw"
+    drawing = Drawing(graph.steps, graph.constants, "raw")
+    drawing.step("Cast", to=TensorProto.DOUBLE)
+    scores = drawing.step("Reshape", drawing.constant(np.array([-1, 1])))
+    inside = drawing.of("Clip", scores, drawing.constant(curve.scores[0]), drawing.constant(curve.scores[-1]))
+    drawing.of("Sub", scores, inside)
+    beyond = drawing.step("Mul", drawing.constant(curve.outer_slope))
+    drawing.of("Sub", inside, drawing.constant(curve.scores[:-1]))
+    drawing.step("Div", drawing.constant(np.diff(curve.scores)))
+    drawing.step("Clip", drawing.constant(0.0), drawing.constant(1.0))
+    drawing.step("MatMul", drawing.constant(np.diff(curve.log_odds)[:, None]))
+    drawing.step("Add", drawing.constant(curve.log_odds[0]))
+    drawing.step("Add", beyond)
+    drawing.step("Sigmoid")
+    drawing.step("Reshape", drawing.constant(np.array([-1])))
+    drawing.steps[-1].output[0] = "scores"
+    return Graph(drawing.steps, drawing.constants, TensorProto.DOUBLE)
 
 
 def _ensemble(nodes: Nodes) -> Graph:

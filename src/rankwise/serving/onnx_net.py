@@ -1,6 +1,6 @@
 """Nets as graphs of ONNX: the transform of features, then layer by layer what the net does when it scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 
 
-class _Drawing:
+class Drawing:
     """A graph that grows step by step; ``last`` names what came out of the last one."""
 
-    def __init__(self) -> None:
-        self.steps: list[NodeProto] = []
-        self.constants: list[TensorProto] = []
-        self.last = "features"
+    def __init__(
+        self, steps: Sequence[NodeProto] = (), constants: Sequence[TensorProto] = (), last: str = "features"
+    ) -> None:
+        self.steps, self.constants, self.last = [*steps], [*constants], last
 
     def constant(self, value: object) -> str:
+        """Add a constant, and return its name."""
         array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
         name = f"constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(array, name))
@@ -38,6 +39,7 @@ class _Drawing:
         return self.of(operator, self.last, *inputs, **attributes)
 
     def of(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Apply an operator to results by their names."""
         name = f"step_{len(self.steps)}"
         self.steps.append(helper.make_node(operator, list(inputs), [name], **attributes))
         self.last = name
@@ -46,7 +48,7 @@ class _Drawing:
 
 def perceptron(net: "Perceptron") -> Graph:
     """Draw a net."""
-    drawing = _Drawing()
+    drawing = Drawing()
     _transform(drawing, net.transform)
     for layer in net.body:
         kind = type(layer).__name__
@@ -62,7 +64,7 @@ def perceptron(net: "Perceptron") -> Graph:
     return Graph(drawing.steps, drawing.constants, TensorProto.FLOAT)
 
 
-def _transform(drawing: _Drawing, transform: "Transform") -> None:
+def _transform(drawing: Drawing, transform: "Transform") -> None:
     missing = drawing.of("IsNaN", "features")
     drawing.last = "features"
     if transform.quantiles is not None:
@@ -80,7 +82,7 @@ def _transform(drawing: _Drawing, transform: "Transform") -> None:
         drawing.step("Div", drawing.constant(transform.scale))
 
 
-def _quantiles(drawing: _Drawing, quantiles: "Quantiles") -> None:
+def _quantiles(drawing: Drawing, quantiles: "Quantiles") -> None:
     """The first value, and from knot to knot as much of the way to the next as has been passed."""
     knots, values = (np.asarray(one.detach().cpu()) for one in (quantiles.knots, quantiles.values))
     apart = np.diff(knots)
@@ -93,12 +95,12 @@ def _quantiles(drawing: _Drawing, quantiles: "Quantiles") -> None:
     drawing.step("Add", drawing.constant(values[:, 0]))
 
 
-def _linear(drawing: _Drawing, layer: "Linear") -> None:
+def _linear(drawing: Drawing, layer: "Linear") -> None:
     learned = [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
     drawing.step("Gemm", *map(drawing.constant, learned), transB=1)
 
 
-def _member_linear(drawing: _Drawing, layer: "MemberLinear") -> None:
+def _member_linear(drawing: Drawing, layer: "MemberLinear") -> None:
     if layer.first:
         drawing.step("Unsqueeze", drawing.constant(np.array([1])))
     drawing.step("Mul", drawing.constant(layer.before))
@@ -107,22 +109,24 @@ def _member_linear(drawing: _Drawing, layer: "MemberLinear") -> None:
     drawing.step("Add", drawing.constant(layer.bias))
 
 
-def _member_heads(drawing: _Drawing, layer: "MemberHeads") -> None:
+def _member_heads(drawing: Drawing, layer: "MemberHeads") -> None:
     drawing.step("Mul", drawing.constant(layer.weight))
     drawing.step("ReduceSum", drawing.constant(np.array([2])), keepdims=0)
+    if layer.bias is not None:
+        drawing.step("Add", drawing.constant(layer.bias))
 
 
-def _normalized(drawing: _Drawing, layer: "BatchNorm1d") -> None:
+def _normalized(drawing: Drawing, layer: "BatchNorm1d") -> None:
     learned = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
     drawing.step("BatchNormalization", *map(drawing.constant, learned), epsilon=layer.eps)
 
 
-def _silu(drawing: _Drawing, _: object) -> None:
+def _silu(drawing: Drawing, _: object) -> None:
     before = drawing.last
     drawing.of("Mul", before, drawing.of("Sigmoid", before))
 
 
-_LAYERS: dict[str, Callable[[_Drawing, Any], None]] = {
+_LAYERS: dict[str, Callable[[Drawing, Any], None]] = {
     "Linear": _linear,
     "MemberLinear": _member_linear,
     "MemberHeads": _member_heads,

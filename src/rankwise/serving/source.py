@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rankwise import check
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles.calibrated import CalibratedRanker
 from rankwise.rankers.table import load
 from rankwise.rankers.trees.formats.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.wrap import wrapped
+from rankwise.statistics.calibration import Curve
 
 if TYPE_CHECKING:
     from rankwise.rankers.nets.mlp import Perceptron
@@ -33,12 +35,16 @@ class ExportSource:
     """What features are called there."""
     path: Path
     """The file that it goes to."""
+    curve: Curve | None = None
+    """The curve from scores to probabilities of a calibrated ranker."""
 
     @classmethod
     def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
+        curve = None
         while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
+            curve = ranker.curve if isinstance(ranker, CalibratedRanker) else curve
             ranker = ranker.ranker_
         if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
             if getattr(ranker, "name", "") == "blended":
@@ -63,7 +69,7 @@ class ExportSource:
             )
         ranker._schema.reject_start("exported models")
         checked = check.feature_names(names, ranker.n_features_in_)
-        return cls(ranker, checked or ranker._schema.names, path)
+        return cls(ranker, checked or ranker._schema.names, path, curve)
 
     @property
     def title(self) -> str:

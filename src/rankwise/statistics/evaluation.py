@@ -21,6 +21,8 @@ from rankwise.stream import Stream, uniform_pair
 if TYPE_CHECKING:
     import polars as pl
 
+    from rankwise.statistics.reliability import Reliability
+
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
 
@@ -159,19 +161,36 @@ class Evaluation:
 
     def resampled(self) -> NDArray[np.float64]:
         """(resamples, n_metrics) means of the bootstrap; where a resample drew no scored query, the mean itself."""
+        columns = np.column_stack(list(self.values.values()))
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        shares = np.where(np.isnan(columns), 0.0, weights[:, None])
+        out = self.resampled_ratios(shares * np.nan_to_num(columns), shares)
+        return np.where(np.isnan(out), list(self.mean.values()), out)
+
+    def resampled_ratios(self, products: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(resamples, n_columns) ratios of sums over the resampled queries; NaN where the lower sum is 0.
+
+        Both arrays are (n_queries, n_columns).
+        """
         stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
         words = stream.queries(self.query_ids.size)
         order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
-        columns = np.column_stack(list(self.values.values()))[order]
-        weights = np.ones(order.size) if self.weights is None else self.weights[order]
-        shares = np.where(np.isnan(columns), 0.0, weights[:, None])
-        products = shares * np.nan_to_num(columns)
         blocks = -(-self.resamples // 2)
-        out = np.empty((2 * blocks, columns.shape[1]))
-        work = np.full(blocks, (15.0 + 2.0 * columns.shape[1]) * order.size)
+        out = np.empty((2 * blocks, products.shape[1]))
+        work = np.full(blocks, (15.0 + 2.0 * products.shape[1]) * order.size)
         ranges = np.arange(blocks + 1, dtype=np.int64)
-        threads.over_queries(_resample, ranges, stream.key, words[order], products, shares, _POISSON, out, work=work)
-        return np.where(np.isnan(out), list(self.mean.values()), out)[: self.resamples]
+        columns = (products[order], shares[order])
+        threads.over_queries(_resample, ranges, stream.key, words[order], *columns, _POISSON, out, work=work)
+        return out[: self.resamples]
+
+    def reliability(self, *, relevant: float = 1.0, bins: int = 15) -> "Reliability":
+        """Return how well probabilities agree with labels: the calibration error, by bins, with intervals.
+
+        The scores that were evaluated must be probabilities, of a ranker that :func:`calibrate` made for example.
+        """
+        from rankwise.statistics.reliability import Reliability
+
+        return Reliability.of(self, relevant=relevant, bins=bins)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""

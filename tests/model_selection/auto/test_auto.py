@@ -117,6 +117,44 @@ def test_a_search_ends_early_where_further_seeds_change_nothing(data, trainings,
     assert len(trainings.calls) == 6 * ROUNDS  # two laps, and no third
 
 
+@pytest.fixture
+def large(monkeypatch):
+    """Take any data for large, and a recipe of 500 rounds for the portfolio."""
+    recipe = rw.LightGBMRanker("lambdarank", **SMALL | {"rounds": 500, "learning_rate": 0.05})
+    monkeypatch.setattr(portfolio, "MIDDLE", 0)
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: ([recipe], []))
+
+
+@pytest.mark.parametrize(("seconds", "rate"), [(20, 0.3), (211, 0.15), (1100, 0.05)])
+def test_learning_rates_of_large_data_fit_the_time(seconds, rate, data, trainings, large):
+    model = auto(minutes=seconds / 60, recipes=None).fit(data)
+    assert trainings.now <= seconds
+    # Half of what is left after four rounds of a second each, with 3% for the end, times the rate is 15.
+    (first,) = [entry for entry in model.leaderboard_.entries if entry.recipe == "lightgbm(lambdarank)"]
+    assert rw.ranker(first.expression).learning_rate == pytest.approx(rate, rel=0.05)
+    begins = [number for number, round in enumerate(trainings.calls) if round == 0]
+    assert begins[:2] == ([0, 4] if rate > 0.05 else [0, 500])  # with another rate, or with another seed
+    raised = "Learning rates were raised, for the time is short: lightgbm(lambdarank) at"
+    assert (raised in repr(model.leaderboard_)) == (rate > 0.05)
+
+
+def test_learning_rates_of_the_users_recipes_stay(data, trainings, large):
+    model = auto(minutes=20 / 60, recipes=recipes(1, rounds=500)).fit(data)
+    assert model.ranker_.learning_rate == 0.2
+    assert trainings.calls.count(0) == 1
+
+
+def test_a_search_with_a_raised_rate_resumes(data, trainings, large, tmp_path):
+    whole = auto(minutes=40 / 60, recipes=None).fit(data)
+    trainings.calls.clear()
+    trainings.stop_at = 9
+    with pytest.warns(RuntimeWarning, match="interrupted: the best so far"):
+        auto(minutes=40 / 60, recipes=None, study=tmp_path).fit(data)
+    trainings.stop_at = math.inf
+    again = auto(minutes=40 / 60, recipes=None, study=tmp_path).fit(data)
+    assert again.ranker_.learning_rate == whole.ranker_.learning_rate > 0.05
+
+
 @pytest.mark.parametrize("seconds", [5, 12, 14, 20, 26])
 def test_time_is_kept(seconds, data, trainings):
     model = auto(minutes=seconds / 60).fit(data)

@@ -43,7 +43,7 @@ PLAIN, WRAPPED = (
 # A kernel of every kind, and every wrapper: what the interpreter, which is slow, has time for where a GPU takes all.
 KINDS = [
     *("softmax_ce", "xendcg", "approx_ndcg", "smooth_ap", "smooth_rbp", "approx_ndcg(kernel=laplace)", "lambdarank"),
-    *("lambdarank(metric=map)", "listmle", "yeti", "plrank", "0.7*xendcg + 0.3*approx_ndcg"),
+    *("lambdarank(metric=map)", "listmle", "yeti", "plrank", "calibrated", "0.7*xendcg + 0.3*approx_ndcg"),
     *("stochastic(softmax_ce, samples=3)", "weighted(softmax_ce, by=ideal_dcg, power=-0.5)", "clickwise(softmax_ce)"),
     "bounded(approx_ndcg)",
 ]

@@ -58,12 +58,19 @@ def kept(model: Any, data: rw.RankingDataset) -> bool:
     return bool((steps(model, data, 1) <= 0).all() and (steps(model, data, 2) >= 0).all())
 
 
-@pytest.mark.parametrize("objective", ["lambdarank", "xendcg", "plrank", "approx_ndcg"])
+@pytest.mark.parametrize("objective", ["lambdarank", "xendcg", "plrank", "approx_ndcg", "calibrated"])
 def test_scores_keep_constraints_with_our_objectives(library, objective, data):
     assert not kept(ranker(library, objective, monotone_constraints=None).fit(data), data)
     model = ranker(library, objective).fit(data)
     assert kept(model, data)
     assert model.importances("split")[1:3].any()
+
+
+@pytest.mark.parametrize("policy", ["lossguide", "depthwise"])  # the first is the default
+@pytest.mark.parametrize("objective", ["stochastic(lambdarank, samples=2)", "0.5*xendcg + 0.5*smooth_ap"])
+def test_scores_keep_constraints_with_every_grow_policy_of_xgboost(objective, policy, data):
+    pytest.importorskip("xgboost")
+    assert kept(ranker("xgboost", objective, grow_policy=policy).fit(data), data)
 
 
 @pytest.mark.parametrize(

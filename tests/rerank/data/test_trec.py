@@ -1,6 +1,7 @@
 """Lists from qrels, runs, queries and a corpus: who is on them, with which label, and what is said when texts lack."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -197,3 +198,62 @@ def test_real_qrels_and_runs_agree_with_the_join_of_trec_eval():
     assert lists.document_ids.tolist() == data.document_ids[order].tolist()
     assert lists.labels.tolist() == data.labels[order].tolist()
     assert lists.data.judged.tolist() == data.judged[order].tolist()
+
+
+# Data sets of ir_datasets; tests/integrations has real ones.
+
+
+class Dataset:
+    """What ``ir_datasets.load`` returns, as far as it is used."""
+
+    def __init__(self, qrels, run):
+        self.qrels, self.run = qrels, run
+
+    def has_qrels(self):
+        return bool(self.qrels)
+
+    def has_scoreddocs(self):
+        return bool(self.run)
+
+    def qrels_iter(self):
+        return (
+            SimpleNamespace(query_id=q, doc_id=d, relevance=n) for q, row in self.qrels.items() for d, n in row.items()
+        )
+
+    def scoreddocs_iter(self):
+        return (SimpleNamespace(query_id=q, doc_id=d, score=n) for q, row in self.run.items() for d, n in row.items())
+
+    def queries_iter(self):
+        return (SimpleNamespace(query_id=one, default_text=lambda text=text: text) for one, text in QUERIES.items())
+
+    def docs_store(self):
+        def get_many(ids):
+            return {one: SimpleNamespace(default_text=lambda one=one: CORPUS[one]) for one in ids if one in CORPUS}
+
+        return SimpleNamespace(get_many=get_many)
+
+
+@pytest.mark.parametrize("parts", [(QRELS, RUN), (QRELS, {}), ({}, RUN)], ids=["both", "qrels", "run"])
+def test_a_data_set_of_ir_datasets_is_read_as_files_are(parts):
+    qrels, run = parts
+    lists, same = (
+        rw.rerank.read_ir_dataset(Dataset(qrels, run)),
+        read_trec(qrels or None, QUERIES, CORPUS, run=run or None),
+    )
+    assert ids(lists) == ids(same)
+    assert (lists.queries, lists.documents) == (same.queries, same.documents)
+    assert lists.labels.tolist() == same.labels.tolist()
+
+
+def test_what_a_data_set_of_ir_datasets_does_not_have_is_named():
+    with pytest.raises(
+        ValueError, match="with queries and documents is needed: got 'vaswani'. Hint: pass ir_datasets.load"
+    ):
+        rw.rerank.read_ir_dataset("vaswani")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="has no qrels.*Hint: load one that has qrels, or pass the qrels as a file"):
+        rw.evaluate(RUN, Dataset({}, RUN))
+    with pytest.raises(ValueError, match="has no scoreddocs"):
+        rw.judge(Dataset(QRELS, {}), QRELS)
+    unknown = Dataset({"q1": {"nowhere": 1}}, {})
+    with pytest.raises(ValueError, match="there is no text of 1 document of the lists: got 'nowhere' of query 'q1'"):
+        rw.rerank.read_ir_dataset(unknown)

@@ -36,6 +36,8 @@ def evaluate(
     policy: str | None = None,
     samples: int | None = None,
     exposure_cutoff: int | None = None,
+    calibration: bool = False,
+    plot: Path | None = None,
     seed: int = 0,
     reading: Reading,
     progress: bool | None = None,
@@ -53,16 +55,23 @@ def evaluate(
     [cyan]rankwise evaluate --qrels qrels.txt --judge llm.txt run.txt --metrics ndcg@10[/cyan]
     [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
     [cyan]rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10[/cyan]
+    [cyan]rankwise evaluate test.csv calibrated-model --calibration --plot reliability.png[/cyan]
 
+    --calibration: Scores are probabilities: also show how well they agree with labels of at least 1.
+    --plot FILE: With --calibration: draw the reliability curve: .png, .svg or .pdf.
     --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
     """
     outputs.free(output, outputs.TABLES, force=force)
+    outputs.free(plot, outputs.PICTURES, force=force)
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
+    if plot is not None and not calibration:
+        raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
     requested = _Metrics(metrics, conventions, qrels, titles)
     if judge is not None:
         beside = {"--per-query": per_query, "--policy": policy, "--titles": titles, "--all-topics": all_topics}
+        beside |= {"--calibration": calibration}
         _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, confidence=confidence)
         return
     evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
@@ -70,9 +79,18 @@ def evaluate(
     first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
     details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
     tables = [requested.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
+    titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
+    if calibration:
+        reliabilities = {name: one.reliability() for name, one in evaluations.items()}
+        document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
+        tables.append(summary({name: one.table() for name, one in reliabilities.items()}))
+        titles_of.append("Reliability")
+        if plot is not None:
+            if len(reliabilities) > 1:
+                raise check.error("--plot draws one ranking", got=", ".join(reliabilities), hint="name one")
+            next(iter(reliabilities.values())).plot(plot, force=force)
     outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
-    titled = zip(("", "Exposure by group", "Disparity"), tables, strict=False)
-    outputs.show(document, *titled, json=json, wrote=(output, per_query))
+    outputs.show(document, *zip(titles_of, tables, strict=True), json=json, wrote=(output, per_query, plot))
 
 
 def compare(
@@ -244,7 +262,8 @@ def _evaluations(
     with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            by = rw.read_qrels(qrels)  # once, for all runs
+            aspects = any(getattr(one, "reads_aspects", False) for one in requested.metrics.values())
+            by = rw.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.options.keys()

@@ -19,14 +19,14 @@ def export(
 ) -> None:
     """Write a model for the system that serves it, where documents get the scores that they get here.
 
-    Elasticsearch and Vespa find features by their names: those of a feature set, or rank features.
+    Elasticsearch, Solr and Vespa find features by their names: those of a feature set or store, or rank features.
 
     [cyan]rankwise export model -o model.onnx --format onnx[/cyan]
     [cyan]rankwise export model -o model.json --format elasticsearch --names features.txt[/cyan]
     [cyan]rankwise export model -o model.json --format vespa[/cyan]
 
     --output -o FILE: The file to write.
-    --format -f NAME: The format: onnx, treelite, elasticsearch, ranklib or vespa.
+    --format -f NAME: The format: onnx, treelite, elasticsearch, ranklib, vespa or solr.
     --names FILE: The names of the features there, one per line in the order of training. [default: those of the
         training data]
     """

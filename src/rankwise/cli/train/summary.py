@@ -36,6 +36,7 @@ def described(model: Any, output: Path) -> Json:
         "stopped": model.stopped_,
         "metrics": _values(model),
         "history": model.history_,
+        **({"scales": dict(model.scales_)} if model.scales_ else {}),
         "parameters": {k: v for k, v in parameters.items() if k not in ("objective", "progress", "checkpoint")},
     }
 
@@ -52,6 +53,9 @@ def table(model: Any, parts: Parts) -> Table:
             rows.append((name, f"weight {weight:.3f} ({weights.metric} alone {tables.number(alone)})"))
     elif objective := model._objective_expression():
         rows.insert(0, ("objective", objective))
+        if model.scales_:
+            scales = ", ".join(f"{term} × {scale:.4g}" for term, scale in model.scales_.items())
+            rows.insert(1, ("scales of its terms", scales))
     if model.name != "blended" and not trains_at_once(model):
         trained = max(map(len, history.values()), default=best)
         rows.append((model.unit, f"{best} kept of {trained} trained ({_why(model)})"))
@@ -79,9 +83,10 @@ def _values(model: Any) -> dict[str, float]:
 
 def _why(model: Any) -> str:
     """Return the reason why training ended."""
+    patience = getattr(model if hasattr(model, "patience") else getattr(model, "ranker", model), "patience", None)
     reasons = {
         model.unit: f"all {model.unit} done",
-        "patience": f"no better {model.unit[:-1]} for {getattr(model, 'patience', None)} {model.unit}",
+        "patience": f"no better {model.unit[:-1]} for {patience} {model.unit}",
         "no split": "no split improves the loss any more",
         "converged": "the gradient is zero",
     }

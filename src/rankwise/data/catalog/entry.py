@@ -15,10 +15,14 @@ from rankwise.data.compressed import FORMATS, by_name
 PARTS = ("train", "valid", "test")
 _LISTS = ("features", "categorical")
 _COLUMNS = tuple(roles())
+_MAPPING = "columns by name"
 _OF_TABLES = (*_COLUMNS, *_LISTS, "sort")
 _OF_TEXT = ("n_features", "first_index")
 _NUMBERS = ("folds", *_OF_TEXT)
-_KINDS = dict.fromkeys(_LISTS, "a list of names") | {"sort": "true or false"}  # of values; of all others, text
+_KINDS = dict.fromkeys(_LISTS, "a list of names") | {
+    "sort": "true or false",
+    "more_labels": _MAPPING,
+}  # of values; of all others, text
 KEYS = ("name", *PARTS, "folds", "format", *_OF_TABLES, *_OF_TEXT)
 
 
@@ -80,9 +84,12 @@ def describe(path: Path) -> CatalogEntry:
         kind = _KINDS.get(key, "text")
         is_names = isinstance(value, list) and all(isinstance(name, str) for name in value)
         fits = {"a list of names": is_names, "true or false": isinstance(value, bool), "text": isinstance(value, str)}
+        fits[_MAPPING] = isinstance(value, dict) and all(isinstance(name, str) for name in value.values())
         if key not in _NUMBERS and not fits[kind]:
             what = f"{key} must be {kind} in the description of a data set"
-            hint = f'write {key} = ["…"]' if key in _LISTS else ""
+            hint = {"a list of names": f'write {key} = ["…"]', _MAPPING: f'write {key} = {{purchase = "…"}}'}.get(
+                kind, ""
+            )
             raise check.error(what, got=repr(value), where=file.place(key), hint=hint)
     texts = {key: keys[key] for key in ("name", *PARTS, "format", *_COLUMNS) if key in keys}
     files = {part: (texts[part],) for part in PARTS if part in texts}

@@ -41,13 +41,13 @@ def open_copy(place: Path, stamp: Json) -> RankingDataset | None:
         if zlib.crc32(as_json(content)) != described["crc32"] or content["stamp"] != stamp:
             return None
         arrays = {name: _load(place, name, facts) for name, facts in content["arrays"].items()}
-        for name in [name for name in arrays if f"{name}{_OFFSETS}" in arrays]:
+        for name in [column.name for column in columns.COLUMNS if column.kind == "text" and column.name in arrays]:
             content_of_texts, offsets = arrays[name].tobytes(), arrays.pop(f"{name}{_OFFSETS}").tolist()
             texts = [content_of_texts[first:last].decode() for first, last in itertools.pairwise(offsets)]
             arrays[name] = np.array(texts, np.object_)
         names, categorical = content["feature_names"], tuple(content["categorical"])
         lists = {int(column): listed for column, listed in content["categories"].items()}
-        data = RankingDataset(**arrays, feature_names=names, categorical=categorical, categories=lists)
+        data = RankingDataset(**columns.nested(arrays), feature_names=names, categorical=categorical, categories=lists)
     except _DAMAGE:
         return None
     with contextlib.suppress(OSError):  # another user's
@@ -67,7 +67,7 @@ def _load(place: Path, name: str, facts: Json) -> Column:
         raise ValueError(f"{path} is damaged")
     array: Column
     of_documents = ("features", *(column.name for column in columns.COLUMNS if column.per == "document"))
-    if name in of_documents and 0 not in shape:
+    if name.partition(".")[0] in of_documents and 0 not in shape:
         array = np.memmap(path, dtype, "r", start, shape)
     else:
         array = np.fromfile(path, dtype, offset=start).reshape(shape)
@@ -79,14 +79,14 @@ def _load(place: Path, name: str, facts: Json) -> Column:
 def _stored(data: RankingDataset) -> dict[str, Column]:
     """Return the arrays of a copy by name: those of the data set, where texts are one row of bytes and offsets."""
     arrays: dict[str, Column] = {"features": data.features, "offsets": data.offsets}
-    for column in columns.COLUMNS:
-        values = getattr(data, column.name)
-        if values is not None and column.kind == "text":
+    texts = {column.name for column in columns.COLUMNS if column.kind == "text"}
+    for name, values in columns.arrays(data).items():
+        if name in texts:
             content = [text.encode() for text in values.tolist()]
-            arrays[column.name] = np.frombuffer(b"".join(content), np.uint8)
-            arrays[f"{column.name}{_OFFSETS}"] = offsets_of([len(text) for text in content])
-        elif values is not None:
-            arrays[column.name] = values
+            arrays[name] = np.frombuffer(b"".join(content), np.uint8)
+            arrays[f"{name}{_OFFSETS}"] = offsets_of([len(text) for text in content])
+        else:
+            arrays[name] = values
     return arrays
 
 

@@ -24,8 +24,8 @@ _COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that t
 def feature_columns(table: pl.LazyFrame, arguments: Keywords) -> list[str]:
     """Return the columns that are features: those that ``arguments`` name, or all that play no other role."""
     present = table.collect_schema().names()
-    roles = columns.roles()
-    with_role = {arguments.get(role, roles[role] if role in ("query", "label") else None) for role in roles}
+    defaults = {role: columns.roles()[role] for role in ("query", "label")}
+    with_role = columns.named_by(defaults | arguments)
     without_role = [name for name in present if name not in with_role]
     features = arguments.get("features")
     return without_role if features is None else matching(column_names(features), present, without_role)
@@ -76,7 +76,7 @@ def require_column(what: str, name: str | None, names: Sequence[str]) -> None:
     shown = ", ".join(names[:_NAMED]) + (f", … ({len(names)} in all)" if len(names) > _NAMED else "")
     hint = f"did you mean {similar[0]!r}" if similar else f"choose one of {shown}"
     if what != "a feature":
-        argument = what.removeprefix("the ")
+        argument = what.removeprefix("the ").partition(".")[0]
         hint = f"{hint}; `set {argument}=…`" if similar else f"`set {argument}=…`, one of {shown}"
     raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 

@@ -56,9 +56,8 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
         raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)
-    roles = {role: frames.free_name(name, names) for role, name in columns.roles().items()}
     description = {
-        "roles": {role: name for role, name in roles.items() if name in table.columns},
+        "roles": {role: name for role, (name, _) in frames.titles(data).items()},
         "features": names,
         "categorical": [names[number] for number in data.categorical],
         "categories": {names[number]: listed for number, listed in data.categories.items()},
@@ -119,7 +118,7 @@ def described(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, t
         scan(paths).collect_schema()
     if not description:
         return arguments, ()
-    roles = description["roles"] | arguments
+    roles = columns.nested(description["roles"] | columns.flat(arguments))
     if len(paths) > 1 and "query_ids" in description["absent"] and roles["query"] == description["roles"]["query"]:
         raise check.error(
             "several files of data without query ids cannot be told apart",
@@ -131,7 +130,7 @@ def described(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, t
     if not arguments:
         return {**roles, "features": description["features"], **coded}, tuple(description["absent"])
     # Arguments about some columns leave the others as they are.
-    features = {*description["features"]} - {arguments.get(role) for role in columns.roles()}
+    features = {*description["features"]} - columns.named_by(arguments)
     if arguments.get("features"):
         with reading(paths):
             features &= {*feature_columns(scan(paths), roles)}
@@ -230,7 +229,7 @@ def _is_description(content: object) -> bool:
     roles, categories = content["roles"], content.get("categories", {})
     lists = [content.get(name) for name in ("features", "categorical", "absent")]
     return (
-        {"query", "label"} <= set(roles) <= set(columns.roles())
+        {"query", "label"} <= {role.partition(".")[0] for role in roles} <= set(columns.roles())
         and all(isinstance(one, list) and all(isinstance(name, str) for name in one) for one in lists)
         and all(isinstance(name, str) for name in roles.values())
         and set(content["categorical"]) <= set(content["features"])

@@ -32,6 +32,7 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.metrics import metrics as find_metrics
+from rankwise.metrics.base import with_labels
 from rankwise.objectives.prepared import NoKernelWarning
 from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.table import RANKERS
@@ -125,8 +126,9 @@ def compute(cell: Cell) -> Outcome:
         evaluation = evaluate(scores, test, spec.metrics)
         columns = dict(evaluation.values)
         for text in spec.ratios:
-            columns[text] = metric(text)(scores, test.labels, test.offsets)
-            columns[f"ideal {text}"] = metric(text)(test.labels, test.labels, test.offsets)
+            ratio, labels = with_labels(metric(text), test)
+            columns[text] = ratio(scores, labels, test.offsets)
+            columns[f"ideal {text}"] = ratio(labels, labels, test.offsets)
         key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
         facts = {
             "seed": cell.defaults["seed"],

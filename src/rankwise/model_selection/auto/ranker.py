@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self
+from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -31,6 +31,7 @@ from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.session import InterruptedWarning
 from rankwise.rankers.trees import monotone
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
+from rankwise.statistics.verdict import listed
 
 
 class AutoRanker(DelegatingRanker):
@@ -140,10 +141,10 @@ class AutoRanker(DelegatingRanker):
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Never,
+        **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
-        self._reject("fit", others)
+        valid = self._with_eval_set(valid, others)
         budget = Budget(self.minutes)
         metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)
@@ -176,6 +177,7 @@ class AutoRanker(DelegatingRanker):
                 budget=budget,
                 store=folder,
                 report=report,
+                hurries=self.recipes is None and data.n_docs >= portfolio.MIDDLE,
             )
             self.stopped_ = search.run()
             self._choose(data, runs, str(metric), budget, notes)
@@ -255,7 +257,8 @@ class AutoRanker(DelegatingRanker):
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
                 numbers |= {"weight": weights.get(id(candidate.ranker), math.nan)}
             state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
-            entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.recipe)))
+            entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.hurried)))
+        hurried = [f"{one.name} at {one.rate:g}" for one in runs if one.rate and one.bag is not None]
         for blend in blends:
             value: Keywords = {**measured(blend, leader, baseline), "microseconds": microseconds(blend.ranker, data)}
             entries.append(Entry(recipe=blend.name, state="complete", **value, blend=True, chosen=blend is chosen))
@@ -274,6 +277,7 @@ class AutoRanker(DelegatingRanker):
             notes=(
                 *([WEIGHTED] if varies(leader.evaluation.weights) else []),
                 *filter(None, (budget.exceeded(), why)),
+                *([f"Learning rates were raised, for the time is short: {listed(hurried)}."] if hurried else []),
                 *notes,
             ),
         )

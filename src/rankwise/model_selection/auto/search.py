@@ -1,8 +1,10 @@
 """The search: recipes are trained on the same folds, then again with further seeds, and time is checked every round."""
 
 import math
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +21,7 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.weights import average_weights, centred, spread
 from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.training.stopping import StopTraining
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.statistics.significance import t_test
 
@@ -31,9 +34,18 @@ SEEDS = 3
 """The number of seeds that a recipe is trained with at most: one bag's luck is a few thousandths."""
 NEGLIGIBLE = 0.001
 """The share of the metric below which a change of the average is not worth further seeds."""
+ENOUGH = 15.0
+"""Rounds times the learning rate after which bags of trees are complete, by docs/benchmarks/auto.md#large-sets."""
+FASTEST = 0.3
+"""The greatest learning rate of a recipe that has little time."""
+_SHARE = 0.5
+"""The share of the time left in which a recipe is to be complete, so that others follow it."""
+_PACED = 4
+"""The number of rounds after which the pace of a training is known."""
+_SLOW = "slow"
 _FAILURES = (ValueError, RuntimeError, MemoryError)
 """Errors that end one recipe, and not the search."""
-_STORED = ("finished", "state", "seconds", "first", "closing", "leaves", "reason")
+_STORED = ("finished", "state", "seconds", "first", "closing", "leaves", "rate", "reason")
 
 
 @dataclass(eq=False, kw_only=True)
@@ -60,6 +72,8 @@ class RecipeRun:
     """Seconds after its last round, until the bag was measured and written."""
     leaves: float = 0.0
     """Of its trees up to the best round; the end of a training takes time for each."""
+    rate: float = 0.0
+    """The learning rate for lack of time; 0: the recipe's own."""
     evaluation: "Evaluation | None" = None
     """Of its bag, out of fold."""
     microseconds: float = math.nan
@@ -75,6 +89,12 @@ class RecipeRun:
     def value(self) -> float:
         """The value of its bag, out of fold; −inf where there is none."""
         return self.evaluation.mean[next(iter(self.evaluation.mean))] if self.evaluation is not None else -math.inf
+
+    @property
+    def hurried(self) -> Ranker:
+        """The recipe, not trained, with its learning rate for lack of time."""
+        recipe = self.recipe.__sklearn_clone__()
+        return recipe.set_params(learning_rate=self.rate) if self.rate else recipe
 
     def record(self) -> Json:
         """Return the entry of the file of a search."""
@@ -121,6 +141,8 @@ class Search:
     budget: Budget
     store: "SearchStore"
     report: Report
+    hurries: bool = False
+    """Whether learning rates of trees are raised where the time is short: not those that the user has set."""
 
     def run(self) -> str:
         """Search; return why it ended: a key of ``leaderboard.STOPS``."""
@@ -214,7 +236,7 @@ class Search:
     def _train(self, one: RecipeRun) -> None:
         """Train a recipe on from where it is."""
         changes: Keywords = {"progress": False, "checkpoint_every": max(1, math.ceil(one.rounds / 4))}
-        recipe = one.recipe.__sklearn_clone__()
+        recipe = one.hurried
         bag, timer = bagged(recipe, **self.bags), Timer(self.budget, lambda rounds: rounds * self._leaves(recipe))
         original = {name: getattr(bag, name) for name in ("progress", "checkpoint_every")}
         checkpoint = self.store.checkpoint(one.number)
@@ -223,6 +245,9 @@ class Search:
         def watch(round: int, history: "History") -> None:
             self._report(one, round, history[str(self.metric)][-1])
             timer(round, history)
+            if round == _PACED and not one.rate and (rate := self._rate(recipe, timer)):
+                one.rate = rate
+                raise StopTraining(_SLOW)
 
         self._report(one, 0, math.nan)
         before = one.seconds
@@ -232,6 +257,11 @@ class Search:
         except _FAILURES as why:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:
+            if bag.stopped_ == _SLOW:
+                shutil.rmtree(checkpoint, ignore_errors=True)
+                self.store.write(one, self.budget.spent)  # a search that is killed now resumes with this rate
+                self._train(one)
+                return
             # A bag that is chosen, or trained on by its user, has no parameters of the search.
             bag.set_params(**original, checkpoint=None)
             one.bag, one.evaluation, one.microseconds = bag, bag.out_of_fold_, math.nan
@@ -250,6 +280,15 @@ class Search:
             self._report(one, one.bag.best_round_, one.evaluation.mean[str(self.metric)], one.state)
         else:
             self._report(one, 0, math.nan, one.state)
+
+    def _rate(self, recipe: Ranker, timer: Timer) -> float:
+        """Return the learning rate with which trees are complete in their share of the time; 0 if theirs will do."""
+        if not self.hurries or not isinstance(recipe, TreeRanker):
+            return 0.0
+        settings = recipe.get_params() | recipe.settings_for(self.data.n_docs)
+        rounds = _SHARE * self.budget.left / max(median(timer.rounds), 1e-9)
+        raised = min(ENOUGH / max(rounds, 1e-9), FASTEST)
+        return round(raised, 3) if raised > 1.1 * settings["learning_rate"] else 0.0
 
     def _leaves(self, recipe: Ranker) -> float:
         """Return the number of leaves that a bag of trees gains in a round; 0 for nets."""

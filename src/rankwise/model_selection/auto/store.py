@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.ensembles.bagged import bagged
 
 FILE = "auto.json"
-_FORMAT = 2
+_FORMAT = 3
 _MOST = 2**26  # bytes
 MANAGED = ("seed", "threads", "metrics", "progress", "checkpoint", "checkpoint_every")
 """Parameters of recipes that the search sets itself."""

@@ -1,10 +1,10 @@
-"""The kernels of the softmax family: target distributions, cross entropy, and the three-term Newton numerator."""
+"""The kernels of the softmax family: targets, cross entropy with a three-term Newton numerator, the calibrated loss."""
 
 import numpy as np
 
 from rankwise.arrays import APART
 from rankwise.compiling import FUSED, REORDERED, kernel
-from rankwise.objectives.fastmath import BIAS, MANTISSA, ROUNDER, exp
+from rankwise.objectives.fastmath import BIAS, MANTISSA, ROUNDER, exp, log1p_unit
 from rankwise.stream import fill_uniforms
 
 # The targets: softmax of the labels, labels over their sum, and 2^label − γ for four choices of γ.
@@ -247,3 +247,55 @@ def _neumann(scores, epsilon, gradient, rho, best, rho_best, rest, total, numera
         numerator[i] += rho[i] * b_sum
     gradient[best] = first_best
     numerator[best] = first_best + second_best + rho_best * b_sum
+
+
+@kernel
+def calibrated_kernel(first, last, offsets, scores, relevance, alpha, exact, value, gradient, hessian):
+    """Fill value, gradient and Hessian of these queries."""
+    for q in range(first, last):
+        a, b = offsets[q], offsets[q + 1]
+        h = hessian[a:b] if hessian.size else hessian
+        value[q] = _calibrated_list(scores[a:b], relevance[a:b], alpha, exact, gradient[a:b], h)
+
+
+@kernel(fastmath=REORDERED)
+def _calibrated_list(scores, relevance, alpha, exact, gradient, hessian):
+    """Fill the derivatives of a list, and return its value; ``gradient`` holds log σ first, then multiples of σ.
+
+    1 − p of the document with the largest p is the share of the rest: by subtraction it would lose its digits near 1.
+    """
+    n = scores.size
+    pointwise, listwise, total_relevance, top = 0.0, 0.0, 0.0, -np.inf
+    for i in range(n):
+        s, y = scores[i], relevance[i]
+        tail = log1p_unit(exp(-abs(s)))
+        gradient[i] = min(s, 0.0) - tail
+        top = max(top, gradient[i])
+        pointwise += (max(s, 0.0) - y * s) + tail
+        listwise -= y * gradient[i]
+        total_relevance += y
+    best = 0
+    while best < n and gradient[best] != top:
+        best += 1
+    total = 0.0
+    for i in range(n):
+        gradient[i] = exp(gradient[i] - top)
+        total += gradient[i]
+    rest = 0.0
+    for i in range(n):
+        rest += gradient[i] if i != best else 0.0
+    for i in range(n):
+        s, y = scores[i], relevance[i]
+        small = exp(-abs(s))
+        sigmoid, complement = (1.0 if s >= 0.0 else small), (small if s >= 0.0 else 1.0)
+        sigmoid, complement = sigmoid / (1.0 + small), complement / (1.0 + small)
+        share = gradient[i] / total
+        others = rest / total if i == best else 1.0 - share
+        gap = (total_relevance - y) * share - y * others  # Yp − y, without cancellation where y is all of Y
+        gradient[i] = (1.0 - alpha) * (sigmoid - y) + alpha * gap * complement
+        if hessian.size:
+            bend = -gap * sigmoid * complement
+            bend = bend if exact else max(bend, 0.0)
+            listed = total_relevance * share * others * complement * complement + bend
+            hessian[i] = (1.0 - alpha) * sigmoid * complement + alpha * listed
+    return (1.0 - alpha) * pointwise + alpha * (listwise + total_relevance * (top + np.log(total)))

@@ -42,6 +42,11 @@ class _CrossEntropy(Objective):
         check.choice("newton", self.newton, ("neumann", "diagonal"))
         check.number("epsilon", self.epsilon, least=0.0)
 
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether nothing is added to the denominator."""
+        return self.epsilon == 0.0
+
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the target distribution, or gains where it depends on draws or scores."""
         reject_columns(self, columns, self.accepted)

@@ -1,5 +1,6 @@
 """Bounding: the metric of each list relative to its values over all orderings of the list (Westerborg 2022)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -14,6 +15,7 @@ from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.bounds import BoundMaps, BoundRule, bounds
+from rankwise.objectives.wrappers.on import on
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.stream import Stream
@@ -78,7 +80,10 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
             raise check.error(f"{self} cannot bound document_rewards", hint="bound the gains of the labels instead")
         inner = self.inner.prepare(labels, offsets, **columns)
         return PreparedBounded(
-            lists=inner.lists, objective=self, inner=inner, bounds=self._bounds(*checked_lists(labels, offsets))
+            lists=inner.lists,
+            objective=self,
+            inner=inner,
+            bounds=self._bounds(*checked_lists(labels, offsets), columns),
         )
 
     def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
@@ -90,9 +95,11 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
         """
         return self._bounds(*checked_lists(labels, offsets)).apply(np.asarray(values, np.float64))[0]
 
-    def _bounds(self, labels: Array, lists: Lists) -> BoundMaps:
+    def _bounds(self, labels: Array, lists: Lists, columns: Mapping[str, ArrayLike] | None = None) -> BoundMaps:
         weights, layer = np.ones(lists.n_queries), self.inner
-        while isinstance(layer, stochastic | weighted):
+        while isinstance(layer, stochastic | weighted | on):
+            if isinstance(layer, on):
+                labels = check.labels(layer.labels_in(columns or {}), lists.offsets)
             if isinstance(layer, weighted):
                 weights = weights * layer.weights(labels, lists)
             layer = layer.inner
@@ -137,7 +144,7 @@ class PreparedBounded(Prepared):
 
 def metric_inside(objective: Objective) -> Objective:
     """Return the objective inside wrappers around which a metric is still a metric."""
-    while isinstance(objective, stochastic | weighted):
+    while isinstance(objective, stochastic | weighted | on):
         objective = objective.inner
     return objective
 
@@ -153,5 +160,5 @@ def _not_a_metric(inner: Objective) -> ValueError:
     return check.error(
         "only a metric can be bounded",
         got=repr(inner),
-        hint="use approx_ndcg, smooth_ap, smooth_rbp or plrank, also inside stochastic or weighted",
+        hint="use approx_ndcg, smooth_ap, smooth_rbp or plrank, also inside stochastic, weighted or on",
     )

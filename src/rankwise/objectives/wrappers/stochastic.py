@@ -19,9 +19,9 @@ _SHARE = 0.5  # of a loss's own scale: best on the whole among 0.1 to 2 by bench
 class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The expected loss under random scores: the mean of the inner loss over perturbed scores s + scale · noise.
 
-    Algorithm 1 of Bruch et al. (2020). Every loss here is invariant to a constant added to a query's scores, so the
-    normalisation of the paper's stochastic scores drops out. First and second derivatives are averaged alike; an
-    order, such as LambdaRank's, is taken anew on each sample.
+    Algorithm 1 of Bruch et al. (2020). The normalisation of the paper's stochastic scores drops out of losses that are
+    invariant to a constant added to a query's scores, as all but ``calibrated`` are. First and second derivatives are
+    averaged alike; an order, such as LambdaRank's, is taken anew on each sample.
 
     ``scale`` is that of the noise, in units of the scores. None: half of ``inner.score_scale``, the difference of
     scores that matters to the inner loss (chosen in docs/benchmarks/objectives.md). The paper has 0.25 for trees

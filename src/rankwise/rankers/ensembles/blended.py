@@ -1,6 +1,7 @@
 """A blend of rankers is a ranker: a weighted sum of scores, with weights chosen on queries that no member has seen."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -12,7 +13,7 @@ from rankwise.arrays import Array, Json, Keywords, weighted_sum
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, metrics_for
-from rankwise.metrics.base import weighted_mean
+from rankwise.metrics.base import weighted_mean, with_labels
 from rankwise.rankers import inputs, storage
 from rankwise.rankers.at_once import METRICS, FitOptions
 from rankwise.rankers.base import Ranker
@@ -198,20 +199,22 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> None:
         """Choose weights, and become the weighted sum of the members."""
         inputs.reject_start(data, self)
+        metric, labels = with_labels(metrics[0], data)
         weights, scores, cross_fitted = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack([_cross_fitted(member) for member in members]),
-            data.labels,
+            labels,
             data.offsets,
-            metrics[0],
+            metric,
             names=self.titles,
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
-            judged=data.judged,
+            judged=data.judged if metric is metrics[0] else None,
             document_rewards=data.document_rewards,
             rule=check.choice("weights", self.weights, (GREEDY, AVERAGE)),
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
+        weights = replace(weights, metric=str(metrics[0]))
         self._held_out = HeldOut.measured(scores, cross_fitted, data, metrics)
         self._remember(data)
         self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self._held_out.values.items()}

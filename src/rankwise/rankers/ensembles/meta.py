@@ -148,13 +148,12 @@ class DelegatingRanker(MetaRanker):
 
     def _become(self, ranker: Ranker) -> None:
         """Be this trained ranker from now on."""
-        self.ranker_, self._schema = ranker, ranker._schema
+        self.ranker_, self._schema, self.trained_on_ = ranker, ranker._schema, ranker.trained_on_
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
 
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
+    def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
-        self._check_fitted()
-        return self._delegate.save(path, force=force)
+        return self._delegate._save(path, card, force=force)
 
     def _description(self) -> Json:
         return self._delegate._description()

@@ -48,16 +48,18 @@ class MemberLinear(nn.Module):
 
 
 class MemberHeads(nn.Module):
-    """The last layer: a vector of each member's own, and one score from each; no bias, as in other nets."""
+    """The last layer: a vector of each member's own, and one score from each; a bias if the loss needs one."""
 
-    def __init__(self, width: int, members: int) -> None:
+    def __init__(self, width: int, members: int, *, bias: bool) -> None:
         super().__init__()
         bound = 1 / math.sqrt(width)
         self.weight = nn.Parameter(torch.empty(members, width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.zeros(members)) if bias else None
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Return (documents, members) scores."""
-        return (values * self.weight).sum(-1)
+        scores = (values * self.weight).sum(-1)
+        return scores if self.bias is None else scores + self.bias
 
 
 class ListAttention(nn.Module):

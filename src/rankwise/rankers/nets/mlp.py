@@ -56,7 +56,7 @@ class Perceptron(nn.Module):
     torch.Size([3])
     """
 
-    def __init__(self, n_features: int, settings: NetSettings) -> None:
+    def __init__(self, n_features: int, settings: NetSettings, *, last_bias: bool = False) -> None:
         super().__init__()
         momentum, members = settings.batch_norm_momentum, settings.members
         over_hidden, over_input = (settings.batch_norm in (one, "all") for one in ("hidden", "input"))
@@ -81,9 +81,9 @@ class Perceptron(nn.Module):
         self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
         """How many numbers of a document a layer has at most."""
-        # Ranking losses do not change with a constant added to all scores, so that the gradient of a last bias would be
-        # rounding errors, which optimizers that divide by its size take for steps: there is none.
-        head = nn.Linear(width, 1, bias=False) if members == 1 else MemberHeads(width, members)
+        # Most ranking losses do not change with a constant added to all scores: the gradient of a last bias would be
+        # rounding errors, which optimizers that divide by its size take for steps. They have none.
+        head = nn.Linear(width, 1, bias=last_bias) if members == 1 else MemberHeads(width, members, bias=last_bias)
         self.body = Body(*layers, head)
 
     def forward(self, features: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:

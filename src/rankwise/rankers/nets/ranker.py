@@ -1,6 +1,7 @@
 """Nets: a multilayer perceptron, trained with any objective."""
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -120,7 +121,7 @@ class NeuralRanker(TorchRanker):
     }
     portfolio = (
         # Level with a bag of trees on MQ2008 and ahead on MQ2007 (docs/neural.md), unlike it in what it gets wrong.
-        Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(4,), large=(5,)),
+        Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(1,), large=(2,)),
         Recipe("softmax_ce", _RECIPE, small=(11,)),  # ahead of lambdarank on clicks and long lists
     )
     model_: "Perceptron"
@@ -257,7 +258,7 @@ class NeuralRanker(TorchRanker):
                 hint="make a column of 0 and 1 for each category, or use a ranker of trees",
             )
         seed = check.integer("seed", self.seed, least=0)
-        net = self._net(train.n_features, settings, seed)
+        net = self._net(train.n_features, settings, seed, last_bias=not objective.shift_invariant)
         if not net.transform.fit(train.features):
             raise stopping.no_feature(train)
         if older is not None:
@@ -288,7 +289,7 @@ class NeuralRanker(TorchRanker):
             precision=precision,
         )
 
-    def _net(self, n_features: int, settings: presets.NetSettings, seed: int) -> "Perceptron":
+    def _net(self, n_features: int, settings: presets.NetSettings, seed: int, *, last_bias: bool) -> "Perceptron":
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
@@ -298,7 +299,7 @@ class NeuralRanker(TorchRanker):
 
         with own_randomness(torch.device("cpu")):
             seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
-            return Perceptron(n_features, settings)
+            return Perceptron(n_features, settings, last_bias=last_bias)
 
     def _keep(self, model: "Perceptron", state: State) -> None:
         self.model_ = model
@@ -351,9 +352,12 @@ class NeuralRanker(TorchRanker):
         from rankwise.rankers.nets import weights
 
         self._trained_with, tensors = presets.NetSettings(**description["settings"]), weights.unpacked(files[MODEL])
+        build = functools.partial(self._net, self.n_features_in_, self._trained_with, seed=0)
         with torch.device("meta"):  # takes no memory, however large the layers
-            weights.verify(self._net(self.n_features_in_, self._trained_with, seed=0), tensors)
-        self.model_ = self._net(self.n_features_in_, self._trained_with, seed=0)
+            plain = build(last_bias=False)
+            last_bias = f"body.{len(plain.body) - 1}.bias" in tensors
+            weights.verify(build(last_bias=True) if last_bias else plain, tensors)
+        self.model_ = build(last_bias=last_bias)
         weights.fill(self.model_, tensors)
         self.model_.eval()
         self.epochs_ = int(description["epochs"])

@@ -106,6 +106,9 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
     if weighted := getattr(model, "weighted", ()):
         scorers = [(factor, member.scorer()) for factor, member in weighted]
         return lambda documents: weighted_sum((factor, score(documents)) for factor, score in scorers)
+    if curves := getattr(model, "probabilities", None):
+        raw = model.ranker_.scorer()  # type: ignore[attr-defined]
+        return lambda documents: curves(raw(documents), documents)
     learned: Any = getattr(model, "model_", None)
     if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]

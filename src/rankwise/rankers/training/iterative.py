@@ -5,7 +5,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self
+from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -13,7 +13,7 @@ from rankwise import check, user_code
 from rankwise.arrays import Column, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.objectives.base import Objective
+from rankwise.objectives.base import GoalTotals, Objective, goal_totals, scales_in, with_scales
 from rankwise.objectives.table import native
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
@@ -61,14 +61,15 @@ class IterativeRanker(Ranker):
         resume: bool = False,
         measure: Mapping[str, RankingDataset | Measure] | None = None,
         watch: Watch | None = None,
-        **others: Never,
+        **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
 
         ``qid`` has an id for each document, ``group`` the number of documents of each query. ``sample_weight`` has a
         number for each document: a weight of its query where it is the same within each, else of the document, for
-        objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid). ``init_model``, a trained
-        ranker or its folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
+        objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid); LightGBM's and XGBoost's
+        ``eval_set=[(X, y)]`` with ``eval_group`` or ``eval_qid`` is the same. ``init_model``, a trained ranker or its
+        folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
         the model learns what to add to them, and ``predict`` needs them too. ``resume`` starts from the checkpoint if
         there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
         best model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets
@@ -77,7 +78,7 @@ class IterativeRanker(Ranker):
         history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far is
         kept.
         """
-        self._reject("fit", others)
+        valid = self._with_eval_set(valid, others)
         older = None if init_model is None else self._older(init_model)
         schema = None if older is None else older._schema
         data: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
@@ -106,18 +107,23 @@ class IterativeRanker(Ranker):
         measure: Mapping[str, Measure] | None = None,
         digest: str = "",
         documents: int | None = None,
+        totals: Callable[[Objective], Sequence[GoalTotals]] | None = None,
     ) -> Self:
         """Train from an ``older`` model with the same columns, or from nothing.
 
         ``learner`` builds the learner for this ranker with all settings settled. ``measure`` has the data sets that are
         measured beside the validation data. Where ``train`` is only a sample of the data that are learned from,
-        ``digest`` identifies these, and ``documents`` is how many they have.
+        ``digest`` identifies these, ``documents`` is how many they have, and ``totals`` are those of goals on them.
         """
         if older is not None and train.init_scores is not None and not older._schema.init_scores:
             hint = "leave one of them out: either says where training starts"
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
         settings = self.settings_for(train.n_docs if documents is None else documents)
-        settled = self._with(settings)
+        settled, scales = self._with(settings), dict[str, float]()
+        if hasattr(self, "objective") and native(self.objective) is None:  # a bag of rankers of one's own may have none
+            objective = with_scales(self._objective(), totals or (lambda one: [self._goal_totals(train, one, older)]))
+            scales = scales_in(objective)
+            settled = settled._with({"objective": objective} if scales else {})
 
         def prepare() -> Session:
             metrics = self._metrics(valid)  # a wrong name is an error without validation data, too
@@ -143,8 +149,8 @@ class IterativeRanker(Ranker):
             )
 
         def keep(learner: Learner[Any], state: State) -> None:
-            self._remember(train)
-            self.settings_ = settings
+            self._remember(train, digest=digest, documents=documents)
+            self.settings_, self.scales_ = settings, scales
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learner.model(), state)
 
@@ -258,6 +264,11 @@ class IterativeRanker(Ranker):
         if "init_scores" in objective.reads and train.init_scores is None and older is not None:
             train = train.with_(init_scores=older.predict(train.without_rows()))
         return inputs.document_columns(train, objective, debias=bool(self.debias))
+
+    def _goal_totals(self, train: RankingDataset, objective: Objective, older: Self | None = None) -> GoalTotals:
+        """Return the totals of the gradients of an objective's goals on training data."""
+        documents = self._documents(train, objective, older)
+        return goal_totals(objective.prepare(train.labels, train.offsets, **documents))
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)

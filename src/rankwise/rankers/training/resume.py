@@ -183,10 +183,14 @@ def fingerprint(data: RankingDataset) -> str:
 def _digest(data: RankingDataset) -> str:
     digest = hashlib.blake2b(digest_size=16)
     parts = (*buffers(data.features), data.labels, data.offsets, *(getattr(data, name) for name in _ALWAYS_HASHED))
-    newer = (
+    newer = [
         column.name for column in columns.COLUMNS if column.trains and column.name not in ("labels", *_ALWAYS_HASHED)
-    )
-    later = [values for name in newer if (values := getattr(data, name)) is not None]
+    ]
+    later = []
+    for name, values in columns.arrays(data).items():
+        column, _, key = name.partition(".")
+        if column in newer:
+            later += [np.frombuffer(key.encode(), np.uint8), values] if key else [values]
     lists = np.frombuffer(json.dumps(sorted(data.categories.items())).encode(), np.uint8)
     for part in (*parts, np.array(data.categorical, np.int64), lists, *later):
         digest.update(b"none" if part is None else f"{part.dtype}{part.shape}".encode())

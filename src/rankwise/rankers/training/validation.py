@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Array, Offsets, part_of, rows_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.metrics.base import Metric, require_scored, weighted_mean, with_labels
 from rankwise.metrics.dcg import NDCG
 from rankwise.metrics.gains import gains
 
@@ -93,10 +93,12 @@ class Validation:
     def __init__(self, data: RankingDataset, metrics: Sequence[Metric], *, debias: bool) -> None:
         self.names = tuple(name(metric, data, debias=debias) for metric in metrics)
         self.metrics = metrics
+        self.arguments = [with_labels(metric, data) for metric in metrics]
+        """Each metric as a function of arrays, and the labels that it reads."""
         self.rows: slice | NDArray[np.int64] = slice(None)
         self.queries: NDArray[np.int64] = np.arange(data.n_queries)
         """The query of each list that is measured."""
-        self.labels, self.offsets, self.weights = data.labels, data.offsets, data.weights
+        self.offsets, self.weights = data.offsets, data.weights
         self.rewards = data.document_rewards
         self.clicks: Array | None = None
         self._measurers: dict[str, DeviceMean | None] = {}
@@ -110,8 +112,13 @@ class Validation:
         self.rows, self.offsets = rows_of(query, data.offsets)
         self.rewards = part_of(data.document_rewards, self.rows)
         self.clicks = data.labels[clicked]
-        self.labels = np.zeros(self.offsets[-1])
-        self.labels[self.offsets[:-1] + clicked - data.offsets[query]] = self.clicks
+        labels = np.zeros(self.offsets[-1])
+        labels[self.offsets[:-1] + clicked - data.offsets[query]] = self.clicks
+        for metric, (bare, _) in zip(self.metrics, self.arguments, strict=True):
+            if bare is not metric:
+                hint = "`set debias=False`, or leave the metric out"
+                raise check.error("propensities are those of clicks, which are the labels", got=str(metric), hint=hint)
+        self.arguments = [(metric, labels) for metric in self.metrics]
         self.weights = 1.0 / propensities[clicked]
         if data.weights is not None:
             self.weights = self.weights * data.weights[query]
@@ -123,9 +130,10 @@ class Validation:
     def values(self, scores: ArrayLike) -> dict[str, Array]:
         """Return every metric of each query, or click; NaN where it scores none."""
         of_lists = np.asarray(scores)[self.rows]
-        measured = zip(self.names, self.metrics, strict=True)
-        lists = (of_lists, self.labels, self.offsets)
-        return {name: metric(*lists, document_rewards=self.rewards) for name, metric in measured}
+        return {
+            name: metric(of_lists, labels, self.offsets, document_rewards=self.rewards)
+            for name, (metric, labels) in zip(self.names, self.arguments, strict=True)
+        }
 
     def means(self, values: Mapping[str, Array]) -> dict[str, float]:
         """Return the means of values, by the weights of queries, or clicks."""
@@ -139,9 +147,9 @@ class Validation:
     def on_device(self, scores: DeviceScores) -> dict[str, float]:
         """Return the means for scores on a device; they are copied only for metrics that have no kernel there."""
         means: dict[str, float] = {}
-        for name, metric in zip(self.names, self.metrics, strict=True):
+        for name, (metric, labels) in zip(self.names, self.arguments, strict=True):
             if name not in self._measurers:  # labels and offsets are copied to the device once
-                lists = metric, self.labels, self.offsets, self.weights
+                lists = metric, labels, self.offsets, self.weights
                 self._measurers[name] = scores.measurer(*lists) if self.clicks is None else None
             measure = self._measurers[name]
             value = None if measure is None else measure(scores)

@@ -53,7 +53,7 @@ class Defaults(NamedTuple):
 
 USUAL = Defaults()
 SMALL_DATA: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 15, "min_documents": 50, "smoothing": 10}
-LARGE_DATA: Keywords = {"rounds": 1000, "learning_rate": 0.1, "leaves": 63, "min_documents": 50, "smoothing": 5}
+LARGE_DATA: Keywords = {"rounds": 1000, "learning_rate": 0.05, "leaves": 63, "min_documents": 50, "smoothing": 5}
 """What recipes of trees have in common in the portfolio of AutoRanker."""
 
 

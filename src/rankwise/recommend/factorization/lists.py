@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
+from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.objectives.base import Objective
@@ -74,7 +75,7 @@ class TrainingLists:
             return taught
         data = self.train
         names = (*objective.reads, *objective.accepts)
-        columns = {name: getattr(data, name) for name in names if getattr(data, name) is not None}
+        columns = {name: column for name in names if (column := column_of(data, name)) is not None}
         scores = np.arange(data.n_docs) % 7 / 7  # equal scores may have no gradient where others have
         gradient = objective(scores, data.labels, data.offsets, data.stream(seed), **columns).gradient
         taught[self.users] = np.logical_or.reduceat(gradient != 0, data.offsets[:-1])

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Ids, Json, Keywords
+from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
@@ -304,7 +305,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         objective = self._objective()
         reject_rewards(source.train, objective, objective.accepts)
-        columns = {name: getattr(source.train, name) for name in (*objective.reads, *objective.accepts)}
+        columns = {name: column_of(source.train, name) for name in (*objective.reads, *objective.accepts)}
         learner = NetLearner(
             objective=objective,
             train=source.train,

@@ -1,7 +1,7 @@
 """Texts by id, from JSON lines or tables: queries, and the documents of a corpus that are on a list."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ from rankwise.arrays import Json
 from rankwise.data import compressed
 from rankwise.data.columns import is_text
 
-TextSource = Mapping[str, Any] | str | Path
-"""A file, or a dictionary of ids and texts."""
+TextSource = Mapping[str, Any] | str | Path | Callable[[Collection[str]], Mapping[str, Any]]
+"""A file, a dictionary of ids and texts, or a function that returns the dictionary of some ids."""
 
 _IDS = ("_id", "id", "docid", "doc_id", "query_id", "qid")
 _BODIES = ("text", "contents", "body")
@@ -39,6 +39,8 @@ def read_texts(source: TextSource, ids: Collection[str] | None = None) -> dict[s
 
     Of a file, only the texts of ``ids`` are kept: a corpus may be far larger than memory.
     """
+    if callable(source):
+        source = source(ids or ())
     if isinstance(source, Mapping):
         check.different_as_text("ids of texts", list(source))
         for key, value in source.items():

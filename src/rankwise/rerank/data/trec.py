@@ -1,6 +1,7 @@
 """Lists of texts from TREC-style files and BEIR folders: qrels, runs, queries and a corpus."""
 
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rankwise.arrays import Keywords, offsets_of
 from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.csv import read_table
-from rankwise.evaluation.systems import Run
+from rankwise.evaluation.systems import IrDataset, Run
 from rankwise.evaluation.trec import qrels_frame, ranked, run_frame
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.data.texts import TextSource, read_texts
@@ -47,7 +48,8 @@ def read_trec(
     Args:
         qrels: A file ``query 0 document grade``, a frame, or nested dictionaries; None if all of the run is to be
             scored, with labels 0.
-        queries: Texts by id: a dictionary, or a file of JSON lines (``_id``, ``text``) or of ``id<TAB>text``.
+        queries: Texts by id: a dictionary, a file of JSON lines (``_id``, ``text``) or of ``id<TAB>text``, or a
+            function that returns the dictionary for a set of ids.
         corpus: The texts of the documents, likewise; a title goes before the text.
         run: Documents retrieved by a first stage: a file, a frame, or nested dictionaries. Without one, lists hold the
             judged documents.
@@ -109,6 +111,28 @@ def read_beir(folder: str | Path, split: str = "test", **options: Any) -> Lists:
     return read_trec(qrels, queries, corpus, **options)
 
 
+def read_ir_dataset(dataset: IrDataset, *, run: Run | None = None, **options: Any) -> Lists:
+    """Build lists of texts from a data set of ir_datasets, with the judgements, queries and documents that it has.
+
+    ``dataset`` is what ``ir_datasets.load`` returns, and ``run`` by default its scored documents, if it has any.
+    ``options`` are further arguments of :func:`read_trec`: ``negatives``, ``depth``, ``teacher`` …. Only documents
+    on a list are looked up. Texts are ir_datasets' ``default_text``, such as title and body.
+    """
+    queries_iter, docs_store = (getattr(dataset, name, None) for name in ("queries_iter", "docs_store"))
+    if queries_iter is None or docs_store is None:
+        what, hint = "a data set of ir_datasets with queries and documents is needed", 'pass ir_datasets.load("…")'
+        raise check.error(what, got=repr(dataset), hint=hint)
+    queries = {query.query_id: query.default_text() for query in queries_iter()}
+
+    def corpus(ids: Collection[str]) -> dict[str, str]:
+        documents = docs_store().get_many(sorted(ids))
+        return {str(key): document.default_text() for key, document in documents.items()}
+
+    if run is None and dataset.has_scoreddocs():
+        run = dataset
+    return read_trec(dataset if dataset.has_qrels() else None, queries, corpus, run=run, **options)
+
+
 def _file(folder: Path, name: str, hint: str) -> Path:
     for suffix in _SUFFIXES:
         if (path := folder / (name + suffix)).exists():
@@ -149,7 +173,7 @@ def _with_texts(
     if has_text.all():
         return rows
     first = rows.row(int(np.argmin(has_text.to_numpy())), named=True)
-    where = compressed.shown(source) if isinstance(source, str | Path) else "the dictionary"
+    where = compressed.shown(source) if isinstance(source, str | Path) else "the texts"
     lost = rows.filter(~has_text)[column].n_unique()
     what = f"{count(lost, column, 'queries' if column == 'query' else None)} of the lists"
     shown = f"{first['document']!r} of query {first['query']!r}" if column == "document" else repr(first["query"])

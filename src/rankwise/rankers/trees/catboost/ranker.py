@@ -243,7 +243,7 @@ class CatBoostRanker(TreeRanker):
     portfolio = (
         Recipe("yeti", SMALL_DATA, small=(3,)),
         Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(10,)),
-        Recipe("yeti", LARGE_DATA, middle=(5,), large=(6,)),
+        Recipe("yeti", LARGE_DATA | {"learning_rate": 0.1}, middle=(4,), large=(5,)),
     )
 
     def _chosen(self) -> tuple[str | None, Objective | None]:

@@ -198,9 +198,9 @@ class XGBoostRanker(TreeRanker):
     portfolio = (
         Recipe("xendcg", _DIVERSE | {"leaves": 7}, small=(2,)),
         Recipe("lambdarank", _DIVERSE, small=(7,)),
-        Recipe("lambdarank", LARGE_DATA, middle=(2,), large=(4,)),
+        Recipe("lambdarank", LARGE_DATA, middle=(2,)),
+        Recipe("lambdarank", LARGE_DATA | {"leaves": 127}, large=(1,)),
         Recipe("xendcg", _DIVERSE | {"leaves": 31}, middle=(7,)),
-        Recipe("xendcg", LARGE_DATA | {"leaves": 255}, large=(9,)),
     )
 
 

@@ -1,0 +1,236 @@
+"""Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Never, Self, Unpack
+
+import numpy as np
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.data import leakage
+from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import MetricLike
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.rankers import expressions, inputs
+from rankwise.rankers.at_once import FitOptions
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles.feature import FeatureRanker
+from rankwise.rankers.ensembles.meta import MetaRanker, kind_of
+from rankwise.rankers.schema import Documents
+from rankwise.rankers.scoring.scorer import Scorer
+from rankwise.rankers.table import load
+from rankwise.rankers.trees.wrap import wrapped
+from rankwise.sparse import dense
+from rankwise.statistics.calibration import IDENTITY, METHODS, Curve, fitted
+
+_LEAST = 10  # relevant and other documents of a segment with a curve of its own
+_ALL = ""  # no feature has this value as text
+
+
+class CalibratedRanker(MetaRanker):
+    """A ranker with a curve from its scores to probabilities of relevance; :func:`calibrate` makes one.
+
+    ``predict`` returns probabilities, in the order of the scores of ``ranker_``. ``fit`` trains a clone of ``ranker``,
+    and fits the curve to the validation data. Parameters are those of :func:`calibrate`.
+    """
+
+    name = "calibrate"
+    ranker_: Ranker
+    """The trained ranker, whose scores are not calibrated."""
+    curves_: dict[str, list[list[float]]]
+    """The knots of each curve, scores and log odds: of all documents, and of each segment."""
+
+    def __init__(
+        self, ranker: Ranker | str, *, method: str = "isotonic", segment: str | int | None = None, relevant: float = 1.0
+    ) -> None:
+        self.ranker: Ranker = expressions.ranker(ranker)
+        self.method = method
+        self.segment = segment
+        self.relevant = relevant
+        self.native = {}
+        if not isinstance(self.ranker, Ranker):
+            raise check.error("only rankers can be calibrated", got=kind_of(ranker))
+
+    def _nested(self) -> Mapping[str, Ranker]:
+        return {"ranker": self.ranker}
+
+    @property
+    def _delegate(self) -> Ranker:
+        return self.ranker_
+
+    @property
+    def objective(self) -> ObjectiveLike:  # type: ignore[override]
+        """The objective of the ranker."""
+        return self.ranker.objective
+
+    @property
+    def metrics(self) -> MetricLike | Sequence[MetricLike]:  # type: ignore[override]
+        """The metrics of the ranker."""
+        return self.ranker.metrics
+
+    @property
+    def unit(self) -> str:  # type: ignore[override]
+        """What rounds are called."""
+        return self.ranker.unit
+
+    @property
+    def loss_compares(self) -> bool:
+        """Whether the losses of different rounds of the ranker compare."""
+        return bool(getattr(self.ranker, "loss_compares", True))
+
+    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
+        """Train the ranker, and fit its curve to the validation data."""
+        self._check()
+        if valid is None and self.method != "sigmoid":
+            hint = "pass validation data, or calibrate a trained model: rw.calibrate(model, data)"
+            raise check.error("a curve is fitted to queries that the ranker was not trained on", hint=hint)
+        ranker = self.ranker.__sklearn_clone__()
+        with leakage.checked():
+            ranker.fit(train, valid, **options)
+        self.calibrate(ranker, valid)
+
+    def _check(self) -> None:
+        check.choice("method", self.method, METHODS)
+        check.number("relevant", self.relevant, least=0.0, open_ends=True)
+        if self.method == "sigmoid" and self.segment is not None:
+            raise check.error("the sigmoid of scores is the same in every segment", hint="leave segment out")
+
+    def calibrate(self, ranker: Ranker, data: RankingDataset | None) -> Self:
+        """Fit the curves of a trained ranker to data."""
+        self._check()
+        ranker._schema.reject_start("calibrated rankers")
+        self.ranker_, self._schema = ranker, ranker._schema
+        self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
+        curves = {_ALL: IDENTITY} if data is None or self.method == "sigmoid" else self._fitted(data)
+        self.curves_ = {
+            name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
+        }
+        self._read_curves()
+        return self
+
+    def _fitted(self, data: RankingDataset) -> dict[str, Curve]:
+        """Fit the curve of all documents, and of every segment that has enough."""
+        scores, relevant = self.ranker_.predict(data), (data.labels >= self.relevant).astype(np.float64)
+        weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
+        names = self._segments(self._features(data))
+        changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
+        if changes.size:
+            raise check.error(
+                "a segment must be the same for all documents of a query, or their order would change",
+                got=f"{names[changes[0]]!r} of {self.segment!r}",
+                where=check.query_of_row(int(changes[0]), data.offsets, data.query_ids),
+                hint="name a feature of queries",
+            )
+        curves = {}
+        for name in dict.fromkeys((_ALL, *names)):
+            part = (names == name) | (name == _ALL)
+            if name == _ALL or _LEAST <= relevant[part].sum() <= part.sum() - _LEAST:
+                curves[name] = fitted(self.method, scores[part], relevant[part], weights[part])
+        if curves[_ALL] is None:
+            got = f"{int(relevant.sum()):,} relevant of {relevant.size:,} documents"
+            raise check.error("relevance does not rise with scores", got=got, hint="check the data and `relevant=`")
+        return {name: curve for name, curve in curves.items() if curve is not None}
+
+    def _read_curves(self) -> None:
+        self._curves = {
+            name: Curve(np.array(scores), np.array(log_odds), *outer)
+            for name, (scores, log_odds, outer) in self.curves_.items()
+        }
+
+    def _segments(self, features: Floats) -> Any:
+        """Return the name of each document's segment."""
+        if self.segment is None:
+            return np.full(features.shape[0], _ALL)
+        schema, column = self._schema, self.segment
+        if isinstance(column, str):
+            if schema.names is None:
+                raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
+            column = schema.names.index(check.choice("segment", column, schema.names))
+        number = check.columns("segment", [column], schema.count)[0]
+        values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
+        return np.array([schema.text(number, value) or "missing" for value in values], object)[place]
+
+    def probabilities(self, scores: Array, features: Floats) -> Array:
+        """Return probabilities of scores; segments without a curve of their own have that of all documents."""
+        if self.segment is None:
+            return self._curves[_ALL](scores)
+        names = self._segments(features)
+        result = np.empty(scores.size)
+        for name in set(names):
+            result[names == name] = self._curves.get(name, self._curves[_ALL])(scores[names == name])
+        return result
+
+    @property
+    def curve(self) -> Curve:
+        """The one curve of a ranker without segments."""
+        if self.segment is not None:
+            what = "the curves of segments cannot be exported"
+            raise check.error(what, got=f"segment={self.segment!r}", hint="export model.ranker_, or calibrate without")
+        return self._curves[_ALL]
+
+    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
+        return self.probabilities(self.ranker_._score_lists(features, offsets), features)
+
+    def scorer(self) -> Scorer:
+        """Return what computes the probabilities of one query's documents in the least time."""
+        return Scorer(self)
+
+    def contributions(self, data: Documents) -> Never:
+        """Raise: contributions of features add up to scores, and not to probabilities."""
+        raise check.error("contributions add up to scores, and not to probabilities", hint="explain model.ranker_")
+
+    # On disk: the ranker, and the curves.
+
+    def _parameters(self, without: Any = ()) -> Json:
+        return {name: getattr(self, name) for name in ("method", "segment", "relevant") if name not in without}
+
+    @classmethod
+    def _untrained(cls, description: Json) -> Self:
+        return cls(FeatureRanker(0), **description["parameters"])  # until the files of the ranker have been read
+
+    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+        super()._restore(description, files)
+        self.ranker = self.ranker_.__sklearn_clone__()
+        self._read_curves()
+
+
+def calibrate(
+    model: object,
+    data: Documents | None = None,
+    method: str = "isotonic",
+    *,
+    segment: str | int | None = None,
+    relevant: float = 1.0,
+) -> CalibratedRanker:
+    """Return a ranker that predicts probabilities of relevance: a trained model with a curve that is fitted to data.
+
+    Args:
+        model: A trained ranker, its folder, or a model of another library (see :func:`wrap`).
+        data: Queries that the model was not trained on, with labels.
+        method: ``"isotonic"`` for any increasing curve, from about a thousand documents on; ``"platt"`` for a sigmoid,
+            two numbers, from fewer. ``"sigmoid"`` needs no data: 1/(1 + e^−score), for models that were trained
+            with the objective ``calibrated``.
+        segment: A feature of queries, such as their market, by name or number: each of its values has a curve of its
+            own, if it has 10 relevant and 10 other documents. Other values have the curve of all documents.
+        relevant: The least label of a relevant document.
+
+    The order of documents within a query does not change. What ``save`` writes has the curve, and ONNX exports too.
+
+    >>> import rankwise as rw
+    >>> train, fresh = rw.split(rw.synthetic(n_queries=100, n_docs=20, seed=1), (0.6, 0.4), seed=0)
+    >>> model = rw.LightGBMRanker("lambdarank", rounds=20, leaves=7, threads=1).fit(train)
+    >>> calibrated = rw.calibrate(model, fresh, "platt")
+    >>> calibrated
+    calibrate(lightgbm(lambdarank, rounds=20, leaves=7, threads=1), method=platt)
+    >>> float(calibrated.predict(fresh).mean().round(2)), float((fresh.labels >= 1).mean().round(2))
+    (0.48, 0.48)
+    """
+    ranker = load(model) if isinstance(model, str | Path) else wrapped(model)
+    if ranker is None:
+        raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
+    if data is None and method != "sigmoid":
+        raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
+    lists = None if data is None or method == "sigmoid" else inputs.dataset(data, schema=ranker._schema)
+    settings: Any = {"method": method, "segment": segment, "relevant": relevant}
+    return CalibratedRanker(ranker.__sklearn_clone__(), **settings).calibrate(ranker, lists)

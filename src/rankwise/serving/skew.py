@@ -1,0 +1,203 @@
+"""Training-serving skew: how features differ between the data of training and those that were logged in serving."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rankwise import check
+from rankwise.arrays import Array, Json, Offsets, comparable, places, rows_of
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.metrics import Metric, MetricLike
+from rankwise.metrics import metric as find_metric
+from rankwise.rankers import inputs
+from rankwise.rankers.schema import Documents, Schema
+from rankwise.statistics import tables
+from rankwise.statistics.doctor.features import sample
+from rankwise.statistics.significance import FEWEST, t_test
+
+_MEASURED = 200_000  # documents by which distributions are compared
+_DECILES = np.arange(0.1, 0.95, 0.1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FeatureComparison:
+    """Differences of features between training and serving; printed, a table with the largest first."""
+
+    frame: pl.DataFrame
+    """One row for each feature: psi, psi_levels, missing_train, missing_served, and with a model loss, low and high."""
+    metric: str | None
+    """What ``loss`` is lost of, in the mean."""
+    notes: tuple[str, ...] = ()
+
+    def table(self, top: int = 20) -> tables.Table:
+        """Return a table of the first features."""
+        columns = ("feature", "PSI in queries", "PSI of levels", "missing in train", "in served")
+        lost = () if self.metric is None else (f"{self.metric} lost", "interval")
+        rows = []
+        for row in self.frame.head(check.integer("top", top, least=1)).iter_rows(named=True):
+            numbers = [tables.number(row[name], 3) for name in ("psi", "psi_levels")]
+            shares = [f"{row[name]:.1%}" for name in ("missing_train", "missing_served")]
+            more = [tables.number(row["loss"]), tables.interval(row["low"], row["high"])] if lost else []
+            rows.append((tables.shortened(row["feature"], 40), *numbers, *shares, *more))
+        header, rest = (*columns, *lost), self.frame.height - len(rows)
+        notes = (*([f"… and {tables.count(rest, 'more feature')}."] if rest else []), *self.notes)
+        return tables.Table(header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=notes)
+
+    def to_dict(self) -> Json:
+        """Return everything as JSON-serializable data."""
+        return {"metric": self.metric, "notes": list(self.notes), "features": self.frame.fill_nan(None).to_dicts()}
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def compare_features(
+    train: Documents,
+    served: Documents,
+    model: Scored | None = None,
+    *,
+    metric: MetricLike = "ndcg@10",
+    confidence: float = 0.95,
+) -> FeatureComparison:
+    """Compare features of training data with those logged in serving, by name: training-serving skew in one table.
+
+    The population stability index, Σ (p − q)·log(p/q) over deciles of the training data, is computed of values less
+    the median of their query, and of these medians. The first tells differences within queries, which rank documents,
+    from other queries being asked; the second sees offsets too. Of categories it is the index of their shares. A
+    feature that the served data do not have is missing there in all documents.
+
+    With a ``model`` (anything that :func:`evaluate` takes) it is also measured what ``metric`` loses where a feature of
+    the training data is replaced by the served one, in documents that both have, by the ids of queries and documents;
+    the interval is Student's over queries. Features come by this loss then, else by the larger index.
+
+    >>> import rankwise as rw
+    >>> train = rw.synthetic(n_queries=80, n_features=3, n_docs=20, seed=1)
+    >>> train = train.with_(feature_names=["bm25", "clicks", "age"])
+    >>> served = train.with_(features=train.features * np.float32([1, 1, 60]))  # hours became minutes
+    >>> compared = rw.compare_features(train, served)
+    >>> compared.frame["feature"].to_list(), compared.frame["psi"][0] > 0.25, compared.frame["psi"][1]
+    (['age', 'bm25', 'clicks'], True, 0.0)
+    """
+    chosen, trained = find_metric(metric), inputs.dataset(train)
+    logged, extra = _aligned(inputs.dataset(served), trained)
+    schema, rows = Schema.of(trained), []
+    samples = sample(trained, _MEASURED), sample(logged, _MEASURED)
+    for column in range(trained.n_features):
+        values = [one.features[:, column].astype(np.float64) for one in samples]
+        psi, levels = _index(*values), np.nan  # of the shares of categories
+        if column not in trained.categorical:
+            parts = (_by_query(one, data.offsets) for one, data in zip(values, samples, strict=True))
+            psi, levels = (_index(*pair) for pair in zip(*parts, strict=True))
+        rows.append((schema.title(column), psi, levels, *(float(np.isnan(one).mean()) for one in values)))
+    names = ["feature", "psi", "psi_levels", "missing_train", "missing_served"]
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    chance = 9.0 * sum(1.0 / one.n_docs for one in samples)  # of ten bins
+    levels = 9.0 * sum(1.0 / one.n_queries for one in samples)
+    notes = [
+        f"Chance makes a PSI of about {chance:.3f} in queries and {levels:.3f} of levels; 0.1 more is often called a "
+        "moderate shift, and 0.25 a large one."
+    ]
+    if extra:
+        notes.append(f"Only the served data have {', '.join(extra[:5])}{' and others' if len(extra) > 5 else ''}.")
+    if model is None:
+        largest = pl.max_horizontal(pl.col("psi", "psi_levels").fill_nan(None)).fill_null(0.0)
+        return FeatureComparison(frame=frame.sort(largest, descending=True), metric=None, notes=tuple(notes))
+    losses, matched = _losses(model, trained, logged, chosen, confidence)
+    frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
+    mean, low, high = losses[-1]
+    notes.append(f"All features swapped: {chosen} loses {tables.number(mean)} {tables.interval(low, high)}. {matched}")
+    frame = frame.sort("loss", descending=True, nulls_last=True)
+    return FeatureComparison(frame=frame, metric=str(chosen), notes=tuple(notes))
+
+
+def _aligned(served: RankingDataset, train: RankingDataset) -> tuple[RankingDataset, list[str]]:
+    """Return the served data with the columns of the training data, NaN where they have none, and further names."""
+    for data in (train, served):
+        check.dense_features(data.features, "a comparison of features", "")
+        if not data.n_docs:
+            raise check.error("data must have documents", got="none")
+    ours, theirs = train.feature_names, served.feature_names
+    schema, served = Schema.of(train.with_(init_scores=None)), served.with_(init_scores=None)
+    if ours is None or theirs is None:
+        return schema.align(served), []
+    absent = [name for name in ours if name not in theirs]
+    if len(absent) == len(ours):
+        hint = "rename the features of one of them"
+        raise check.error("training and served data share no feature", got=f"{ours[0]!r} and {theirs[0]!r}", hint=hint)
+    empty = np.full((served.n_docs, len(absent)), np.nan, np.float32)
+    complete = served.with_(features=np.hstack([served.features, empty]), feature_names=[*theirs, *absent])
+    return schema.align(complete), [name for name in theirs if name not in ours]
+
+
+def _by_query(values: Array, offsets: Offsets) -> tuple[Array, Array]:
+    """Return values less the median of their query, and the medians; NaN where all are missing."""
+    query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    ordered = values[np.lexsort((values, query))]  # missing ones last
+    counts = np.bincount(query[~np.isnan(values)], minlength=offsets.size - 1)
+    low, high = offsets[:-1] + np.maximum(counts - 1, 0) // 2, offsets[:-1] + counts // 2
+    medians = np.where(counts > 0, 0.5 * ordered[low] + 0.5 * ordered[high], np.nan)
+    return values - medians[query], medians
+
+
+def _index(train: Array, served: Array) -> float:
+    """Return the population stability index over deciles; values that are a decile themselves are bins of their own."""
+    train, served = train[~np.isnan(train)], served[~np.isnan(served)]
+    if not train.size or not served.size:
+        return np.nan
+    edges = np.unique(np.quantile(train, _DECILES, method="lower"))
+    bins = (np.searchsorted(edges, one, "left") + np.searchsorted(edges, one, "right") for one in (train, served))
+    p, q = (np.bincount(one, minlength=2 * edges.size + 1) + 0.5 for one in bins)
+    p, q = p / p.sum(), q / q.sum()
+    return float(((p - q) * np.log(p / q)).sum())
+
+
+def _losses(
+    model: Scored, train: RankingDataset, served: RankingDataset, metric: Metric, confidence: float
+) -> tuple[list[tuple[float, float, float]], str]:
+    """Return the mean loss and its interval for each feature and then for all, and a sentence on what was matched."""
+    place = _matches(train, served)
+    queries = np.flatnonzero(np.add.reduceat(place >= 0, train.offsets[:-1]))
+    part, rows = train.take(queries), place[rows_of(queries, train.offsets)[0]]
+    both, features = rows >= 0, np.array(part.features)
+    theirs = served.features[rows[both]]
+    values = metric.of(scores_of(model, part), part)
+    losses = []
+    for columns in [*(slice(column, column + 1) for column in range(train.n_features)), slice(None)]:
+        swapped = features.copy()
+        swapped[both, columns] = theirs[:, columns]
+        if np.array_equal(swapped, features, equal_nan=True):
+            losses.append((0.0, 0.0, 0.0))
+            continue
+        lost = values - metric.of(scores_of(model, part.with_(features=swapped)), part)
+        scored = ~np.isnan(lost)
+        if scored.sum() < FEWEST:
+            hint = "log more queries of the training data"
+            raise check.error(f"{metric} must score {FEWEST} queries that both have", got=int(scored.sum()), hint=hint)
+        test = t_test(lost[scored], None if part.weights is None else part.weights[scored])
+        losses.append((test.mean, *test.interval(confidence)))
+    count = tables.count(part.n_queries, "query", "queries")
+    return losses, f"Swapped in {tables.count(int(both.sum()), 'document')} of {count} that both have."
+
+
+def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
+    """Return the row of each training document in the served data, by ids; −1 where they do not have it."""
+    both = train, served
+    if any(data.query_ids is None or data.document_ids is None for data in both):
+        what, hint = (
+            "documents are matched by the ids of queries and documents",
+            "`set query_ids=…` and `document_ids=…`",
+        )
+        raise check.error(what, got="data without ids", hint=hint)
+    ids = [comparable(*(data.qids() for data in both)), comparable(*(np.asarray(data.document_ids) for data in both))]
+    queries, documents = (np.unique(np.concatenate(pair), return_inverse=True)[1] for pair in ids)
+    keys = queries * (documents.max() + 1) + documents
+    place = places(keys[: train.n_docs], keys[train.n_docs :])
+    if (place < 0).all():
+        hint = "check that both spell their ids alike; without a model nothing is matched"
+        raise check.error("training and served data have no document in common", got=repr(served), hint=hint)
+    return place

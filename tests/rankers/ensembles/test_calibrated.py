@@ -1,0 +1,190 @@
+"""Calibrated rankers: probabilities in the order of scores, by segment, on disk, exported, on the command line."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import rankwise as rw
+from rankwise.statistics.calibration import sigmoid
+from tests.cli.running import refused, run
+
+
+def lists(seed: int, n_queries: int = 300) -> rw.RankingDataset:
+    """Labels drawn with log odds 2 x − 1, and 2 more in the market "b"; the market and x are features."""
+    rng = np.random.default_rng(seed)
+    x, market = rng.normal(size=(n_queries, 10)), rng.integers(0, 2, n_queries)
+    chances = sigmoid(2.0 * x - 1.0 + 2.0 * market[:, None])
+    features = np.column_stack([x.ravel(), np.repeat(market, 10), rng.normal(size=x.size)])
+    return rw.RankingDataset(
+        features,
+        rng.random(x.size) < chances.ravel(),
+        np.arange(0, x.size + 1, 10),
+        feature_names=["x", "market", "noise"],
+        categorical=(1,),
+        categories={1: ("a", "b")},
+    )
+
+
+@pytest.fixture(scope="module")
+def fresh() -> rw.RankingDataset:
+    return lists(1)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return rw.LightGBMRanker("lambdarank", rounds=20, leaves=7, threads=1).fit(lists(0))
+
+
+@pytest.mark.parametrize("method", ["isotonic", "platt"])
+def test_probabilities_keep_the_order_of_scores(method, model, fresh):
+    calibrated = rw.calibrate(model, fresh, method)
+    test = lists(2)
+    scores, p = model.predict(test), calibrated.predict(test)
+    assert ((p > 0) & (p < 1)).all()
+    order = np.argsort(scores)
+    assert ((np.diff(p[order]) > 0) == (np.diff(scores[order]) > 0)).all()
+    np.testing.assert_array_equal(rw.evaluate(calibrated, test)["ndcg@10"], rw.evaluate(model, test)["ndcg@10"])
+    assert rw.evaluate(calibrated, test).reliability().error < 0.08
+    np.testing.assert_array_equal(calibrated.predict(test.features), p)
+    np.testing.assert_array_equal(calibrated.scorer()(test.features[:10]), p[:10])
+
+
+def test_segments_have_curves_of_their_own(model, fresh):
+    test = lists(2)
+    plain, by_market = rw.calibrate(model, fresh, "platt"), rw.calibrate(model, fresh, "platt", segment="market")
+    assert by_market.curves_.keys() == {"", "a", "b"}
+    for code in (0, 1):
+        part = test.take(np.flatnonzero(test.features[test.offsets[:-1], 1] == code))
+        apart = [rw.evaluate(one, part).reliability().error for one in (plain, by_market)]
+        assert apart[1] < 0.5 * apart[0]
+        # Alone, a market has the same curve.
+        both = fresh.take(np.flatnonzero(fresh.features[fresh.offsets[:-1], 1] == code))
+        alone = rw.calibrate(model, both, "platt")
+        np.testing.assert_allclose(by_market.predict(part), alone.predict(part), atol=1e-6)
+    unseen = test.features[:10].copy()
+    unseen[:, 1] = np.nan
+    np.testing.assert_array_equal(by_market.predict(unseen), plain.predict(unseen))
+    np.testing.assert_array_equal(by_market.scorer()(test.features[:10]), by_market.predict(test.features[:10]))
+
+
+def test_few_documents_have_the_curve_of_all(model, fresh):
+    codes = fresh.features[fresh.offsets[:-1], 1]
+    few = np.sort(np.append(np.flatnonzero(codes == 0), np.flatnonzero(codes == 1)[:1]))
+    assert rw.calibrate(model, fresh.take(few), segment=1).curves_.keys() == {"", "a"}
+
+
+def test_labels_and_weights_count(model, fresh):
+    graded = fresh.with_(labels=3 * fresh.labels)
+    np.testing.assert_array_equal(
+        rw.calibrate(model, graded, relevant=2.5).predict(fresh), rw.calibrate(model, fresh).predict(fresh)
+    )
+    first = fresh.take(np.arange(150)).with_(query_ids=np.arange(1000, 1150))
+    twice = rw.concatenate([fresh.with_(query_ids=np.arange(300)), first])
+    weighted = fresh.with_(weights=np.repeat([2.0, 1.0], 150))
+    one, other = (rw.calibrate(model, each).predict(fresh) for each in (twice, weighted))
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_models_that_score_log_odds_need_no_curve(fresh):
+    model = rw.LightGBMRanker("calibrated", rounds=60, leaves=7, threads=1).fit(lists(0))
+    calibrated = rw.calibrate(model, method="sigmoid")
+    np.testing.assert_allclose(calibrated.predict(fresh), sigmoid(model.predict(fresh)), rtol=1e-14)
+    assert rw.evaluate(calibrated, fresh).reliability().error < 0.08
+
+
+def test_a_saved_one_scores_the_same_in_a_new_process(model, fresh, tmp_path):
+    calibrated = rw.calibrate(model, fresh, segment="market")
+    calibrated.save(tmp_path / "model")
+    np.save(tmp_path / "features.npy", fresh.features)
+    code = """
+import sys, numpy as np, rankwise as rw
+model = rw.load(sys.argv[1] + "/model")
+np.save(sys.argv[1] + "/scores.npy", model.predict(np.load(sys.argv[1] + "/features.npy")))
+print(model)
+"""
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), calibrated.predict(fresh))
+    assert done.stdout.strip() == repr(calibrated)
+    again = rw.calibrate(rw.load(tmp_path / "model"), fresh, "platt")  # of a folder, and of a calibrated one
+    assert rw.evaluate(again, lists(2)).reliability().error < 0.08
+    assert rw.calibrate(tmp_path / "model", fresh, "platt").predict(fresh).tolist() == again.predict(fresh).tolist()
+
+
+def test_curves_of_a_file_must_rise(model, fresh, tmp_path):
+    calibrated = rw.calibrate(model, fresh, "platt")
+    calibrated.curves_ = {"": [[0.0, 1.0], [1.0, 0.0], [1.0]]}
+    with pytest.raises(ValueError, match="curve must increase"):
+        rw.load(calibrated.save(tmp_path / "model"))
+
+
+def test_an_expression_is_trained_and_calibrated_on_validation_data(fresh):
+    text = "calibrate(lightgbm(xendcg, rounds=20, leaves=7, threads=1), method=platt)"
+    ranker = rw.ranker(text)
+    assert repr(ranker) == text
+    ranker.set_params(ranker__rounds=15).fit(lists(0), fresh)
+    assert repr(ranker.ranker_) == "lightgbm(xendcg, rounds=15, leaves=7, threads=1)"
+    expected = rw.calibrate(ranker.ranker_, fresh, "platt").predict(fresh)
+    np.testing.assert_array_equal(ranker.predict(fresh), expected)
+    with pytest.raises(ValueError, match="fitted to queries that the ranker was not trained on.*validation"):
+        rw.ranker(text).fit(lists(0))
+
+
+@pytest.mark.parametrize("method", ["isotonic", "platt"])
+def test_onnx_has_the_curve(method, model, fresh, tmp_path):
+    calibrated = rw.calibrate(model, fresh, method)
+    path = rw.export(calibrated, tmp_path / "model.onnx", "onnx")
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    (scores,) = session.run(["scores"], {"features": fresh.features.astype(np.float32)})
+    np.testing.assert_allclose(scores, calibrated.predict(fresh), rtol=1e-12)
+
+
+def test_other_formats_and_segments_are_refused(model, fresh, tmp_path):
+    for form in ("treelite", "elasticsearch", "ranklib", "vespa"):
+        with pytest.raises(ValueError, match=f"{form} has no place for the curve.*export model.ranker_"):
+            rw.export(rw.calibrate(model, fresh), tmp_path / "model", form)
+    with pytest.raises(ValueError, match="curves of segments cannot be exported: got segment='market'"):
+        rw.export(rw.calibrate(model, fresh, segment="market"), tmp_path / "model", "onnx")
+
+
+def test_what_makes_no_sense_is_refused(model, fresh):
+    with pytest.raises(ValueError, match=r"same for all documents of a query.*got .* of 'noise' at .*query number 0"):
+        rw.calibrate(model, fresh, segment="noise")
+    for arguments, message in (
+        ({"method": "beta"}, "unknown method: got 'beta'"),
+        ({"segment": "markt"}, "unknown segment: got 'markt'. Hint: did you mean 'market'"),
+        ({"method": "sigmoid", "segment": 1}, "the same in every segment"),
+        ({"relevant": 5}, "relevance does not rise with scores: got 0 relevant of 3,000"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            rw.calibrate(model, fresh, **arguments)
+    with pytest.raises(ValueError, match="relevance does not rise with scores"):
+        rw.calibrate(model, fresh.with_(labels=1 - fresh.labels))
+    with pytest.raises(ValueError, match="a curve is fitted to data"):
+        rw.calibrate(model)
+    with pytest.raises(ValueError, match="only trained rankers can be calibrated: got int"):
+        rw.calibrate(3, fresh)
+    with pytest.raises(ValueError, match="add up to scores, and not to probabilities.*explain model.ranker_"):
+        rw.calibrate(model, fresh).explain(fresh)
+
+
+def test_the_command_line_trains_shows_and_draws(fresh, tmp_path):
+    rw.write_data(lists(2), tmp_path / "test.parquet")
+    rw.write_data(fresh, tmp_path / "fresh.parquet")
+    ranker = "calibrate(lightgbm(xendcg, rounds=20, patience=2), method=platt)"
+    data = (tmp_path / "test.parquet", "--valid", tmp_path / "fresh.parquet", "--threads", 1)
+    printed = run("train", *data, "--ranker", ranker, "-o", tmp_path / "model").stdout
+    assert "no better round for 2 rounds" in printed or "all rounds done" in printed
+    words = ("evaluate", tmp_path / "test.parquet", tmp_path / "model", "--calibration")
+    printed = run(*words, "--plot", tmp_path / "curve.png").stdout
+    assert "Reliability" in printed
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+    document = json.loads(run(*words, "--json").stdout)
+    expected = rw.evaluate(rw.load(tmp_path / "model"), lists(2)).reliability()
+    (shown,) = document["calibration"].values()
+    assert shown["error"] == pytest.approx(expected.error)
+    assert "--plot draws the curve of --calibration" in refused(*words[:-1], "--plot", tmp_path / "other.png")

@@ -1,0 +1,123 @@
+"""Logged features in the forms that the engines document, joined with judgements."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rankwise as rw
+
+
+def plugin(*documents: Any, form: str = "list", **more: Any) -> Any:
+    """A response of the LTR plugin: as it is today, a list of names and values, or as it was, values by name."""
+    hits = []
+    for name, features in documents:
+        entry = [{"name": key} | ({} if value is None else {"value": value}) for key, value in features.items()]
+        old = {key: value for key, value in features.items() if value is not None}
+        logged = [{"main": entry} | more] if form == "list" else {"main": old} | more
+        hits.append(
+            {
+                "_index": "shop",
+                "_id": name,
+                "_score": 1.0,
+                "_source": {"sku": f"s-{name}"},
+                "fields": {"_ltrlog": logged},
+            }
+        )
+    return {"took": 1, "hits": {"total": {"value": len(hits)}, "hits": hits}}
+
+
+def vespa(*documents: Any, kind: str = "matchfeatures") -> Any:
+    """A response of Vespa."""
+    children = [
+        {
+            "id": f"index:content/0/{name}",
+            "relevance": 0.5,
+            "fields": {"documentid": f"id:shop:item::{name}", kind: features},
+        }
+        for name, features in documents
+    ]
+    return {"root": {"id": "toplevel", "fields": {"totalCount": len(children)}, "children": children}}
+
+
+FIRST = ("d1", {"bm25": 2.5, "clicks": 7.0}), ("d2", {"bm25": 1.0, "clicks": None})
+SECOND = (("d1", {"bm25": 0.25, "clicks": 3.0, "age": 1.0}),)
+LABELS = {"tv": {"d2": 2, "d9": 1}, "radio": {"d1": -1}}
+
+
+@pytest.mark.parametrize("form", ["list", "mapping"])
+def test_the_plugins_log_with_judgements(form, tmp_path):
+    responses = {"tv": plugin(*FIRST, form=form), "radio": plugin(*SECOND, form=form)}
+    data: Any = rw.read_feature_log(responses, labels=LABELS)
+    assert data.feature_names == ("bm25", "clicks", "age")
+    np.testing.assert_array_equal(
+        data.features, np.array([[2.5, 7, np.nan], [1, np.nan, np.nan], [0.25, 3, 1]], np.float32)
+    )
+    assert (data.query_ids.tolist(), data.document_ids.tolist()) == (["tv", "radio"], ["d1", "d2", "d1"])
+    assert (data.labels.tolist(), data.judged.tolist()) == ([0, 2, 0], [0, 1, -1])
+    path = tmp_path / "log.jsonl"
+    lines = [{"query_id": query, "response": response} for query, response in responses.items()]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    qrels = tmp_path / "qrels.txt"
+    qrels.write_text("tv 0 d2 2\nradio 0 d1 -1\n")
+    for source in (path, lines, [{"qid": query, **response} for query, response in responses.items()]):
+        again: Any = rw.read_feature_log(source, labels=qrels)
+        np.testing.assert_array_equal(again.features, data.features)
+        assert again.labels.tolist() == data.labels.tolist()
+        assert again.query_ids.tolist() == ["tv", "radio"]
+
+
+@pytest.mark.parametrize("kind", ["matchfeatures", "summaryfeatures", "rankfeatures"])
+def test_vespas_features(kind):
+    documents = ("a::7", {"bm25(title)": 2.5}), ("8", {"bm25(title)": 1.5, "attribute(age)": 3})
+    data: Any = rw.read_feature_log(
+        {"tv": [vespa(documents[0], kind=kind), vespa(documents[1], kind=kind)], "radio": vespa()}
+    )
+    assert data.feature_names == ("bm25(title)", "attribute(age)")
+    assert data.document_ids.tolist() == ["7", "8"]
+    assert data.query_ids.tolist() == ["tv"]
+    assert not data.is_labelled
+    np.testing.assert_array_equal(data.features, np.array([[2.5, np.nan], [1.5, 3]], np.float32))
+
+
+def test_entries_fields_and_pages_that_overlap():
+    several = plugin(*FIRST, rescore=[{"name": "bm25", "value": 9.0}])
+    assert rw.read_feature_log({"tv": several}, log="rescore").features.tolist() == [[9.0], [9.0]]
+    data: Any = rw.read_feature_log({"tv": [plugin(*FIRST), plugin(FIRST[1])]}, document="sku")
+    assert data.document_ids.tolist() == ["s-d1", "s-d2"]
+
+
+def test_collectors_rows_are_a_table(tmp_path):
+    path = tmp_path / "Vespa-training-data.csv"
+    path.write_text("query_id,doc_id,relevance_label,relevance_score,match_bm25\nq,d1,1.0,0.5,2.5\nq,d2,0.0,0.1,\n")
+    data: Any = rw.read_csv(path, query="query_id", label="relevance_label", document="doc_id", features=["match_bm25"])
+    np.testing.assert_array_equal(data.features, np.array([[2.5], [np.nan]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "sentence"),
+    [
+        ([plugin(*FIRST)], {}, "a response does not name its query.*at record 0.*Hint: write"),
+        ({"tv": {"error": "timeout"}}, {}, "a record must be a response of Elasticsearch.*at query 'tv'"),
+        ([7], {}, "a record must be a response"),
+        ({"tv": plugin(*FIRST, other=[])}, {}, "several entries: got main, other at query 'tv'. Hint: set log="),
+        ({"tv": plugin(*FIRST)}, {"log": "mian"}, "unknown entry of the log: got 'mian'. Hint: did you mean 'main'"),
+        ({"tv": plugin(*FIRST)}, {"document": "asin"}, "a hit has no id.*set document=… to the field.*sku"),
+        ({"tv": [plugin(*FIRST), plugin(*SECOND)]}, {}, "logged twice with different features: got 'd1' at query 'tv'"),
+        ({"tv": {"hits": {"hits": [{"_id": "d"}]}}}, {}, "a hit has no logged features.*ext.ltr_log"),
+        ({"tv": vespa(("1", {"embedding": {"cells": []}}))}, {}, "logged features must be numbers.*leave tensors"),
+        ({"tv": vespa()}, {}, "the log holds no documents"),
+        ({"tv": plugin(*FIRST)}, {"labels": {"TV": {"d1": 1}}}, "log and labels have no document in common"),
+    ],
+)
+def test_wrong_logs(source, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        rw.read_feature_log(source, **arguments)
+
+
+def test_a_broken_line_is_named(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + "\n{half")
+    with pytest.raises(ValueError, match=r"cannot read JSON.*at line 2 of .*log\.jsonl"):
+        rw.read_feature_log(path)

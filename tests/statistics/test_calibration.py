@@ -1,0 +1,149 @@
+"""Curves from scores to probabilities, and reliability, beside scikit-learn's and numbers by hand."""
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+import rankwise as rw
+from rankwise.statistics.calibration import Curve, fitted, sigmoid
+
+
+def drawn(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    scores = np.round(rng.normal(size=n), 2)  # ties
+    return scores, (rng.random(n) < sigmoid(1.5 * scores - 1)).astype(float), rng.uniform(0.5, 2.0, n)
+
+
+def test_platt_is_logistic_regression_of_platts_targets():
+    scores, relevant, weights = drawn()
+    curve = fitted("platt", scores, relevant, weights)
+    assert curve is not None
+    positive, negative = weights @ relevant, weights @ (1 - relevant)
+    high, low = (positive + 1) / (positive + 2), 1 / (negative + 2)
+    targets = np.where(relevant > 0, high, low)
+    # A document with the target t is t of a relevant and 1 - t of another one.
+    peer = LogisticRegression(C=np.inf, tol=1e-10).fit(
+        np.tile(scores, 2)[:, None],
+        np.repeat([1, 0], scores.size),
+        np.append(weights * targets, weights * (1 - targets)),
+    )
+    places = np.linspace(-5, 5, 50)
+    np.testing.assert_allclose(curve(places), peer.predict_proba(places[:, None])[:, 1], atol=1e-5)
+
+
+def test_isotonic_passes_through_the_blocks_of_isotonic_regression():
+    scores, relevant, weights = drawn()
+    curve = fitted("isotonic", scores, relevant, weights)
+    assert curve is not None
+    peer = IsotonicRegression().fit(scores, relevant, weights).predict(scores)
+    for value in np.unique(peer)[1:-1]:  # the outer blocks are drawn away from 0 and 1
+        block = peer == value
+        np.testing.assert_allclose(
+            curve(float(np.average(scores[block], weights=weights[block]))), float(value), atol=1e-9
+        )
+    places = np.unique(scores)
+    assert (np.diff(curve(places)) > 0).all()
+    assert (np.diff(curve(np.linspace(-50, 50, 999))) > 0).all()
+    assert np.average(curve(scores), weights=weights) == pytest.approx(np.average(relevant, weights=weights), abs=0.01)
+
+
+def test_blocks_of_0_and_1_by_hand():
+    # Blocks of 4 documents at 0, none relevant; 2 at 1, one of them; 3 at 2, all: 0.1, 1/2 and 7/8.
+    scores, relevant = np.repeat([0.0, 1.0, 2.0], [4, 2, 3]), np.array([0, 0, 0, 0, 1, 0, 1, 1, 1.0])
+    curve = fitted("isotonic", scores, relevant, np.ones(9))
+    assert curve is not None
+    np.testing.assert_allclose(curve([0.0, 0.5, 1.0, 2.0]), [0.1, float(sigmoid(np.log(1 / 9) / 2)), 0.5, 0.875])
+
+
+@pytest.mark.parametrize("method", ["platt", "isotonic"])
+def test_scores_that_mean_nothing_have_no_curve(method):
+    relevant = np.array([1.0, 1, 0, 0])
+    for scores in (np.arange(4.0), np.zeros(4)):
+        assert fitted(method, scores, relevant, np.ones(4)) is None
+
+
+def test_a_curve_that_does_not_rise_is_refused():
+    for scores, log_odds in (
+        ([0, 0], [0, 1]),
+        ([0, 1], [1, 0]),
+        ([0], [1]),
+        ([0, 1], [0, np.nan]),
+        ([0, 1], [0, 1, 2]),
+    ):
+        with pytest.raises(ValueError, match="curve"):
+            Curve(np.array(scores, float), np.array(log_odds, float))
+
+
+def evaluation(p, labels, size, **settings):
+    data = rw.RankingDataset(np.zeros((p.size, 1)), labels, np.arange(0, p.size + 1, size))
+    return rw.evaluate(p, data, **settings)
+
+
+def test_reliability_by_hand():
+    # Eight documents at 0.2, of which 2 are relevant, and eight at 0.7, of which 4 are: half of 0.05 and of 0.2.
+    p, labels = np.tile([0.2, 0.7], 8), np.zeros(16)
+    labels[[0, 2, 1, 3, 5, 7]] = 2
+    reliability = evaluation(p, labels, 2).reliability(bins=2, relevant=2)
+    np.testing.assert_allclose(reliability.predicted, [0.2, 0.7])
+    np.testing.assert_allclose(reliability.observed, [0.25, 0.5])
+    assert reliability.documents.tolist() == [8, 8]
+    assert reliability.error == pytest.approx(0.125)
+    brier = (2 * 0.8**2 + 6 * 0.2**2 + 4 * 0.3**2 + 4 * 0.7**2) / 16
+    assert reliability.brier == pytest.approx(brier)
+    assert evaluation(p, labels, 2).reliability(relevant=3).observed.max() == 0
+
+
+def test_weights_of_queries_count():
+    p, labels = np.array([0.2, 0.4, 0.2, 0.4]), np.array([1.0, 0, 0, 1])
+    data = rw.RankingDataset(np.zeros((4, 1)), labels, [0, 2, 4], weights=[3.0, 1.0])
+    reliability = rw.evaluate(p, data).reliability(bins=2)
+    np.testing.assert_allclose(reliability.observed, [0.75, 0.25])
+    assert reliability.error == pytest.approx((0.55 + 0.15) / 2)
+
+
+def test_the_error_of_calibrated_probabilities_is_chance():
+    rng = np.random.default_rng(3)
+    p = rng.beta(1, 4, 12_000)
+    labels = rng.random(p.size) < p
+    right = evaluation(p, labels, 20, resamples=300).reliability()
+    assert right.interval[0] == 0.0
+    assert right.error < 2 * right.by_chance
+    # The known error of the square root, in population: the mean of sqrt(p) - p.
+    wrong = evaluation(np.sqrt(p), labels, 20, resamples=300).reliability()
+    known = (np.sqrt(p) - p).mean()
+    assert wrong.interval[0] < known < wrong.interval[1]
+    assert wrong.interval[1] - wrong.interval[0] < 0.05
+
+
+def test_intervals_do_not_depend_on_the_order_of_queries():
+    rng = np.random.default_rng(4)
+    p = rng.random(400)
+    labels, ids = (rng.random(400) < p).astype(float), np.array([f"q{k}" for k in range(40)])
+    data = rw.RankingDataset(p[:, None], labels, np.arange(0, 401, 10), query_ids=ids)
+    turned = data.take(rng.permutation(40))
+    one, other = (rw.evaluate(each.features[:, 0], each).reliability(bins=5) for each in (data, turned))
+    assert one.interval == pytest.approx(other.interval, rel=1e-9)
+    np.testing.assert_allclose(one.low, other.low)
+
+
+def test_scores_that_are_no_probabilities_are_refused():
+    with pytest.raises(
+        ValueError, match=r"reliability is that of probabilities: got scores from 0.1 to 1.5.*calibrate"
+    ):
+        evaluation(np.array([0.1, 1.5]), np.array([0, 1.0]), 2).reliability()
+    by_hand = rw.Evaluation({"ndcg": [0.5]}, [1])
+    with pytest.raises(ValueError, match="documents are not kept"):
+        by_hand.reliability()
+
+
+def test_tables_frames_and_pictures(tmp_path):
+    rng = np.random.default_rng(5)
+    p = rng.random(600)
+    reliability = evaluation(p, rng.random(600) < p, 10).reliability(bins=4)
+    assert "Calibration error" in repr(reliability)
+    assert reliability.to_frame().columns == ["predicted", "observed", "low", "high", "documents"]
+    assert len(reliability.to_dict()["bins"]) == 4
+    assert reliability.plot(tmp_path / "curve.png", title="model").stat().st_size > 10_000
+    with pytest.raises(FileExistsError):
+        reliability.plot(tmp_path / "curve.png")
