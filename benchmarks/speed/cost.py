@@ -166,7 +166,7 @@ class Model:
     def draws(self, *size: float) -> Rows:
         """Resampled forecasts for documents, features and leaves."""
         terms = self.terms(*(np.array(float(part)) for part in size))
-        return np.array([largest(terms, coefficients) for coefficients in self.resampled]) * self.noise
+        return np.asarray([largest(terms, coefficients) for coefficients in self.resampled] * self.noise)
 
     def at(self, *size: float) -> float:
         """The forecast for documents, features and leaves."""
@@ -184,10 +184,10 @@ def fitted(rows: Rows, values: Rows) -> Rows:
     for _ in range(8 if rows.shape[-2] > 1 else 1):
         terms, rest = chosen[:, :-1] / values[:, None], 1.0 - chosen[:, -1] / values
         scale = np.where(terms.any(axis=0), terms.max(axis=0), 1.0)
-        coefficients: Rows = nnls(terms / scale, rest)[0] / scale
+        coefficients = nnls(terms / scale, rest)[0] / scale
         stages = (rows @ np.append(coefficients, 1.0)).argmax(axis=-1)
         chosen = np.take_along_axis(rows, stages[:, None, None], axis=-2)[:, 0]
-    return coefficients
+    return np.asarray(coefficients)
 
 
 # ---- from one thread to machines -------------------------------------------------------------------------------------

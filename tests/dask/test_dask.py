@@ -189,6 +189,17 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
     assert trained.scales_ == alone
 
 
+def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
+    stored = rw.write_parquet(named, tmp_path / "rows.parquet")
+    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    with serving(stored.read_bytes(), "rows.parquet") as server:
+        server.stop_after, server.stop_at = 1000, 2
+        found = partitions.spread(Workers(client, timeout=60), server.url, {})
+        assert None not in server.asked  # never the file as a whole
+        assert len(server.asked) > 2
+    assert (found.digest, found.partitions) == (there.digest, there.partitions)
+
+
 def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path):
     def digest(data, name, cuts, parts, **columns):
         (tmp_path / name).mkdir()
