@@ -21,6 +21,7 @@ from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
 from tests import tiers
+from tests.data.serving import serving
 from tests.processes import HANG
 
 distributed = pytest.importorskip("distributed")
@@ -205,6 +206,17 @@ def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch
     rw.dask.fit(plain, folder, **where)
     np.testing.assert_array_equal(constrained.predict(named), plain.predict(named))
     assert (constrained.predict(named) != free.predict(named)).any()
+
+
+def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
+    stored = rw.write_parquet(named, tmp_path / "rows.parquet")
+    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    with serving(stored.read_bytes(), "rows.parquet") as server:
+        server.stop_after, server.stop_at = 1000, 2
+        found = partitions.spread(Workers(client, timeout=60), server.url, {})
+        assert None not in server.asked  # never the file as a whole
+        assert len(server.asked) > 2
+    assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 
 def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path):

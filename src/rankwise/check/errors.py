@@ -129,6 +129,11 @@ def placing(place: Callable[[int], str]) -> contextlib.AbstractContextManager[No
     )
 
 
+def renaming(name: str, other: str) -> contextlib.AbstractContextManager[None]:
+    """Replace a name in errors of a ``with`` block by another, such as that of a copy by that of its source."""
+    return _rewriting(lambda sentence: Sentence(sentence.start.replace(name, other), sentence.hint))
+
+
 def hints(write: Write, verb: str) -> contextlib.AbstractContextManager[None]:
     """Rewrite the hints of errors of a ``with`` block by :meth:`Sentence.rewritten`."""
     return _rewriting(lambda sentence: sentence.rewritten(write, verb))

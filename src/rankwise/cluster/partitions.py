@@ -16,6 +16,7 @@ from rankwise import check
 from rankwise.arrays import Ids, Keywords
 from rankwise.cluster.crew import Crew
 from rankwise.cluster.rows import RowPlan, Runs, common_lists, facts_of, find_runs, join_rows, take_rows
+from rankwise.data import remote
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
 from rankwise.rankers.schema import Schema
@@ -105,10 +106,11 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
 def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
     """Return the partitions, Parquet files or futures of tables; and their columns."""
     if isinstance(data, str | Path):
-        paths = parquet.parquet_files(data)
+        paths: Any = remote.parquet_urls(str(data)) if remote.is_url(data) else parquet.parquet_files(data)
         described, absent = parquet.described(paths, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
-        return [str(path.resolve()) for path in paths], described, unnamed
+        sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]
+        return sources, described, unnamed
     tables = crew.tables(data)
     if tables is None:
         raise check.error(

@@ -21,6 +21,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.letor.reader import read_letor
 from rankwise.data.letor.writer import write_letor
+from rankwise.data.remote import accepts_urls
 from rankwise.data.tables import csv, parquet
 from rankwise.files import is_device
 
@@ -49,6 +50,7 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
 """Types of the arguments of reading a table, in words and as a test; the others are names of columns."""
 
 
+@accepts_urls
 def read_data(
     path: str | Path,
     *,
@@ -60,9 +62,9 @@ def read_data(
 
     ``format`` is ``"letor"``, ``"csv"`` or ``"parquet"``; by default the ending of the name decides (``.csv``,
     ``.tsv``, ``.parquet``, ``.txt``, ``.svm`` …, also with ``.gz`` or ``.zst`` after it), and for other names the first
-    line. ``"-"`` reads standard input, and a pipe will do. ``options`` are those of :func:`rankwise.read_letor`,
-    :func:`rankwise.read_csv` or :func:`rankwise.read_parquet`; ``tables`` are further options for data whose features
-    have names.
+    line. ``"-"`` reads standard input, and a pipe will do; a URL (``https://``, ``s3://``, ``gs://`` …) is downloaded
+    into the cache. ``options`` are those of :func:`rankwise.read_letor`, :func:`rankwise.read_csv` or
+    :func:`rankwise.read_parquet`; ``tables`` are further options for data whose features have names.
     """
     if str(path) == STANDARD_INPUT:
         return _read_copy(sys.stdin.buffer, compressed.shown(path), format=format, tables=tables, **options)
@@ -156,11 +158,8 @@ def _read_copy(source: IO[bytes], name: str, **options: Any) -> RankingDataset:
         copy = Path(folder, "copy")
         with copy.open("wb") as file:
             shutil.copyfileobj(source, file)
-        try:
+        with check.renaming(str(copy), name):
             return read_data(copy, **options)
-        except ValueError as error:
-            sentence = check.Sentence.of(error)
-            raise ValueError(check.Sentence(sentence.start.replace(str(copy), name), sentence.hint)) from error
 
 
 def is_set(name: str) -> bool:

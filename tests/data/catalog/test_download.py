@@ -1,10 +1,8 @@
 """Downloads: resumed, verified, and unpacked whole or not at all."""
 
-import contextlib
 import dataclasses
 import email.message
 import hashlib
-import http.server
 import io
 import os
 import tarfile
@@ -12,7 +10,6 @@ import threading
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ import rankwise as rw
 from rankwise import caches
 from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import Archive, fetch
+from tests.data.serving import serving
 from tests.data.small_files import isolate, put, rows
 
 
@@ -49,58 +47,6 @@ def tarred(members: dict[str, str], mode: Any = "w:gz") -> bytes:
 
 
 FOLDS = {f"Fold1/{word}.txt": rows(1, number) for number, word in enumerate(("train", "vali", "test"))}
-
-
-class Server:
-    """Serves one file on 127.0.0.1, with or without ranges, whole or breaking off."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.ranges = True
-        self.stop_after: int | None = None
-        self.asked: list[str | None] = []
-        self.status: int | None = None
-        self.url = ""
-
-    def answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
-        wanted = handler.headers["Range"]
-        self.asked.append(wanted)
-        if self.status:
-            handler.send_error(self.status)
-            return
-        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and self.ranges else 0
-        if begin >= len(self.content):
-            handler.send_error(416)
-            return
-        body = self.content[begin:]
-        handler.send_response(206 if begin else 200)
-        handler.send_header("Content-Length", str(len(body)))
-        if begin:
-            handler.send_header("Content-Range", f"bytes {begin}-{len(self.content) - 1}/{len(self.content)}")
-        handler.end_headers()
-        handler.wfile.write(body if self.stop_after is None else body[: self.stop_after])
-
-
-@contextlib.contextmanager
-def serving(content: bytes) -> Iterator[Server]:
-    server = Server(content)
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server.answer(self)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
-        server.url = f"http://127.0.0.1:{listening.server_port}/archive"
-        try:
-            yield server
-        finally:
-            listening.shutdown()
-            thread.join()
 
 
 def archive_of(content: bytes, url: str, **changes: Any) -> Archive:

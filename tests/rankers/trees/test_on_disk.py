@@ -173,6 +173,47 @@ def test_xgboost_reads_from_folders_of_any_name(data, tmp_path, monkeypatch):
     assert not list(place(opened).parent.glob("rankwise-*"))
 
 
+# A GPU gets blocks as tensors. Where there is none, arrays stand for them: all but the copy is the same.
+
+
+@pytest.fixture
+def gpu(monkeypatch) -> dict[str, Any]:
+    """Settings of a training on a GPU, or on what stands for one."""
+    torch, xgb = pytest.importorskip("torch"), pytest.importorskip("xgboost")
+    monkeypatch.setattr(external, "_GPU_BLOCK", 4 * 12 * 100)
+    if torch.cuda.is_available() and xgb.build_info()["USE_CUDA"]:
+        return {"device": "cuda"}
+    proxy = xgb.core._ProxyDMatrix
+    monkeypatch.setattr(external, "gpu", lambda settings: "cuda")
+    monkeypatch.setattr(external, "_copied", lambda block, device: np.array(block))
+    monkeypatch.setattr(proxy, "_ref_data_from_cuda_interface", proxy._ref_data_from_array)
+    return {}
+
+
+@pytest.mark.parametrize("objective", ["xendcg", "native:rank:ndcg"])
+def test_a_gpu_is_handed_blocks_and_grows_the_trees_of_training_in_core(objective, stored, valid, gpu):
+    opened, read = rw.open_data(stored), rw.read_parquet(stored)
+    ours = rw.XGBoostRanker(objective, **SMALL, **gpu).fit(opened, valid)
+    other = rw.XGBoostRanker(objective, **SMALL, **gpu).fit(read, valid)
+    # Borders of bins are sketched block by block here, and of all documents at once there.
+    np.testing.assert_allclose(ours.history_["ndcg@10"], other.history_["ndcg@10"], atol=0.02)
+    assert np.corrcoef(ours.predict(opened), other.predict(read))[0, 1] > 0.95
+    assert not list(place(opened).parent.glob("rankwise-*"))
+
+
+def test_where_bins_lie_is_for_features_on_disk_and_a_gpu(stored, data, gpu):
+    opened = rw.open_data(stored)
+    if "device" in gpu:
+        placed: dict[str, Any] = {"cache_host_ratio": 1.0, "min_cache_page_bytes": 10_000}
+        rw.XGBoostRanker("xendcg", **SMALL, **gpu, **placed).fit(opened)
+    refused: tuple[dict[str, Any], ...] = ({"cache_host_ratio": 1.0}, {"min_cache_page_bytes": 1 << 20})
+    for settings in refused:
+        with pytest.raises(
+            ValueError, match="for features on disk and trees on a GPU.*device='cuda' from rw.open_data"
+        ):
+            rw.XGBoostRanker("xendcg", **SMALL, **gpu, **settings).fit(data)
+
+
 # Matrices whose memory is somebody else's.
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import hashlib
 import http.client
 import os
@@ -13,7 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -97,43 +98,64 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
 def _transfer(archive: Archive, part: Path) -> None:
     if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
         raise check.error("a download needs an http, https or file address", got=repr(archive.url))
+    hint = (
+        "try again, which resumes where it stopped, "
+        f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder"
+    )
+    open_at = functools.partial(open_http, archive.url)
+    transfer(archive.url, part, open_at, size=archive.size, title=archive.folder, hint=hint)
+
+
+@contextlib.contextmanager
+def open_http(url: str, start: int) -> Iterator[tuple[IO[bytes], int, int | None]]:
+    """Open a URL at a position: the response, the position where it begins, and the size of the whole, if known."""
+    request = urllib.request.Request(url, headers={"User-Agent": "rankwise"})  # noqa: S310
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    with urllib.request.urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
+        if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {start}-"):
+            start = 0  # the server sends the whole again
+        length = response.headers.get("Content-Length")
+        yield response, start, start + int(length) if length else None
+
+
+def transfer(
+    url: str,
+    part: Path,
+    open_at: Callable[[int], contextlib.AbstractContextManager[tuple[IO[bytes], int, int | None]]],
+    *,
+    size: int | None,
+    title: str,
+    hint: str,
+) -> None:
+    """Download into ``part``, from where it ends; what arrived before a break is kept, and is a ConnectionError."""
     have = part.stat().st_size if part.exists() else 0
-    if have and have == archive.size:
+    if have and have == size:
         return
-    request = urllib.request.Request(archive.url, headers={"User-Agent": "rankwise"})  # noqa: S310
-    if have:
-        request.add_header("Range", f"bytes={have}-")
     try:
-        with urllib.request.urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
-            if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
-                have = 0  # the server sends the whole again
-            length = response.headers.get("Content-Length")
-            total = have + int(length) if length else archive.size
-            columns = ("text", "bar", "bytes", "left")
-            shown = bar(None, total, archive.folder, completed=have, columns=columns, transient=True)
+        with open_at(have) as (response, have, total):
+            total = total or size
+            shown = bar(None, total, title, completed=have, columns=("text", "bar", "bytes", "left"), transient=True)
             with part.open("ab" if have else "wb") as file, shown as update:
                 while chunk := response.read(_CHUNK):
                     have += file.write(chunk)
                     if update is not None:
-                        update(have, archive.folder)
+                        update(have, title)
     except urllib.error.HTTPError as refused:
         refused.close()  # it is the answer, too, and holds the connection
         if refused.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            part.unlink()  # longer than the archive: not a beginning of it
-            _transfer(archive, part)
+            part.unlink()  # longer than the file: not a beginning of it
+            transfer(url, part, open_at, size=size, title=title, hint=hint)
             return
-        raise _broken(archive, f"the server answered {refused.code} {refused.reason}") from None
+        raise _broken(url, f"the server answered {refused.code} {refused.reason}", hint) from None
     except (OSError, http.client.HTTPException) as lost:
-        raise _broken(archive, f"{lost}") from None
+        raise _broken(url, f"{lost}", hint) from None
     if total is not None and have < total:
-        raise _broken(archive, f"it broke off after {have:,} of {total:,} bytes, which are kept")
+        raise _broken(url, f"it broke off after {have:,} of {total:,} bytes, which are kept", hint)
 
 
-def _broken(archive: Archive, why: str) -> ConnectionError:
-    return ConnectionError(
-        f"cannot download {archive.url}: {why}. Hint: try again, which resumes where it stopped, "
-        f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder."
-    )
+def _broken(url: str, why: str, hint: str) -> ConnectionError:
+    return ConnectionError(f"cannot download {url}: {why}. Hint: {hint}.")
 
 
 def _unpack(path: Path, into: Path) -> None:

@@ -39,21 +39,23 @@ class DiskDataset(RankingDataset):
         return f"{type(self).__name__}{super().__repr__().removeprefix('RankingDataset').removesuffix(')')}{where})"
 
 
-def blocks(features: Column) -> Iterator[Column]:
+def blocks(features: Column, size: int | None = None) -> Iterator[Column]:
     """Iterate over a matrix in blocks of rows: views if it is in memory, new arrays if it is sparse or in a file.
+
+    A new array has at most ``size`` bytes, :data:`BLOCK` by default.
 
     >>> [block.shape for block in blocks(np.zeros((3, 2), np.float32))]
     [(3, 2)]
     """
     if is_sparse(features):
-        for rows in arrays.row_blocks(features.shape[0], features.shape[1], BLOCK // 4):
+        for rows in arrays.row_blocks(features.shape[0], features.shape[1], (size or BLOCK) // 4):
             yield dense(features[rows])
         return
     file = MappedRows.of(features)
     if file is None:
         yield features
         return
-    for rows in arrays.row_blocks(file.shape[0], file.shape[1], BLOCK // 4):
+    for rows in arrays.row_blocks(file.shape[0], file.shape[1], (size or BLOCK) // 4):
         yield file.read(rows.start, rows.stop)
 
 

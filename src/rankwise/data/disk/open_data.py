@@ -21,18 +21,21 @@ from rankwise.data.letor.lines import highest_index
 from rankwise.data.letor.reader import Reader
 from rankwise.data.letor.text import files_of
 from rankwise.data.reading import format_of_data
+from rankwise.data.remote import accepts_urls
 from rankwise.data.tables.features import category_lists, column_names, feature_columns, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
 
 
+@accepts_urls
 def open_data(path: str | Path, *, folder: str | Path | None = None, block: int = BLOCK, **options: Any) -> DiskDataset:
     r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
 
     The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
-    the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document.
-    ``block`` is how many bytes, of text or of features, are in memory at once meanwhile; the copy does not depend on
-    it. ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and
-    XGBoostRanker then train without ever having all features in memory; every other use works as well.
+    the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document. A URL
+    (``https://``, ``s3://``, ``gs://`` …) is downloaded into the cache before. ``block`` is how many bytes, of text or
+    of features, are in memory at once meanwhile; the copy does not depend on it. ``options`` are those of
+    :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and XGBoostRanker then train without
+    ever having all features in memory; every other use works as well.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:

@@ -21,6 +21,7 @@ from rankwise.data.letor import lines
 from rankwise.data.letor.decimals import exact_float32
 from rankwise.data.letor.growing import Growing, GrowingIds, GrowingRows, NotUtf8Error, probabilities
 from rankwise.data.letor.text import Sizes, line_blocks, read_sizes, side_files
+from rankwise.data.remote import accepts_urls
 
 _BLOCK = 1 << 22  # bytes of text
 _BATCH = 1 << 14  # rows between two visits of Python
@@ -32,6 +33,7 @@ MAX_LINE_BYTES = 1 << 26
 _NAMED = 5  # skipped lines that the warning lists
 
 
+@accepts_urls
 def read_letor(
     path: str | Path,
     *,

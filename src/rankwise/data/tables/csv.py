@@ -17,6 +17,7 @@ from rankwise.data import columns
 from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.remote import accepts_urls
 from rankwise.data.tables.features import column_names
 from rankwise.data.tables.polars import MISSING, ids_from_text
 
@@ -44,6 +45,7 @@ class TextTable:
         return f"line {self.lines[row]}"
 
 
+@accepts_urls
 def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any) -> RankingDataset:
     r"""Read ranking data from CSV, plain or compressed with gzip or Zstandard, with one line per document.
 

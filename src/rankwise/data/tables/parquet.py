@@ -15,9 +15,13 @@ from rankwise.data.categories import Values, is_numeric, join
 from rankwise.data.columns import Roles
 from rankwise.data.compressed import is_known, is_parquet
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.remote import accepts_urls
 from rankwise.data.tables import checksum
 from rankwise.data.tables.features import feature_columns
 from rankwise.files import replacing
+
+Source = str | Path
+"""A file, or a URL that polars reads."""
 
 _METADATA = "rankwise"
 _HINT = "get the file again, or write it anew"
@@ -25,8 +29,9 @@ _DESCRIBED = ("roles", "features", "categorical", "categories", "absent")
 _ABSENT = ("query_ids", "feature_names")  # a table has these even where the data set lacks them
 
 
+@accepts_urls
 def read_parquet(path: str | Path, **arguments: Unpack[Roles]) -> RankingDataset:
-    """Read a Parquet file, or all of a folder in the order of their names.
+    """Read a Parquet file, or all of a folder in the order of their names; from a URL they are downloaded first.
 
     ``arguments`` are those of :meth:`RankingDataset.from_frame`. A file that :func:`write_parquet` wrote
     describes its columns itself; it has a checksum of its content, and damage to it is an error.
@@ -86,14 +91,14 @@ def intact(paths: list[Path]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def reading(paths: Sequence[Path]) -> Iterator[None]:
+def reading(paths: Sequence[Source]) -> Iterator[None]:
     """Name the file in errors of reading, and in errors about its data."""
-    place = paths[0] if len(paths) == 1 else paths[0].parent
+    place = paths[0] if len(paths) == 1 else _folder(paths)
     with check.library("Parquet", lambda: _unreadable(paths) or place, also=True), check.naming(place):
         yield
 
 
-def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tuple[str, ...]]:
+def described(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, tuple[str, ...]]:
     """Return the arguments of :func:`frames.from_frame` for these files, and the names that the data did not have.
 
     A file that :func:`write_parquet` wrote describes its columns; ``arguments`` of the user take precedence.
@@ -105,8 +110,8 @@ def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tup
         if other != description:
             raise check.error(
                 "the files of a folder must say the same about their columns",
-                got=f"{paths[0].name} and {path.name}, which differ",
-                where=str(path.parent),
+                got=f"{Path(paths[0]).name} and {Path(path).name}, which differ",
+                where=_folder(paths),
                 hint="read them one by one, or write them anew with the same columns and ids",
             )
     with reading(paths):
@@ -118,7 +123,7 @@ def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tup
         raise check.error(
             "several files of data without query ids cannot be told apart",
             got=f"{len(paths)} files whose queries are numbered from 0",
-            where=str(paths[0].parent),
+            where=_folder(paths),
             hint="write them with query_ids, different in all files",
         )
     coded = {"categorical": description["categorical"], "categories": categories}
@@ -136,12 +141,16 @@ def described(paths: Sequence[Path], arguments: Keywords) -> tuple[Keywords, tup
     return {**about_features, **roles}, ()
 
 
-def scan(paths: Sequence[Path]) -> pl.LazyFrame:
+def _folder(paths: Sequence[Source]) -> str:
+    return str(paths[0].parent) if isinstance(paths[0], Path) else paths[0].rpartition("/")[0]
+
+
+def scan(paths: Sequence[Source]) -> pl.LazyFrame:
     """Return the rows of all files, whose columns are cast to common types where they differ.
 
     Lists of categories are joined, numbers are widened, and a column without values in a file is missing there.
     """
-    table = pl.scan_parquet(list(paths))
+    table = pl.scan_parquet([str(path) for path in paths])
     if len(paths) == 1:
         return table
     schemas = [pl.read_parquet_schema(path) for path in paths]
@@ -178,7 +187,7 @@ def _common_type(name: str, kinds: Sequence[pl.DataType]) -> pl.DataType | None:
     return pl.Float64() if all(kind.is_numeric() or kind == pl.Boolean for kind in kinds) else None
 
 
-def _is_empty(path: Path, name: str, kind: pl.DataType) -> bool:
+def _is_empty(path: Source, name: str, kind: pl.DataType) -> bool:
     return kind == pl.Null or not pl.scan_parquet(path).select(pl.col(name).is_not_null().any()).collect().item()
 
 
@@ -196,7 +205,7 @@ def _joined_categories(files: Sequence[dict[str, list[Any]]]) -> dict[str, Value
     return joined
 
 
-def _description(path: Path) -> Json:
+def _description(path: Source) -> Json:
     """Return what :func:`write_parquet` wrote about the columns of a file; empty for a file of other programs."""
     with check.library("Parquet", path):
         text = pl.read_parquet_metadata(path).get(_METADATA)
@@ -231,7 +240,7 @@ def _is_description(content: object) -> bool:
     )
 
 
-def _unreadable(paths: Sequence[Path]) -> Path | None:
+def _unreadable(paths: Sequence[Source]) -> Source | None:
     """Return the first file that cannot be read by itself."""
     for path in paths:
         try:

@@ -1,7 +1,9 @@
 """XGBoost's matrices: of numbers or of bins, from memory, from disk, and of sparse features.
 
 Features on disk are read a block at a time, and XGBoost keeps a byte or two for each number in a file of its own, which
-is removed again. The borders of bins come from a sample of documents, so that nothing has to be sorted in full.
+is removed again. The borders of bins come from a sample of documents, so that nothing has to be sorted in full. For a
+GPU the blocks are copied there, the borders come from all documents, and the bins stay in the memory of the GPU, of the
+host, or in part of each.
 
 To XGBoost, what a sparse matrix does not store is missing, and a split sends it to the side that suits it; here it is
 zero, in training and in prediction, for every ranker alike. So bins of all numbers are made.
@@ -29,11 +31,20 @@ if TYPE_CHECKING:
 
 _MOST = 2**31  # numbers of a sparse matrix with its zeros
 _SAMPLE = 1 << 16  # documents that bins are made from
+_GPU_BLOCK = 1 << 28  # bytes of features that are on a GPU at once while bins are made
+CACHE_PARAMETERS = ("cache_host_ratio", "min_cache_page_bytes")
+"""Of a matrix for a GPU that is made from data on disk: where its bins are, and in what pages they travel."""
 
 
 def xgboost() -> ModuleType:
     """Return the library, or raise an error that names its extra."""
     return check.optional("xgboost", "xgboost")
+
+
+def gpu(settings: Settings) -> str | None:
+    """Return the GPU of ``device="cuda"``, where XGBoost is built for one."""
+    name = str(settings.native.get("device", "cpu")).replace("gpu", "cuda", 1)
+    return name if name.startswith("cuda") and xgboost().build_info()["USE_CUDA"] else None
 
 
 class XGBoostMatrices(NamedTuple):
@@ -64,6 +75,12 @@ def binned_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
     if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
         return raw_matrix(settings, data)
     bins, file, columns = settings.native.get("max_bin"), on_disk(data), _LibraryColumns.of(settings, data)
+    device, cache = gpu(settings), {name: settings.native.get(name) for name in CACHE_PARAMETERS}
+    if file is not None and device is not None:
+        return _on_gpu(data, device, columns, bins=bins, **cache)
+    if any(value is not None for value in cache.values()):
+        what = "cache_host_ratio and min_cache_page_bytes are for features on disk and trees on a GPU"
+        raise check.error(what, hint="train with device='cuda' from rw.open_data, or leave them out")
     if file is not None:
         return _on_disk(data, file, columns, bins=bins, binned=True)
     matrix: DMatrix
@@ -124,6 +141,25 @@ def _on_disk(
     return matrix
 
 
+def _on_gpu(
+    data: RankingDataset,
+    device: str,
+    columns: _LibraryColumns,
+    *,
+    bins: int | None,
+    cache_host_ratio: float | None,
+    min_cache_page_bytes: int | None,
+) -> "DMatrix":
+    """Build a matrix of bins for a GPU; as much of it stays there as fits, or the rest of ``cache_host_ratio``."""
+    torch = check.optional("torch", "torch")
+    rows = _iterator(data, columns, device, min_cache_page_bytes=min_cache_page_bytes)
+    ratio = {} if cache_host_ratio is None else {"cache_host_ratio": cache_host_ratio}  # from XGBoost 3.1 on
+    matrix: DMatrix = xgboost().ExtMemQuantileDMatrix(rows, max_bin=bins, **ratio, **columns.matrix)
+    matrix.set_info(**columns.queries)
+    torch.cuda.empty_cache()  # memory of blocks, which torch would keep
+    return matrix
+
+
 def _check_size(features: Matrix) -> None:
     numbers = features.shape[0] * features.shape[1]
     if is_sparse(features) and numbers > _MOST:
@@ -134,8 +170,8 @@ def _check_size(features: Matrix) -> None:
         )
 
 
-def _iterator(data: RankingDataset, columns: _LibraryColumns, **options: Any) -> Any:
-    """Return XGBoost's iterator over all rows, a block at a time."""
+def _iterator(data: RankingDataset, columns: _LibraryColumns, device: str | None = None, **options: Any) -> Any:
+    """Return XGBoost's iterator over all rows, a block at a time, on a device if one is named."""
 
     class Blocks(xgboost().DataIter):  # type: ignore[misc]
         """Blocks of rows."""
@@ -145,15 +181,28 @@ def _iterator(data: RankingDataset, columns: _LibraryColumns, **options: Any) ->
             self.reset()
 
         def reset(self) -> None:
-            self.rows = blocks(data.features)
+            self.rows, self.block = blocks(data.features, None if device is None else _GPU_BLOCK), None
 
         def next(self, input_data: Any) -> bool:
             block = next(self.rows, None)
-            if block is not None:
+            if block is not None and device is None:
                 input_data(data=block, **columns.blocks)
+            elif block is not None:
+                self.block = _copied(block, device)
+                self.proxy._ref_data_from_cuda_interface(self.block)  # input_data would need CuPy for it
+                self.proxy.set_info(**columns.blocks)
             return block is not None
 
     return Blocks()
+
+
+def _copied(block: Floats, device: str | None) -> Any:
+    """Copy rows to a device, and wait: XGBoost reads them on another stream."""
+    import torch
+
+    tensor = torch.from_numpy(block).to(device)
+    torch.cuda.synchronize(device)
+    return tensor
 
 
 def _scratch(beside: Path, stack: contextlib.ExitStack) -> Path:

@@ -21,7 +21,7 @@ from rankwise.rankers.trees.protocol import (
     changes_trees,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, matrices, xgboost
+from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices, xgboost
 from rankwise.rankers.trees.xgboost.foreign import read_foreign
 from rankwise.rankers.trees.xgboost.model import XGBoostForest, XGBoostGrowth, read_forest, threads
 
@@ -121,8 +121,7 @@ class XGBoost(Library):
 
     def device(self, settings: Settings) -> str | None:
         """The GPU of ``device="cuda"``, where XGBoost is built for one: it reads derivatives there."""
-        name = str(settings.native.get("device", "cpu")).replace("gpu", "cuda", 1)
-        return name if name.startswith("cuda") and xgboost().build_info()["USE_CUDA"] else None
+        return gpu(settings)
 
     def grow(self, settings: Settings, matrices: XGBoostMatrices, seed: int, start: bytes | None) -> XGBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
@@ -136,9 +135,10 @@ class XGBoost(Library):
 
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
+        native = {name: value for name, value in settings.native.items() if name not in CACHE_PARAMETERS}
         return (
             parameters
-            | settings.native
+            | native
             | {
                 # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file:
                 # scores of rank:ndcg are the plain sums of the leaves.
@@ -169,6 +169,11 @@ class XGBoostRanker(TreeRanker):
     With ``device="cuda"``, and an XGBoost and a torch that have CUDA, trees grow on the GPU, and objectives that have a
     device kernel give their derivatives there: XGBoost reads them where they are. The scores alone travel, once to the
     host and back, since XGBoost hands them out in no other way.
+
+    Features of :func:`rankwise.open_data` stay on disk then, too. The GPU sees them a block at a time, twice, and keeps
+    their bins, about a byte for each number, as far as there is room; the rest is in the memory of the host.
+    ``cache_host_ratio`` sets the share that is there (XGBoost 3.1), ``min_cache_page_bytes`` how much of it travels at
+    once. Every split reads all of it; ``grow_policy="depthwise", max_depth=5`` does so once for all splits of a depth.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=20, seed=1), (0.75, 0.25), seed=1)
@@ -203,7 +208,8 @@ class XGBoostRanker(TreeRanker):
 def _names() -> frozenset[str]:
     """Every name of a parameter: XGBoost lists those that it used."""
     one = xgboost().DMatrix(np.zeros((1, 1), np.float32), nthread=1)
-    names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, "verbosity", "feature_selector", "max_cached_hist_node"}
+    names = {*_ALIASES, *_ALIASES.values(), *XGBoost.ours, *CACHE_PARAMETERS}
+    names |= {"verbosity", "feature_selector", "max_cached_hist_node"}
 
     def walk(node: Json, inside: str) -> None:
         for name, value in node.items():
