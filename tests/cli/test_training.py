@@ -302,8 +302,20 @@ def test_train_with_constraints():
 @pytest.mark.usefixtures("goals")
 def test_frontier_prints_draws_and_writes(here: Path):
     words = ("frontier", "train.parquet", "--objective", "xendcg", "--objective", "on(buy, xendcg)", "--bag", "2")
-    words = (*words, "--points", "2", "--set", "min_documents=5", *QUICK)
-    result = run(*words, "--valid", "valid.parquet", "--plot", "curve.png", "-o", "curve.csv")
+    result = run(
+        *words,
+        "--points",
+        "2",
+        "--set",
+        "min_documents=5",
+        *QUICK,
+        "--valid",
+        "valid.parquet",
+        "--plot",
+        "curve.png",
+        "-o",
+        "curve.csv",
+    )
     assert "Hypervolume" in result.stdout
     assert (here / "curve.png").stat().st_size > 1000
     assert pl.read_csv("curve.csv")["weight of ndcg@10"].to_list() == [1.0, 0.0]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rankwise.statistics.evaluation import Evaluation
 
 GOALS = ["xendcg", "on(buy, xendcg)"]
 NAMES = ["ndcg@10", "ndcg(label=buy)@10"]
+frontier: Any = rw.frontier  # of parts and goals
 RANKER = rw.LightGBMRanker(rounds=15, leaves=4, min_documents=5, threads=1)
 
 
@@ -24,7 +26,7 @@ def parts():
 
 @pytest.fixture(scope="module")
 def curve(parts):
-    return rw.frontier(RANKER, *parts, GOALS, points=3, folds=2)
+    return frontier(RANKER, *parts, GOALS, points=3, folds=2)
 
 
 def made_of(values, goals=("a", "b")):
@@ -35,7 +37,8 @@ def made_of(values, goals=("a", "b")):
         for name, value in zip(goals, row, strict=True)
     }
     weights = tuple((1.0 / len(goals),) * len(goals) for _ in values)
-    return Frontier(dict.fromkeys(goals), weights, (None,) * len(values), Evaluation(columns, np.arange(12)))
+    objectives: Any = dict.fromkeys(goals)
+    return Frontier(objectives, weights, (None,) * len(values), Evaluation(columns, np.arange(12)))
 
 
 @pytest.mark.parametrize("goals", [2, 3])
@@ -106,7 +109,7 @@ def test_three_goals_have_a_triangle_of_weights():
 
 
 def test_interrupted_frontier_resumes(parts, tmp_path, monkeypatch, curve):
-    original, trained = rw.bagged.fit, []
+    original, trained = rw.bagged.fit, list[str]()
 
     def interrupted(bag, *arguments, **options):
         if len(trained) == 2:
@@ -117,13 +120,13 @@ def test_interrupted_frontier_resumes(parts, tmp_path, monkeypatch, curve):
     monkeypatch.setattr(rw.bagged, "fit", interrupted)
     settings = {"points": 3, "folds": 2, "checkpoint": tmp_path / "kept"}
     with pytest.raises(KeyboardInterrupt, match="point 3 of 3: the points before it are kept"):
-        rw.frontier(RANKER, *parts, GOALS, **settings)
+        frontier(RANKER, *parts, GOALS, **settings)
     trained[:] = []
-    resumed = rw.frontier(RANKER, *parts, GOALS, **settings, resume=True)
+    resumed = frontier(RANKER, *parts, GOALS, **settings, resume=True)
     assert trained == ["on(buy, xendcg)"]
     np.testing.assert_array_equal(resumed.means, curve.means)
     with pytest.raises(ValueError, match="the folder holds another frontier"):
-        rw.frontier(RANKER, *parts, GOALS, **settings | {"folds": 3}, resume=True)
+        frontier(RANKER, *parts, GOALS, **settings | {"folds": 3}, resume=True)
 
 
 def test_results_are_written(curve, tmp_path):
@@ -140,12 +143,12 @@ def test_results_are_written(curve, tmp_path):
 
 def test_bad_goals_are_refused(parts):
     with pytest.raises(ValueError, match="two or three goals with different metrics.*2 objectives with 1 metric"):
-        rw.frontier(RANKER, *parts, ["xendcg", "lambdarank"])
+        frontier(RANKER, *parts, ["xendcg", "lambdarank"])
     with pytest.raises(ValueError, match="two or three goals"):
-        rw.frontier(RANKER, *parts, ["xendcg"])
+        frontier(RANKER, *parts, ["xendcg"])
     with pytest.raises(ValueError, match="a list of objectives"):
-        rw.frontier(RANKER, *parts, "xendcg")
+        frontier(RANKER, *parts, "xendcg")
     with pytest.raises(ValueError, match="no labels called 'sale'"):
-        rw.frontier(RANKER, *parts, ["xendcg", "on(sale, xendcg)"])
+        frontier(RANKER, *parts, ["xendcg", "on(sale, xendcg)"])
     with pytest.raises(ValueError, match="points must be"):
-        rw.frontier(RANKER, *parts, GOALS, points=1)
+        frontier(RANKER, *parts, GOALS, points=1)

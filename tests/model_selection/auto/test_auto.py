@@ -507,7 +507,7 @@ def test_refusals(data, tmp_path):
         with pytest.raises(ValueError, match=said):
             auto(**wrong).fit(data)
     with pytest.raises(TypeError, match="init_model"):
-        auto().fit(data, init_model="x")  # type: ignore[arg-type]
+        auto().fit(data, init_model="x")  # type: ignore[call-arg]
 
 
 def regret(scores, labels, offsets):

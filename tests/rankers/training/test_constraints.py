@@ -1,6 +1,7 @@
 """Constraints: bounds by Student, multipliers by pencil, sums bit for bit in every trainer, resumed and refused."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from rankwise.rankers.training.validation import DeviceScores, Validation
 BUY = "ndcg(label=buy)@10"
 BOUND, MULTIPLIER = f"bound {BUY}", f"multiplier {BUY}"
 HALVES = "0.5*xendcg + 0.5*on(buy, xendcg)"
-TREES = {"rounds": 12, "leaves": 4, "min_documents": 5, "threads": 1, "smoothing": 1, "patience": None}
-NET = {"epochs": 6, "hidden": (8,), "threads": 1, "device": "cpu", "patience": None}
-TRAINERS = {
+TREES: dict[str, Any] = {"rounds": 12, "leaves": 4, "min_documents": 5, "threads": 1, "smoothing": 1, "patience": None}
+NET: dict[str, Any] = {"epochs": 6, "hidden": (8,), "threads": 1, "device": "cpu", "patience": None}
+TRAINERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "lightgbm": (rw.LightGBMRanker, TREES),
     "xgboost": (rw.XGBoostRanker, TREES),
     "catboost": (rw.CatBoostRanker, TREES),
@@ -80,7 +81,8 @@ def test_derivatives_are_those_of_the_weighted_sum(parts, weights):
     rng = np.random.default_rng(2)
     scores, stream = rng.normal(size=data.n_docs), data.stream(3)
     lists = {"labels": data.labels, "offsets": data.offsets, "more_labels": data.more_labels}
-    trained = Constraints.of_setting({BUY: 0.6}).objective(rw.objective("xendcg")).prepare(**lists).weighed(weights)
+    prepared: Any = Constraints.of_setting({BUY: 0.6}).objective(rw.objective("xendcg")).prepare(**lists)
+    trained = prepared.weighed(weights)
     plain = rw.objective(f"{weights[0]}*xendcg + {weights[1]}*on(buy, xendcg)").prepare(**lists)
     for ours, theirs in zip(trained(scores, stream), plain(scores, stream), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -101,8 +103,8 @@ def test_every_trainer_weighs_as_told(parts, name, monkeypatch):
 def test_bags_weigh_as_told(parts, monkeypatch):
     monkeypatch.setattr(Constraints, "weights", lambda *_: (0.5, 0.5))
     bags = [
-        rw.bagged(rw.LightGBMRanker(objective, **settings, **TREES), folds=2).fit(*parts)
-        for objective, settings in (("xendcg", {"constraints": {BUY: 0.0}}), (HALVES, {}))
+        rw.bagged(rw.LightGBMRanker(objective, constraints=constraints, **TREES), folds=2).fit(*parts)
+        for objective, constraints in (("xendcg", {BUY: 0.0}), (HALVES, None))
     ]
     np.testing.assert_array_equal(bags[0].predict(parts[1]), bags[1].predict(parts[1]))
     assert bags[0].out_of_fold_.mean[BUY] > 0.0
@@ -188,9 +190,9 @@ def test_what_cannot_be_kept_is_refused(parts):
     with pytest.raises(ValueError, match=r"sums with on\(…\) do not go together"):
         rw.LightGBMRanker(HALVES, constraints=constraints, **TREES).fit(*parts)
     with pytest.raises(ValueError, match="constraints must be goals by metric"):
-        rw.LightGBMRanker("xendcg", constraints=0.5, **TREES).fit(*parts)
+        rw.LightGBMRanker("xendcg", constraints=0.5, **TREES).fit(*parts)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the goal of .* must be"):
-        rw.LightGBMRanker("xendcg", constraints={BUY: "high"}, **TREES).fit(*parts)
+        rw.LightGBMRanker("xendcg", constraints={BUY: "high"}, **TREES).fit(*parts)  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="the data have no labels called 'sale'"):
         rw.LightGBMRanker("xendcg", constraints={"ndcg(label=sale)@10": 0.5}, **TREES).fit(*parts)
     ranker = rw.LightGBMRanker("xendcg", constraints=constraints)
@@ -199,7 +201,7 @@ def test_what_cannot_be_kept_is_refused(parts):
     with pytest.raises(ValueError, match="a student learns from its teacher"):
         rw.distilled("folder", ranker)
     with pytest.raises(ValueError, match="a search compares trials by one metric"):
-        rw.tune(*parts, "xendcg", fixed={"constraints": constraints}, trials=1)
+        rw.tune(parts[0], parts[1], "xendcg", fixed={"constraints": constraints}, trials=1)
 
 
 def test_bounds_of_scores_on_a_device_are_computed_from_a_copy(parts):
