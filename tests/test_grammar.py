@@ -66,7 +66,7 @@ BROKEN = [
     ("ndgc@10", r"unknown metric: got 'ndgc' at character 1 of 'ndgc@10'. Hint: did you mean 'ndcg'"),
     ("xyz", r"unknown metric: got 'xyz' .* choose one of ndcg, dcg, ap, rr, rbp, nrbp, err, precision, recall, hit"),
     ("ndcg(gian=linear)", r"unknown argument of ndcg: got 'gian' .* did you mean 'gain'"),
-    ("ap(gain=linear)", r"unknown argument of ap: got 'gain' .* choose one of cutoff, ties, empty, relevant"),
+    ("ap(gain=linear)", r"unknown argument of ap: got 'gain' .* choose one of cutoff, ties, empty, label, relevant"),
     ("ndcg@0", r"cutoff must be a whole number of at least 1: got 0"),
     ("ndcg@-3", r"cutoff must be a whole number of at least 1: got -3"),
     ("ndcg@2.5", r"cutoff must be a whole number of at least 1: got 2.5"),

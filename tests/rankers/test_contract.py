@@ -187,8 +187,9 @@ def test_scales_of_several_goals_are_kept_with_the_model(name, data, valid, tmp_
 def test_ensembles_and_searches_measure_labels_by_name(data, valid):
     data, metric = with_goal(rw.concatenate([data, valid])), "ndcg(label=purchase)@10"
     build = SINGLE["lightgbm"]
-    bag = rw.bagged(build(metrics=[metric]), folds=2).fit(data)
-    assert bag.evaluate().mean[metric] > 0.0 if hasattr(bag, "evaluate") else metric in bag.history_
+    bag = rw.bagged(build(objective="xendcg + 0.3*on(purchase, xendcg)", metrics=[metric]), folds=2).fit(data)
+    assert bag.out_of_fold_.mean[metric] > 0.0
+    assert bag.scales_ == build(objective="xendcg + 0.3*on(purchase, xendcg)").fit(data).scales_  # of all queries
     blend = rw.blended([build(), 0], folds=2, metrics=[metric]).fit(data)
     assert blend.weights_.metric == metric
     table = rw.cross_validate(build(), data, metrics=[metric], folds=2)

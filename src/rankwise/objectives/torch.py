@@ -6,6 +6,7 @@ the device are prepared there. An objective without a device kernel is computed 
 
 import inspect
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ class TorchLoss(torch.nn.Module):
         offsets: TensorLike,
         weights: TensorLike | None = None,
         stream: Stream | None = None,
-        **columns: TensorLike,
+        **columns: TensorLike | Mapping[str, TensorLike],
     ) -> Tensor:
         """Return the loss of flat, ragged lists: query q has the documents ``offsets[q]`` to ``offsets[q + 1]``."""
         if torch.compiler.is_compiling():
@@ -93,12 +94,14 @@ class TorchLoss(torch.nn.Module):
             return prepared(scores, weights, stream)
         return self._prepare(labels, offsets, columns, scores)(scores, weights, stream)
 
-    def prepare(self, labels: TensorLike, offsets: TensorLike, **columns: TensorLike) -> PreparedLoss:
+    def prepare(
+        self, labels: TensorLike, offsets: TensorLike, **columns: TensorLike | Mapping[str, TensorLike]
+    ) -> PreparedLoss:
         """Prepare labels once, for a loop over the same lists: ``prepared.take(queries)(scores)``."""
         return self._prepare(labels, offsets, columns, None)
 
     def _prepare(
-        self, labels: TensorLike, offsets: TensorLike, columns: dict[str, TensorLike], scores: Tensor | None
+        self, labels: TensorLike, offsets: TensorLike, columns: Mapping[str, Any], scores: Tensor | None
     ) -> PreparedLoss:
         columns = flat(columns)
         if np.ndim(labels) > 1 or np.ndim(offsets) > 1:
@@ -123,7 +126,7 @@ class TorchLoss(torch.nn.Module):
         mask: TensorLike,
         weights: TensorLike | None = None,
         stream: Stream | None = None,
-        **columns: TensorLike,
+        **columns: TensorLike | Mapping[str, TensorLike],
     ) -> Tensor:
         """Return the loss of a padded batch: one row per query, ``mask`` True where there is a document.
 
