@@ -147,13 +147,13 @@ class Frontier:
                     panel.plot(ends[x], [mean[y]] * 2, [mean[x]] * 2, ends[y], color=colour, alpha=0.35, linewidth=1.0)
                     panel.plot(mean[x], mean[y], shape, color=colour, markerfacecolor=face, zorder=4)
                     style: Keywords = {"xytext": (6, 5), "textcoords": "offset points", "fontsize": 8}
-                    panel.annotate(_shares(self.weights[number]), (mean[x], mean[y]), **style)
+                    panel.annotate(_shares(self.weights[number][-len(pairs) :]), (mean[x], mean[y]), **style)
                 panel.set_xlabel(names[x])
                 panel.set_ylabel(names[y])
                 panel.margins(0.1)
                 panel.grid(color="#E4E4E4", linewidth=0.6)
                 panel.set_axisbelow(True)
-            title = f"Weights of {' / '.join(names)}\n{self._size}"
+            title = f"Points by the weight of {' / '.join(names[-len(pairs) :])}\n{self._size}"
             drawing.suptitle(title, x=0.02, ha="left", fontsize=10, fontweight="bold")
         return Path(path)
 

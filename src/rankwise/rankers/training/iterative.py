@@ -122,16 +122,12 @@ class IterativeRanker(Ranker):
         if older is not None and train.init_scores is not None and not older._schema.init_scores:
             hint = "leave one of them out: either says where training starts"
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
-
-        def in_memory(objective: Objective) -> list[GoalTotals]:
-            return [self._goal_totals(train, objective, older)]
-
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled, constraints = self._with(settings), self._constraints()
         complete, scales = settled, dict[str, float]()
         if hasattr(self, "objective") and native(self.objective) is None:  # a bag of rankers of one's own may have none
-            objective, measure_goals = constraints.objective(self._objective()), totals or in_memory
-            objective = with_scales(objective, measure_goals)
+            objective = constraints.objective(self._objective())
+            objective = with_scales(objective, totals or (lambda one: [self._goal_totals(train, one, older)]))
             scales = scales_in(objective)
             complete = settled._with({"objective": objective} if scales or constraints else {})
 
