@@ -265,7 +265,7 @@ def finished_models(
     what: str,
     same: str,
     resume: bool,
-    **others: Any,
+    **further: Any,
 ) -> FinishedModels | None:
     """Return the folder of models that are trained already, by this ranker on these folds; None without a folder."""
     if folder is None:
@@ -276,6 +276,6 @@ def finished_models(
         "ranker": type(ranker).__name__,
         "parameters": parameters,
         "folds": [[None if part is None else fingerprint(part) for part in parts] for parts in folds],
-        **others,
+        **further,
     } | ({"code": code} if code else {})
     return FinishedModels(folder, file, identity, what=what, same=same, resume=resume)
