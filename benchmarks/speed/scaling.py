@@ -6,8 +6,8 @@
 
 Every worker has one thread, and a training has two blocks, or as many as ``--every`` rounds make. The time of a round
 is that after the first, which also reads the data, makes bins and loads compiled code. Workers wait for each other at
-every split, so that one which the system keeps waiting delays all: the time says little on a machine with other work, or
-with fewer cores than workers. The CPU time of a worker in a round does: it halves where the work divides by two.
+every split, so that one which the system keeps waiting delays all: the time says little on a machine with other work,
+or with fewer cores than workers. The CPU time of a worker in a round does: it halves where the work divides by two.
 
 With ``--quality`` the 95% interval of the paired difference in NDCG@10, two workers less one machine, is printed for
 each library and objective; it should lie inside ±0.01.
