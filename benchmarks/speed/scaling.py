@@ -4,10 +4,10 @@
     python -m benchmarks.speed.scaling --queries 8000 --rounds 100 --workers 1 2 --libraries xgboost
     python -m benchmarks.speed.scaling --quality --data mq2008  # 5 seeds x 5 folds, two workers against one machine
 
-Every worker has one thread, and a training has two blocks. The time of a round is that of the second: the first also
-reads the data, makes bins and loads compiled code. Workers wait for each other at every split, so that one which the
-system keeps waiting delays all: the time says little on a machine with other work, or with fewer cores than workers.
-The CPU time of a worker in a round does: it halves where the work divides by two.
+Every worker has one thread, and a training has two blocks, or as many as ``--every`` rounds make. The time of a round
+is that after the first, which also reads the data, makes bins and loads compiled code. Workers wait for each other at
+every split, so that one which the system keeps waiting delays all: the time says little on a machine with other work,
+or with fewer cores than workers. The CPU time of a worker in a round does: it halves where the work divides by two.
 
 With ``--quality`` the 95% interval of the paired difference in NDCG@10, two workers less one machine, is printed for
 each library and objective; it should lie inside ±0.01.
@@ -62,10 +62,9 @@ def timed(make: Any, folder: Path, client: Any, rounds: int, every: int) -> tupl
     return seen[every] - start, (seen[rounds] - seen[every]) / later, work / later
 
 
-def scaling(queries: int, rounds: int, counts: list[int], libraries: list[str]) -> None:
+def scaling(queries: int, rounds: int, counts: list[int], libraries: list[str], every: int) -> None:
     data = rw.synthetic(n_queries=queries, n_features=136, n_docs=120, seed=1)
     data = data.with_(query_ids=np.arange(data.n_queries))
-    every = rounds // 2
     print(f"{data}\nXENDCG, {rounds} rounds of 31 leaves in blocks of {every}; {os.cpu_count()} cores, ", end="")
     print(f"load {os.getloadavg()[0]:.1f}")
     print(f"{'library':9} {'workers':>7} {'first block':>12} {'a round':>9} {'speed-up':>9}", end="")
@@ -108,6 +107,7 @@ def main() -> None:
     parser = harness.arguments(__doc__)
     parser.add_argument("--queries", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--every", type=int, help="rounds of a block; by default half of all")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--libraries", nargs="+", choices=RANKERS, default=list(RANKERS))
     parser.add_argument("--quality", action="store_true")
@@ -118,7 +118,7 @@ def main() -> None:
     if chosen.quality:
         quality(chosen.data, chosen.seeds)
     else:
-        scaling(chosen.queries, chosen.rounds, chosen.workers, chosen.libraries)
+        scaling(chosen.queries, chosen.rounds, chosen.workers, chosen.libraries, chosen.every or chosen.rounds // 2)
 
 
 if __name__ == "__main__":
