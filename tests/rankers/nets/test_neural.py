@@ -88,6 +88,15 @@ def test_batches_do_not_depend_on_the_order_of_queries_in_the_data(data):
     assert np.allclose(one.predict(data), other.predict(data), atol=1e-5)
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_losses_with_and_without_a_last_bias_continue_each_other(members, data):
+    one, other = (ranker(loss, epochs=1, members=members) for loss in ("softmax_ce", "calibrated"))
+    biased = ranker("calibrated", epochs=1, members=members, learning_rate=1e-12).fit(data, init_model=one.fit(data))
+    np.testing.assert_allclose(biased.predict(data), one.predict(data), atol=1e-5)
+    plain = ranker("softmax_ce", epochs=1, members=members, learning_rate=1e-12).fit(data, init_model=other.fit(data))
+    np.testing.assert_allclose(np.ptp(plain.predict(data) - other.predict(data)), 0.0, atol=1e-5)
+
+
 def test_an_older_model_is_continued_on_new_data(data, valid):
     older = ranker(epochs=5).fit(valid)
     newer = ranker(epochs=3, batch_queries=999).fit(data, init_model=older)

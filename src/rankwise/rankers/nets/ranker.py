@@ -372,9 +372,14 @@ def _made_of(epochs: int, settings: presets.NetSettings) -> Json:
     return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}
 
 
-def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
-    """Start from the weights of an older net."""
-    theirs, ours = ({name: tuple(one.shape) for name, one in each.state_dict().items()} for each in (older, net))
+def _continue(net: "Perceptron", older: "Perceptron") -> None:
+    """Start from the weights of an older net; a last bias that only one of them has starts at 0, or is left out."""
+    start, last_bias = older.state_dict(), f"body.{len(net.body) - 1}.bias"
+    if older.body[-1].bias is None and net.body[-1].bias is not None:
+        start[last_bias] = net.state_dict()[last_bias].zero_()
+    elif net.body[-1].bias is None:
+        start.pop(last_bias, None)
+    theirs, ours = ({name: tuple(one.shape) for name, one in each.items()} for each in (start, net.state_dict()))
     if theirs != ours:
         name = next(name for name in (ours | theirs) if ours.get(name) != theirs.get(name))
         raise check.error(
@@ -382,4 +387,4 @@ def _continue(net: "torch.nn.Module", older: "torch.nn.Module") -> None:
             got=f"{theirs.get(name)} for {name}, and {ours.get(name)} here",
             hint="give this ranker the preset, hidden, batch_norm, members, attention and transform of the older one",
         )
-    net.load_state_dict(older.state_dict())
+    net.load_state_dict(start)
