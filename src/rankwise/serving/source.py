@@ -44,7 +44,10 @@ class ExportSource:
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
         curve = None
         while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
-            curve = ranker.curve if isinstance(ranker, CalibratedRanker) else curve
+            if isinstance(ranker, CalibratedRanker):
+                if curve is not None:
+                    raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
+                curve = ranker.curve
             ranker = ranker.ranker_
         if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
             if getattr(ranker, "name", "") == "blended":

@@ -72,6 +72,16 @@ def test_segments_have_curves_of_their_own(model, fresh):
     np.testing.assert_array_equal(by_market.scorer()(test.features[:10]), by_market.predict(test.features[:10]))
 
 
+def test_queries_of_several_segments_keep_their_order(model, fresh):
+    calibrated = rw.calibrate(model, fresh, "platt", segment="market")
+    features = fresh.features.copy()
+    features[::3, 1] = np.nan
+    mixed = fresh.with_(features=features)
+    p = calibrated.predict(mixed)
+    np.testing.assert_array_equal(p, rw.calibrate(model, fresh, "platt").predict(mixed))
+    np.testing.assert_array_equal(calibrated.scorer()(features[:10]), p[:10])
+
+
 def test_few_documents_have_the_curve_of_all(model, fresh):
     codes = fresh.features[fresh.offsets[:-1], 1]
     few = np.sort(np.append(np.flatnonzero(codes == 0), np.flatnonzero(codes == 1)[:1]))
@@ -86,8 +96,11 @@ def test_labels_and_weights_count(model, fresh):
     first = fresh.take(np.arange(150)).with_(query_ids=np.arange(1000, 1150))
     twice = rw.concatenate([fresh.with_(query_ids=np.arange(300)), first])
     weighted = fresh.with_(weights=np.repeat([2.0, 1.0], 150))
-    one, other = (rw.calibrate(model, each).predict(fresh) for each in (twice, weighted))
-    np.testing.assert_allclose(one, other, rtol=1e-9)
+    one, other = (rw.calibrate(model, each, "platt").predict(fresh) for each in (twice, weighted))
+    np.testing.assert_allclose(one, other, atol=1e-3)  # as many documents, but for Platt's targets
+    for method in ("isotonic", "platt"):
+        tiny = rw.calibrate(model, fresh.with_(weights=weighted.weights * 1e-6), method)
+        np.testing.assert_allclose(tiny.predict(fresh), rw.calibrate(model, weighted, method).predict(fresh), rtol=1e-6)
 
 
 def test_models_that_score_log_odds_need_no_curve(fresh):
@@ -144,11 +157,13 @@ def test_onnx_has_the_curve(method, model, fresh, tmp_path):
 
 
 def test_other_formats_and_segments_are_refused(model, fresh, tmp_path):
-    for form in ("treelite", "elasticsearch", "ranklib", "vespa"):
+    for form in ("treelite", "elasticsearch", "ranklib", "vespa", "solr"):
         with pytest.raises(ValueError, match=f"{form} has no place for the curve.*export model.ranker_"):
             rw.export(rw.calibrate(model, fresh), tmp_path / "model", form)
     with pytest.raises(ValueError, match="curves of segments cannot be exported: got segment='market'"):
         rw.export(rw.calibrate(model, fresh, segment="market"), tmp_path / "model", "onnx")
+    with pytest.raises(ValueError, match="calibrated twice"):
+        rw.export(rw.calibrate(rw.calibrate(model, fresh), fresh), tmp_path / "model", "onnx")
 
 
 def test_what_makes_no_sense_is_refused(model, fresh):

@@ -113,6 +113,7 @@ class CalibratedRanker(MetaRanker):
         """Fit the curve of all documents, and of every segment that has enough."""
         scores, relevant = self.ranker_.predict(data), (data.labels >= self.relevant).astype(np.float64)
         weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
+        weights = weights / weights.mean()  # curves count documents, so that the unit of weights must not matter
         names = self._segments(self._features(data))
         changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
         if changes.size:
@@ -151,11 +152,15 @@ class CalibratedRanker(MetaRanker):
         values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
         return np.array([schema.text(number, value) or "missing" for value in values], object)[place]
 
-    def probabilities(self, scores: Array, features: Floats) -> Array:
-        """Return probabilities of scores; segments without a curve of their own have that of all documents."""
+    def probabilities(self, scores: Array, features: Floats, offsets: Offsets | None) -> Array:
+        """Return probabilities of scores, by the curve of all documents where a query has not one segment."""
         if self.segment is None:
             return self._curves[_ALL](scores)
         names = self._segments(features)
+        if offsets is not None:
+            sizes = np.diff(offsets)
+            differs = names != np.repeat(names[offsets[:-1]], sizes)
+            names[np.repeat(np.add.reduceat(differs, offsets[:-1], dtype=np.int64) > 0, sizes)] = _ALL
         result = np.empty(scores.size)
         for name in set(names):
             result[names == name] = self._curves.get(name, self._curves[_ALL])(scores[names == name])
@@ -170,7 +175,7 @@ class CalibratedRanker(MetaRanker):
         return self._curves[_ALL]
 
     def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        return self.probabilities(self.ranker_._score_lists(features, offsets), features)
+        return self.probabilities(self.ranker_._score_lists(features, offsets), features, offsets)
 
     def scorer(self) -> Scorer:
         """Return what computes the probabilities of one query's documents in the least time."""
@@ -212,7 +217,8 @@ def calibrate(
             two numbers, from fewer. ``"sigmoid"`` needs no data: 1/(1 + e^−score), for models that were trained
             with the objective ``calibrated``.
         segment: A feature of queries, such as their market, by name or number: each of its values has a curve of its
-            own, if it has 10 relevant and 10 other documents. Other values have the curve of all documents.
+            own, if it has 10 relevant and 10 other documents. Other values have the curve of all documents, and so
+            have queries with several values.
         relevant: The least label of a relevant document.
 
     The order of documents within a query does not change. What ``save`` writes has the curve, and ONNX exports too.

@@ -108,7 +108,7 @@ def _library(model: "Ranker") -> Callable[[Floats], Array]:
         return lambda documents: weighted_sum((factor, score(documents)) for factor, score in scorers)
     if curves := getattr(model, "probabilities", None):
         raw = model.ranker_.scorer()  # type: ignore[attr-defined]
-        return lambda documents: curves(raw(documents), documents)
+        return lambda documents: curves(raw(documents), documents, np.array([0, len(documents)]))
     learned: Any = getattr(model, "model_", None)
     if hasattr(learned, "booster"):
         return learned.predict  # type: ignore[no-any-return]
