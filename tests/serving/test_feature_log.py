@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import rankwise as rw
@@ -88,6 +89,25 @@ def test_entries_fields_and_pages_that_overlap():
     assert data.document_ids.tolist() == ["s-d1", "s-d2"]
 
 
+def test_ids_as_engines_write_them():
+    log = {"_ltrlog": [{"main": [{"name": "bm25", "value": 1.0}]}]}
+    hits = [{"_id": 0, "fields": {"sku": ["s1"], **log}}]  # Elasticsearch has lists in fields
+    for document, expected in ((None, "0"), ("sku", "s1")):
+        data: Any = rw.read_feature_log({"tv": {"hits": {"hits": hits}}}, document=document)
+        assert data.document_ids.tolist() == [expected]
+    features = {"bm25": 1.0, "vespa.summaryFeatures.cached": 0.0}
+    hits = [{"id": name, "fields": {"summaryfeatures": features}} for name in ("id:shop:item::d1", "index:c/0/4a")]
+    data = rw.read_feature_log({"tv": {"root": {"children": hits}}})
+    assert data.document_ids.tolist() == ["d1", "index:c/0/4a"]
+    assert data.feature_names == ("bm25",)
+
+
+def test_grades_of_several_aspects_are_one_label():
+    qrels = {"query": ["tv"] * 2, "aspect": ["1", "2"], "document": ["d1"] * 2, "grade": [1, 3]}
+    data = rw.read_feature_log({"tv": plugin(*FIRST)}, labels=pl.DataFrame(qrels))
+    assert data.labels.tolist() == [3, 0]
+
+
 def test_collectors_rows_are_a_table(tmp_path):
     path = tmp_path / "Vespa-training-data.csv"
     path.write_text("query_id,doc_id,relevance_label,relevance_score,match_bm25\nq,d1,1.0,0.5,2.5\nq,d2,0.0,0.1,\n")
@@ -98,9 +118,14 @@ def test_collectors_rows_are_a_table(tmp_path):
 @pytest.mark.parametrize(
     ("source", "arguments", "sentence"),
     [
-        ([plugin(*FIRST)], {}, "a response does not name its query.*at record 0.*Hint: write"),
+        ([plugin(*FIRST)], {}, "a response must name its query.*at record 0.*Hint: write"),
         ({"tv": {"error": "timeout"}}, {}, "a record must be a response of Elasticsearch.*at query 'tv'"),
         ([7], {}, "a record must be a response"),
+        ({"tv": {"responses": [plugin(*FIRST)]}}, {}, "must be a response.*multi search one by one"),
+        ([{"query": {"match": {}}, **plugin(*FIRST)}], {}, "must name its query by an id"),
+        ({1: plugin(*FIRST), "1": plugin(*FIRST)}, {}, "query ids must not differ by their type alone"),
+        ({"tv": {"hits": []}}, {}, "hits must be a list at hits.hits.*at query 'tv'"),
+        ({"tv": {"hits": {"hits": [{"_id": "d", "fields": {"_ltrlog": []}}]}}}, {}, "a hit has no logged features"),
         ({"tv": plugin(*FIRST, other=[])}, {}, "several entries: got main, other at query 'tv'. Hint: set log="),
         ({"tv": plugin(*FIRST)}, {"log": "mian"}, "unknown entry of the log: got 'mian'. Hint: did you mean 'main'"),
         ({"tv": plugin(*FIRST)}, {"document": "asin"}, "a hit has no id.*set document=… to the field.*sku"),

@@ -18,6 +18,7 @@ from rankwise.evaluation.trec import qrels_frame
 
 _QUERY = ("query_id", "qid", "query")
 _VESPA = ("matchfeatures", "summaryfeatures", "rankfeatures")
+_NO_FEATURE = "vespa.summaryFeatures.cached"  # that Vespa adds to summaryfeatures
 
 
 def read_feature_log(
@@ -71,7 +72,8 @@ def read_feature_log(
 def _labelled(data: RankingDataset, qrels: Run) -> RankingDataset:
     """Join documents with their grades; those without stay unjudged."""
     rows = pl.DataFrame({"query": data.qids(), "document": data.document_ids})
-    grades = rows.join(qrels_frame(qrels), on=["query", "document"], how="left", maintain_order="left")["grade"]
+    highest = qrels_frame(qrels).group_by("query", "document").agg(pl.col("grade").max())  # of its aspects
+    grades = rows.join(highest, on=["query", "document"], how="left", maintain_order="left")["grade"]
     if grades.null_count() == len(grades):
         hint = "check that both spell the ids of queries and documents alike"
         raise check.error("log and labels have no document in common", got=repr(data), hint=hint)
@@ -85,12 +87,17 @@ def _hits(source: Any) -> Iterator[tuple[str, str, Json]]:
         response = record.get("response", record) if isinstance(record, Mapping) else None
         if not isinstance(response, Mapping) or not {"hits", "root"} & response.keys():
             what = "a record must be a response of Elasticsearch, OpenSearch or Vespa, with hits or root"
-            raise check.error(what, got=repr(record)[:80], where=where)
+            hint = "pass the responses of a multi search one by one, each with its query"
+            raise check.error(what, got=repr(record)[:80], where=where, hint=hint)
         query = key if key is not None else next((record[name] for name in _QUERY if name in record), None)
-        if query is None:
+        if not isinstance(query, str | int | np.integer):
             hint = 'write {"query_id": …, "response": {…}}, or pass responses by query id'
-            raise check.error("a response does not name its query", got=repr(record)[:80], where=where, hint=hint)
-        hits = response["hits"]["hits"] if "hits" in response else response["root"].get("children", [])
+            raise check.error("a response must name its query by an id", got=repr(record)[:80], where=where, hint=hint)
+        outer = response["hits"] if "hits" in response else response["root"]
+        hits = outer.get("hits" if "hits" in response else "children", []) if isinstance(outer, Mapping) else None
+        if not isinstance(hits, list) or not all(isinstance(hit, Mapping) for hit in hits):
+            what = "hits must be a list at hits.hits, or at root.children of Vespa"
+            raise check.error(what, got=repr(outer)[:80], where=where, hint="pass responses as the engine returns them")
         yield from ((where, str(query), hit) for hit in hits)
 
 
@@ -104,6 +111,7 @@ def _records(source: Any) -> Iterator[tuple[str, Any, Any]]:
                     record = json.loads(line)
                 yield where, None, record
     elif isinstance(source, Mapping):
+        check.different_as_text("query ids", list(source))
         for query, responses in source.items():
             for response in responses if isinstance(responses, list) else [responses]:
                 yield f"query {query!r}", query, response
@@ -114,9 +122,12 @@ def _records(source: Any) -> Iterator[tuple[str, Any, Any]]:
 def _document(hit: Json, document: str | None, where: str) -> str:
     """Return the id of a document."""
     fields = {**hit.get("fields", {}), **hit.get("_source", {})}
-    by_default = hit.get("_id") or fields.get("documentid", "").rpartition("::")[2] or hit.get("id")
-    name = by_default if document is None else fields.get(document)
-    if name is None:
+    name = fields.get(document) if document is not None else hit.get("_id")
+    if document is None and name is None:
+        name = str(fields.get("documentid") or hit.get("id") or "").rpartition("::")[2]
+    if isinstance(name, list) and len(name) == 1:  # Elasticsearch has lists in fields
+        name = name[0]
+    if name in (None, "") or isinstance(name, list | Mapping):
         hint = f"`set document=…` to the field that holds it: {', '.join(fields)}"
         raise check.error("a hit has no id", got=repr(hit)[:80], where=where, hint=hint)
     return str(name)
@@ -125,8 +136,10 @@ def _document(hit: Json, document: str | None, where: str) -> str:
 def _features(hit: Json, log: str | None, where: str) -> dict[str, float]:
     """Return the features of a hit by name, NaN where they have no value."""
     fields = hit.get("fields", {})
-    values: Mapping[str, Any] = {name: value for kind in _VESPA for name, value in fields.get(kind, {}).items()}
-    if "_ltrlog" in fields:
+    values: Mapping[str, Any] = {
+        name: value for kind in _VESPA for name, value in fields.get(kind, {}).items() if name != _NO_FEATURE
+    }
+    if fields.get("_ltrlog"):
         entries = fields["_ltrlog"][0] if isinstance(fields["_ltrlog"], list) else fields["_ltrlog"]
         if log is None and len(entries) != 1:
             what, hint = "the log of a hit has several entries", "`set log=…` to one of them"
