@@ -68,6 +68,20 @@ def test_planted_differences_are_found(train):
     assert set(frame["feature"][:3]) == {"f0", "f1", "f4"}
 
 
+def test_features_that_are_not_served_come_first(train):
+    rows = train.features[:, [4, 2, 1, 0]] * np.float32([1, 1, 1, 9])
+    frame = rw.compare_features(train, train.with_(features=rows, feature_names=["f4", "f2", "f1", "f0"])).frame
+    assert frame["feature"].to_list() == ["f3", "f0", "f1", "f2", "f4"]
+
+
+def test_single_documents_tell_nothing_within_queries(train):
+    n_docs = train.n_docs
+    alone = rw.RankingDataset(train.features, train.labels, np.arange(n_docs + 1), feature_names=NAMES)
+    assert np.isnan(rw.compare_features(train, alone).frame["psi"].to_numpy()).all()
+    both = rw.concatenate([train.with_(query_ids=None, document_ids=None), alone])
+    assert rw.compare_features(train, both).frame["psi"].max() < 1e-3
+
+
 def test_losses_are_those_of_data_with_one_feature_replaced(train, model):
     rng = np.random.default_rng(5)
     served = train.take(rng.permutation(train.n_queries)[:100])

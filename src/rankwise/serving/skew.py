@@ -73,7 +73,8 @@ def compare_features(
 
     With a ``model`` (anything that :func:`evaluate` takes) it is also measured what ``metric`` loses where a feature of
     the training data is replaced by the served one, in documents that both have, by the ids of queries and documents;
-    the interval is Student's over queries. Features come by this loss then, else by the larger index.
+    the interval is Student's over queries. Features come by this loss then; else by the largest of both indices and
+    the difference of missing shares, after those that only one of the two has.
 
     >>> import rankwise as rw
     >>> train = rw.synthetic(n_queries=80, n_features=3, n_docs=20, seed=1)
@@ -105,13 +106,16 @@ def compare_features(
     if extra:
         notes.append(f"Only the served data have {', '.join(extra[:5])}{' and others' if len(extra) > 5 else ''}.")
     if model is None:
-        largest = pl.max_horizontal(pl.col("psi", "psi_levels").fill_nan(None)).fill_null(0.0)
-        return FeatureComparison(frame=frame.sort(largest, descending=True), metric=None, notes=tuple(notes))
+        unlike = (pl.col("missing_train") - pl.col("missing_served")).abs()
+        absent = pl.when(unlike == 1.0).then(np.inf)  # there is no index of a feature that one of them does not have
+        largest = pl.max_horizontal(absent, unlike, pl.col("psi", "psi_levels").fill_nan(None))
+        frame = frame.sort(largest, descending=True, maintain_order=True)
+        return FeatureComparison(frame=frame, metric=None, notes=tuple(notes))
     losses, matched = _losses(model, trained, logged, chosen, confidence)
     frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
     mean, low, high = losses[-1]
     notes.append(f"All features swapped: {chosen} loses {tables.number(mean)} {tables.interval(low, high)}. {matched}")
-    frame = frame.sort("loss", descending=True, nulls_last=True)
+    frame = frame.sort("loss", descending=True, maintain_order=True)
     return FeatureComparison(frame=frame, metric=str(chosen), notes=tuple(notes))
 
 
@@ -135,13 +139,13 @@ def _aligned(served: RankingDataset, train: RankingDataset) -> tuple[RankingData
 
 
 def _by_query(values: Array, offsets: Offsets) -> tuple[Array, Array]:
-    """Return values less the median of their query, and the medians; NaN where all are missing."""
+    """Return values less the median of their query, NaN of a single value, and the medians, NaN of none."""
     query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
     ordered = values[np.lexsort((values, query))]  # missing ones last
     counts = np.bincount(query[~np.isnan(values)], minlength=offsets.size - 1)
     low, high = offsets[:-1] + np.maximum(counts - 1, 0) // 2, offsets[:-1] + counts // 2
     medians = np.where(counts > 0, 0.5 * ordered[low] + 0.5 * ordered[high], np.nan)
-    return values - medians[query], medians
+    return np.where(counts[query] > 1, values - medians[query], np.nan), medians
 
 
 def _index(train: Array, served: Array) -> float:
