@@ -118,6 +118,7 @@ def test_aspects_of_a_data_set_gain_diversity_and_no_weight_changes_nothing() ->
         ({"similarity": lambda rows: np.ones((2, 3))}, r"similarity must return 3 × 3 finite numbers.*shape \(2, 3\)"),
         ({"aspects": [[2.0]] * 3}, "aspect 0 must be at most 1: got 2. Hint: divide grades by the highest"),
         ({"aspects": {"cat": [1, -1, 0]}}, "aspect 'cat' must be at least 0"),
+        ({"aspects": [1.0, 0.0, 0.0]}, "aspects must be a matrix.*Hint: reshape one aspect"),
         ({"aspects": {}}, "aspects must have at least one column"),
         ({"aspects": [[1.0]] * 3, "aspect_weights": [1.0, 2.0]}, "aspect_weights must be finite"),
         ({"aspects": [[1.0]] * 3, "weight": 1.5}, "weight must be"),

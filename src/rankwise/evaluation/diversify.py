@@ -93,6 +93,9 @@ def diversify(
 
 def _probabilities(aspects: ArrayLike | Mapping[str, ArrayLike], offsets: Offsets, ids: Ids | None) -> Array:
     """Return the probability that each document is relevant to each aspect, (n_docs, n_aspects)."""
+    if not isinstance(aspects, Mapping) and np.ndim(aspects) != 2:
+        hint = "reshape one aspect to a column with [:, None], or name it: {name: values}"
+        raise check.error("aspects must be a matrix, one row per document", got=f"shape {np.shape(aspects)}", hint=hint)
     columns = aspects if isinstance(aspects, Mapping) else dict(enumerate(np.asarray(aspects).T))
     if not columns:
         raise check.error("aspects must have at least one column", got="none")
