@@ -102,6 +102,23 @@ def test_weights_of_queries_count():
     assert reliability.error == pytest.approx((0.55 + 0.15) / 2)
 
 
+def test_queries_without_weight_do_not_count():
+    p, labels = np.tile([0.2, 0.4], 10), np.tile([0.0, 1.0, 1.0, 0.0], 5)
+    data = rw.RankingDataset(np.zeros((20, 1)), labels, np.arange(0, 21, 2))
+    weights = np.append(np.ones(10), 0.0)
+    both = rw.RankingDataset(np.zeros((24, 1)), np.append(labels, [0, 0, 1, 0]), [*data.offsets, 24], weights=weights)
+    one = rw.evaluate(p, data).reliability(bins=3)
+    other = rw.evaluate(np.append(p, [0.7, 0.8, 0.9, 0.95]), both).reliability(bins=3)
+    assert (other.error, other.brier, other.documents.tolist()) == (one.error, one.brier, [10, 10])
+
+
+def test_the_interval_of_a_bin_that_few_queries_have():
+    # One query has all documents at 0.9. All of them are relevant, whichever queries are drawn.
+    p, labels = np.r_[np.full(18, 0.1), 0.9, 0.9], np.r_[np.zeros(18), 1.0, 1.0]
+    reliability = evaluation(p, labels, 2).reliability(bins=10)
+    assert (reliability.low[-1], reliability.high[-1]) == (1.0, 1.0)
+
+
 def test_the_error_of_calibrated_probabilities_is_chance():
     rng = np.random.default_rng(3)
     p = rng.beta(1, 4, 12_000)

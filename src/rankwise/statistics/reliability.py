@@ -63,13 +63,17 @@ class Reliability:
                 hint="evaluate rw.calibrate(model, data), or a model trained with calibrated as "
                 "rw.calibrate(model, method='sigmoid')",
             )
+        n_queries = ranked.offsets.size - 1
+        weights = np.ones(n_queries) if evaluation.weights is None else evaluation.weights
+        query = np.repeat(np.arange(n_queries), np.diff(ranked.offsets))
+        counted = weights[query] > 0.0
+        p, labels, query = p[counted], ranked.labels[counted], query[counted]
         inner = np.unique(np.quantile(p, np.arange(1, check.integer("bins", bins, least=2)) / bins))
         place = np.searchsorted(inner, p, side="left")  # equal probabilities are in one bin
-        y = (ranked.labels >= check.number("relevant", relevant)).astype(np.float64)
+        y = (labels >= check.number("relevant", relevant)).astype(np.float64)
         _, place = np.unique(place, return_inverse=True)
-        n_bins, n_queries = int(place.max()) + 1, ranked.offsets.size - 1
-        weights = np.ones(n_queries) if evaluation.weights is None else evaluation.weights
-        cells = np.repeat(np.arange(n_queries), np.diff(ranked.offsets)) * n_bins + place
+        n_bins = int(place.max()) + 1
+        cells = query * n_bins + place
 
         def sums(values: Array) -> Array:
             """Return (n_queries, n_bins) weighted sums."""
@@ -78,7 +82,8 @@ class Reliability:
         mass, predicted, observed = sums(np.ones(p.size)), sums(p), sums(y)
         total = np.repeat(mass.sum(1, keepdims=True), n_bins, 1)
         products, shares = np.hstack([observed, observed - predicted, mass]), np.hstack([mass, mass, total])
-        drawn = np.nan_to_num(evaluation.resampled_ratios(products, shares)).reshape(-1, 3, n_bins)
+        ratios = evaluation.resampled_ratios(products, shares).reshape(-1, 3, n_bins)
+        drawn = np.nan_to_num(ratios)  # a bin without documents adds nothing to the error
         rates, gaps, parts = products.sum(0).reshape(3, n_bins) / shares.sum(0).reshape(3, n_bins)
         error = float(parts @ np.abs(gaps))
         tail = (1.0 - evaluation.confidence) / 2.0
@@ -88,7 +93,7 @@ class Reliability:
         centre = gaps * float(error > np.quantile(chance, 1.0 - tail))
         excess = (np.abs(drawn[:, 1] - gaps + centre) * drawn[:, 2]).sum(1) - parts @ np.abs(centre)
         highest, lowest = error - np.quantile(excess, [tail, 1.0 - tail])
-        low, high = np.quantile(drawn[:, 0], [tail, 1.0 - tail], axis=0)
+        low, high = np.nanquantile(ratios[:, 0], [tail, 1.0 - tail], axis=0)
         return cls(
             predicted=rates - gaps,
             observed=rates,
@@ -98,7 +103,7 @@ class Reliability:
             error=error,
             interval=(max(float(lowest), 0.0), max(float(highest), 0.0)),
             by_chance=float(chance.mean()),
-            brier=float(np.average((p - y) ** 2, weights=np.repeat(weights, np.diff(ranked.offsets)))),
+            brier=float(np.average((p - y) ** 2, weights=weights[query])),
             confidence=evaluation.confidence,
         )
 
