@@ -374,12 +374,12 @@ def _made_of(epochs: int, settings: presets.NetSettings) -> Json:
 
 def _continue(net: "Perceptron", older: "Perceptron") -> None:
     """Start from the weights of an older net; a last bias that only one of them has starts at 0, or is left out."""
-    start, last_bias = older.state_dict(), f"body.{len(net.body) - 1}.bias"
-    if older.body[-1].bias is None and net.body[-1].bias is not None:
-        start[last_bias] = net.state_dict()[last_bias].zero_()
-    elif net.body[-1].bias is None:
+    start, fresh, last_bias = older.state_dict(), net.state_dict(), f"body.{len(net.body) - 1}.bias"
+    if last_bias in fresh:
+        start.setdefault(last_bias, fresh[last_bias].clone().zero_())
+    else:
         start.pop(last_bias, None)
-    theirs, ours = ({name: tuple(one.shape) for name, one in each.items()} for each in (start, net.state_dict()))
+    theirs, ours = ({name: tuple(one.shape) for name, one in each.items()} for each in (start, fresh))
     if theirs != ours:
         name = next(name for name in (ours | theirs) if ours.get(name) != theirs.get(name))
         raise check.error(
