@@ -56,6 +56,18 @@ def test_blocks_of_0_and_1_by_hand():
     np.testing.assert_allclose(curve([0.0, 0.5, 1.0, 2.0]), [0.1, float(sigmoid(np.log(1 / 9) / 2)), 0.5, 0.875])
 
 
+def test_rates_that_differ_by_rounding_are_one_block():
+    # A third is relevant at every score from 0 to 11, whatever the weight: 0.1/0.3 and 0.7/2.1 differ by rounding.
+    scores = np.append(np.repeat(np.arange(12.0), 3), [-1.0, 20.0])
+    relevant = np.append(np.tile([1.0, 0.0, 0.0], 12), [0.0, 1.0])
+    for seed in range(20):
+        weights = np.random.default_rng(seed).choice([0.1, 0.3, 0.7, 0.9], 12)
+        curve = fitted("isotonic", scores, relevant, np.append(np.repeat(weights, 3), [1.0, 1.0]))
+        assert curve is not None
+        assert curve.scores.size == 3
+        assert (np.diff(curve(np.linspace(-1, 20, 500))) > 0).all()
+
+
 @pytest.mark.parametrize("method", ["platt", "isotonic"])
 def test_scores_that_mean_nothing_have_no_curve(method):
     relevant = np.array([1.0, 1, 0, 0])

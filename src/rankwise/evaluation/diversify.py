@@ -54,10 +54,8 @@ def diversify(
     offsets = data.offsets if isinstance(data, RankingDataset) else check.offsets(data, np.asarray(scores).size)
     values = check.scores(scores, offsets, ids)
     if (similarity is None) == (aspects is None):
-        what, hint = (
-            "rankings are diversified by similarity or by aspects",
-            "`set similarity=…` (MMR) or `aspects=…` (xQuAD)",
-        )
+        what = "rankings are diversified by similarity or by aspects"
+        hint = "`set similarity=…` (MMR) or `aspects=…` (xQuAD)"
         raise check.error(what, got="neither" if aspects is None else "both", hint=hint)
     if aspect_weights is not None and aspects is None:
         raise check.error("aspect_weights need aspects", got="similarity", hint="leave them out")

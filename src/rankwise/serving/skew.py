@@ -192,10 +192,7 @@ def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
     """Return the row of each training document in the served data, by ids; −1 where they do not have it."""
     both = train, served
     if any(data.query_ids is None or data.document_ids is None for data in both):
-        what, hint = (
-            "documents are matched by the ids of queries and documents",
-            "`set query_ids=…` and `document_ids=…`",
-        )
+        what, hint = "documents are matched by the ids of queries and documents", "`set query_ids=…, document_ids=…`"
         raise check.error(what, got="data without ids", hint=hint)
     ids = [comparable(*(data.qids() for data in both)), comparable(*(np.asarray(data.document_ids) for data in both))]
     queries, documents = (np.unique(np.concatenate(pair), return_inverse=True)[1] for pair in ids)

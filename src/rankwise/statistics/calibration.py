@@ -10,6 +10,7 @@ from rankwise.arrays import Array
 
 METHODS = ("isotonic", "platt", "sigmoid")
 _OUTER = 1e-3  # slope beyond the outer knots of isotonic regression, of the mean slope: it only breaks ties
+_EQUAL = 1e-9  # the relative difference of rates below which they differ by rounding, and blocks are one
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,8 @@ def _isotonic(scores: Array, relevant: Array, weights: Array) -> Curve | None:
     values, place = np.unique(scores, return_inverse=True)
     mass = np.bincount(place, weights)
     values, total, mass = values[mass > 0.0], np.bincount(place, weights * relevant)[mass > 0.0], mass[mass > 0.0]
-    _, block = np.unique(isotonic_regression(total / mass, weights=mass).x, return_inverse=True)
+    rising = isotonic_regression(total / mass, weights=mass).x
+    block = np.append(0, np.cumsum(np.diff(rising) > _EQUAL * rising[1:]))
     size = np.bincount(block, mass)
     rates, centres = np.bincount(block, total) / size, np.bincount(block, mass * values) / size
     if rates.size < 2:
