@@ -69,7 +69,7 @@ def test_planted_differences_are_found(train):
 
 
 def test_features_that_are_not_served_come_first(train):
-    rows = train.features[:, [4, 2, 1, 0]] * np.float32([1, 1, 1, 9])
+    rows = train.features[:, [4, 2, 1, 0]] * np.array([1, 1, 1, 9], np.float32)
     frame = rw.compare_features(train, train.with_(features=rows, feature_names=["f4", "f2", "f1", "f0"])).frame
     assert frame["feature"].to_list() == ["f3", "f0", "f1", "f2", "f4"]
 
@@ -79,7 +79,24 @@ def test_single_documents_tell_nothing_within_queries(train):
     alone = rw.RankingDataset(train.features, train.labels, np.arange(n_docs + 1), feature_names=NAMES)
     assert np.isnan(rw.compare_features(train, alone).frame["psi"].to_numpy()).all()
     both = rw.concatenate([train.with_(query_ids=None, document_ids=None), alone])
-    assert rw.compare_features(train, both).frame["psi"].max() < 1e-3
+    assert max(column(rw.compare_features(train, both).frame, "psi").values()) < 1e-3
+
+
+def test_documents_that_were_served_twice(train, model):
+    rows = np.repeat(np.arange(train.n_docs), 2)
+    twice = rw.RankingDataset.from_sizes(
+        train.features[rows],
+        train.labels[rows],
+        2 * train.sizes,
+        feature_names=NAMES,
+        query_ids=train.query_ids,
+        document_ids=train.document_ids[rows],
+    )
+    assert rw.compare_features(train, twice, model).frame["loss"].to_list() == [0.0] * 5
+    features = twice.features.copy()
+    features[5, 0] = 7.0
+    with pytest.raises(ValueError, match=r"served twice with different features: got document 2 at .*query"):
+        rw.compare_features(train, twice.with_(features=features), model)
 
 
 def test_losses_are_those_of_data_with_one_feature_replaced(train, model):

@@ -197,6 +197,14 @@ def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
     ids = [comparable(*(data.qids() for data in both)), comparable(*(np.asarray(data.document_ids) for data in both))]
     queries, documents = (np.unique(np.concatenate(pair), return_inverse=True)[1] for pair in ids)
     keys = queries * (documents.max() + 1) + documents
+    _, first, same = np.unique(keys[train.n_docs :], return_index=True, return_inverse=True)
+    earlier = served.features[first[same]]
+    differs = ((served.features != earlier) & ~(np.isnan(served.features) & np.isnan(earlier))).any(axis=1)
+    if differs.any():
+        row = int(np.argmax(differs))
+        where = check.query_of_row(row, served.offsets, served.query_ids)
+        what, hint = "a document was served twice with different features", "give each search a query id of its own"
+        raise check.error(what, got=f"document {ids[1][1][row]}", where=where, hint=hint)
     place = places(keys[: train.n_docs], keys[train.n_docs :])
     if (place < 0).all():
         hint = "check that both spell their ids alike; without a model nothing is matched"
