@@ -167,6 +167,7 @@ def test_aspects_may_be_chosen() -> None:
     metric = rw.metric("strec(aspects=(cat, car))@1")
     assert rw.metric(str(metric)) == metric
     assert of(str(metric), [2.0, 1.0], [0, 2], columns)[0] == 0.5
+    assert of("strec(aspects=(cat, car, cat))@1", [2.0, 1.0], [0, 2], columns)[0] == 0.5
     assert of("strec(aspects=purchase)@1", [2.0, 1.0], [0, 2], columns)[0] == 1.0
     with pytest.raises(ValueError, match="the data have no labels called 'cot'.*did you mean 'cat'"):
         of("strec(aspects=cot)@1", [2.0, 1.0], [0, 2], columns)

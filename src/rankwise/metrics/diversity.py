@@ -53,7 +53,8 @@ class AspectMetric(BinaryMetric):
             raise check.error(what, got=f"label={self.label}", hint=hint)
         if self.aspects is not None:
             names: object = self.aspects  # an expression has a bare word for one aspect
-            object.__setattr__(self, "aspects", (names,) if isinstance(names, str) else tuple(self.aspects))
+            chosen = (names,) if isinstance(names, str) else tuple(dict.fromkeys(self.aspects))
+            object.__setattr__(self, "aspects", chosen)
 
     def __call__(
         self,
