@@ -175,8 +175,12 @@ BAD: list[tuple[str, Any, int, dict[str, str]]] = [
     ("numbered", {"features": ["a", "b"], "rows": [[1, 2]]}, 422, {"what": "numbers alone"}),
     ("numbered", {"rows": [[1, 2], [1]]}, 422, {"what": "each of 2 features", "got": "1", "where": "rows[1]"}),
     ("numbered", {"rows": [[1, 2]] * 31}, 422, {"what": "too many documents", "got": "31 of 30"}),
+    ("numbered", {"queries": [{"rows": []}] * 31}, 422, {"what": "too many queries", "got": "31 of 30"}),
     ("numbered", {"rows": [[1, 2]], "ids": ["a", "b"]}, 422, {"what": "ids must be a list"}),
     ("numbered", {"rows": [[1, 2]], "tops": 3}, 422, {"what": "unknown key", "got": "'tops'"}),
+    ("first", {"rows": [], "t" * 9_000: 3}, 422, {"got": "'" + "t" * 39 + "…"}),
+    ("two", {"documents": [GOOD], "features": ["clicks"]}, 422, {"what": "name their features themselves"}),
+    ("two", {"features": [*map(str, range(999)), "0"], "rows": [[]]}, 422, {"what": "2 features", "got": "1000 names"}),
     ("numbered", {"rows": [[1, 2]], "documents": []}, 422, {"what": "either documents or rows"}),
     ("two", {"features": ["clicks", "clicks", EVIL], "rows": [[1, 1, 2]]}, 422, {"got": "'clicks' again"}),
     ("two", [1], 422, {"what": "must be one query", "hint": '{"documents"'}),
@@ -211,6 +215,7 @@ def test_models_are_listed_with_their_features(server, models):
     assert first["features"] == ["clicks", EVIL, "colour"]
     assert first["categories"] == {"colour": list(COLOURS)}
     assert first["ranker"] == repr(models["first"])
+    assert "## Versions" in first["card"]
     assert numbered["features"] is None
     assert len({one["version"] for one in answer["models"]}) == 3
 
