@@ -321,6 +321,21 @@ def wait_until_refused(port: int) -> None:
     wait_until(is_refused)
 
 
+def test_the_name_of_a_model_may_have_slashes_and_the_host_has_no_say(models):
+    application, sent = Service({"a/b": models["numbered"]}).application(), []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b'{"rows": [[1, 2]]}'}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    head = {"type": "http", "method": "POST", "headers": [(b"host", b"x/explain?")], "query_string": b""}
+    asyncio.run(application({**head, "path": "/models/a/b/score"}, receive, send))
+    assert sent[0]["status"] == 200
+    assert json.loads(sent[1]["body"])["ranks"] == [1]
+
+
 def test_a_request_that_takes_too_long_ends_with_504(models):
     """A client that sends half of its body, and then nothing."""
     service = Service(models, limits=RequestLimits(seconds=0.05))
@@ -362,7 +377,7 @@ def test_a_port_that_is_taken_and_other_mistakes_are_sentences(folders, server):
 def test_the_service_is_an_application_for_other_servers(models):
     service = Service(models, limits=RequestLimits(documents=5))
     assert service.production == "first"
-    assert {route.path for route in service.application().routes} >= {"/score", "/models/{name}/score", "/health"}  # type: ignore[attr-defined]
+    assert {route.path for route in service.application().routes} >= {"/score", "/models/{name:path}/score", "/health"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

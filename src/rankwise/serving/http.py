@@ -104,7 +104,10 @@ class Service:
 
     def application(self) -> Starlette:
         """Return the ASGI application."""
-        prefixes, gets = ("", "/models/{name}"), {"/": self._compare, "/models": self._list, "/metrics": self._metrics}
+        prefixes, gets = (
+            ("", "/models/{name:path}"),
+            {"/": self._compare, "/models": self._list, "/metrics": self._metrics},
+        )
         routes = [
             *(Route(f"{prefix}/{end}", self._answer, methods=["POST"]) for prefix in prefixes for end in _METHODS),
             *(Route(path, endpoint) for path, endpoint in gets.items()),
@@ -116,7 +119,7 @@ class Service:
     async def _answer(self, request: Request) -> Response:
         """Score or explain documents, within the limits."""
         start, documents, response = time.perf_counter(), 0, None
-        name, method = request.path_params.get("name", self.production), request.url.path.rpartition("/")[2]
+        name, method = request.path_params.get("name", self.production), request.scope["path"].rpartition("/")[2]
         if name not in self.models:
             hint = check.suggestion(name, self.models)
             return _error(RequestError(404, "there is no such model", got=repr(name), hint=hint))
