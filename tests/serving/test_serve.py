@@ -321,39 +321,55 @@ def wait_until_refused(port: int) -> None:
     wait_until(is_refused)
 
 
+def answers(service: Service, *requests: tuple[str, bytes], host: bytes = b"x") -> list[tuple[int, Any]]:
+    """Return status and content of requests that come at once; a body that is not complete JSON never ends."""
+
+    async def ask(path: str, body: bytes) -> tuple[int, Any]:
+        sent: list[Any] = []
+        parts = iter([{"type": "http.request", "body": body, "more_body": not body.endswith(b"}")}])
+
+        async def receive() -> Any:
+            return next(parts, None) or await asyncio.Future()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        head = {"type": "http", "method": "POST", "headers": [(b"host", host)], "query_string": b"", "path": path}
+        await application(head, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    async def all_at_once() -> list[tuple[int, Any]]:
+        return await asyncio.gather(*(ask(*request) for request in requests))
+
+    application = service.application()
+    return asyncio.run(all_at_once())
+
+
+ROW = b'{"rows": [[1, 2]]}'
+
+
 def test_the_name_of_a_model_may_have_slashes_and_the_host_has_no_say(models):
-    application, sent = Service({"a/b": models["numbered"]}).application(), []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b'{"rows": [[1, 2]]}'}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    head = {"type": "http", "method": "POST", "headers": [(b"host", b"x/explain?")], "query_string": b""}
-    asyncio.run(application({**head, "path": "/models/a/b/score"}, receive, send))
-    assert sent[0]["status"] == 200
-    assert json.loads(sent[1]["body"])["ranks"] == [1]
+    service = Service({"a/b": models["numbered"]})
+    ((status, content),) = answers(service, ("/models/a/b/score", ROW), host=b"x/explain?")
+    assert (status, content["ranks"]) == (200, [1])
 
 
 def test_a_request_that_takes_too_long_ends_with_504(models):
     """A client that sends half of its body, and then nothing."""
-    service = Service(models, limits=RequestLimits(seconds=0.05))
-    sent: list[Any] = []
-    halves = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+    ((status, content),) = answers(Service(models, limits=RequestLimits(seconds=0.05)), ("/score", b"{"))
+    assert status == 504
+    assert content["error"]["what"] == "the request took longer than 0.05 s"
 
-    async def receive() -> Any:
-        for half in halves:
-            return half
-        return await asyncio.Future()
 
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": "/score", "headers": [], "query_string": b""}
-    asyncio.run(service.application()(scope, receive, send))
-    assert sent[0]["status"] == 504
-    assert json.loads(sent[1]["body"])["error"]["what"] == "the request took longer than 0.05 s"
+def test_explanations_that_take_long_do_not_keep_scores_waiting(models, monkeypatch):
+    done = threading.Event()
+    monkeypatch.setattr("rankwise.serving.http.explain", lambda *_: done.wait(HANG))
+    service = Service({"numbered": models["numbered"]}, limits=RequestLimits(seconds=1.0))
+    service.models["numbered"].quick = False  # scored by threads, as nets are
+    *slow, score = answers(service, *[("/explain", ROW)] * 8, ("/score", ROW))
+    done.set()
+    assert {status for status, _ in slow} == {504}
+    assert score[0] == 200
 
 
 @pytest.mark.slow
