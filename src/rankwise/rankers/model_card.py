@@ -58,7 +58,8 @@ def training_data(data: RankingDataset, *, digest: str = "", documents: int | No
 
 def trained_on(description: Json) -> Json:
     """Return the facts about training that a description has; those of older versions have fewer."""
-    return {"versions": _versions(description), **description.get("data", {})}
+    facts = {"versions": _versions(description), **description.get("data", {})}
+    return facts | {"versions": dict(facts["versions"])}
 
 
 def command() -> dict[str, str]:
