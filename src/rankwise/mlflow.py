@@ -113,10 +113,13 @@ def _load_pyfunc(path: str) -> Any:
 
 
 def _type(values: Values) -> str:
-    """Return the type of a column in MLflow, by its categories if it has some."""
-    if not values:
-        return "double"
-    return "string" if all(isinstance(value, str) for value in values) else "long"
+    """Return the type of a column in MLflow, by its categories if it has some.
+
+    >>> _type(()), _type(("red", "blue")), _type((1999, 2026)), _type((0.5, 2)), _type((False, True))
+    ('double', 'string', 'long', 'double', 'boolean')
+    """
+    kinds = set(map(type, values))
+    return {str: "string", int: "long", bool: "boolean"}.get(kinds.pop(), "double") if len(kinds) == 1 else "double"
 
 
 def _title(metric: str) -> str:

@@ -82,6 +82,7 @@ def test_none_is_no_eval_set(data):
         ),
         (lambda one, sizes: {"eval_set": [one]}, "either qid or group"),
         (lambda one, sizes: {"eval_set": [one[0]], "eval_group": [sizes]}, "labels are needed"),
+        (lambda one, sizes: {"eval_set": [(*one, sizes)]}, r"must be \(X, y\): got 3 parts"),
         (lambda one, sizes: {"eval_set": [one], "eval_group": [sizes], "valid": (*one, one[1])}, "passed twice"),
     ],
 )

@@ -115,6 +115,28 @@ def test_the_command_is_that_of_rankwise(program, expected, data, monkeypatch):
     assert rows(model.card(), "Training").get("command") == expected
 
 
+def test_secrets_of_urls_are_not_kept(monkeypatch):
+    words = [
+        "train",
+        "https://me:p?w@host/a b.txt?X-Signature=s3cret#s3cret",
+        "--valid=s3://b/v.parquet?t=s3cret",
+        "a?b",
+    ]
+    monkeypatch.setattr("sys.argv", ["rankwise", *words])
+    expected = "rankwise train 'https://host/a b.txt' --valid=s3://b/v.parquet 'a?b'"
+    assert model_card.command() == {"command": expected}
+
+
+def test_names_are_text_and_no_markup(data, valid):
+    names = ["<script>alert(1)</script>", "two\nlines | `code`", *data.feature_names[2:]]
+    train, test = (part.with_(feature_names=names) for part in (data, valid))
+    model = rw.LightGBMRanker(rounds=1, threads=1).fit(train)
+    card = model.card({"<img src=x>\n# new": rw.evaluate(model, test)})
+    assert r"### \<img src=x\> \# new" in card
+    assert r"\<script\>alert(1)\</script\>, two lines \| \`code\`, " in card
+    assert "<" not in card.replace(r"\<", "")
+
+
 def test_data_on_disk_are_not_read_again_for_a_digest(data, tmp_path):
     path = tmp_path / "features.bin"
     features = np.memmap(path, np.float32, "w+", shape=data.features.shape)

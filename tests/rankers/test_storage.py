@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,9 @@ def test_the_card_is_that_of_the_model_and_may_be_edited(model, saved, tmp_path,
     card.write_text(edited)
     with pytest.warns(UserWarning, match="README.md was edited and is kept"):
         model.save(saved, force=True)
+    with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="is kept"):
+        model.save(saved, force=True)
+    assert len(list(saved.iterdir())) == 3  # nothing of the older model
     assert card.read_text() == edited
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
     card.unlink()  # as in folders of older versions

@@ -175,8 +175,12 @@ BAD: list[tuple[str, Any, int, dict[str, str]]] = [
     ("numbered", {"features": ["a", "b"], "rows": [[1, 2]]}, 422, {"what": "numbers alone"}),
     ("numbered", {"rows": [[1, 2], [1]]}, 422, {"what": "each of 2 features", "got": "1", "where": "rows[1]"}),
     ("numbered", {"rows": [[1, 2]] * 31}, 422, {"what": "too many documents", "got": "31 of 30"}),
+    ("numbered", {"queries": [{"rows": []}] * 31}, 422, {"what": "too many queries", "got": "31 of 30"}),
     ("numbered", {"rows": [[1, 2]], "ids": ["a", "b"]}, 422, {"what": "ids must be a list"}),
     ("numbered", {"rows": [[1, 2]], "tops": 3}, 422, {"what": "unknown key", "got": "'tops'"}),
+    ("first", {"rows": [], "t" * 9_000: 3}, 422, {"got": "'" + "t" * 39 + "…"}),
+    ("two", {"documents": [GOOD], "features": ["clicks"]}, 422, {"what": "name their features themselves"}),
+    ("two", {"features": [*map(str, range(999)), "0"], "rows": [[]]}, 422, {"what": "2 features", "got": "1000 names"}),
     ("numbered", {"rows": [[1, 2]], "documents": []}, 422, {"what": "either documents or rows"}),
     ("two", {"features": ["clicks", "clicks", EVIL], "rows": [[1, 1, 2]]}, 422, {"got": "'clicks' again"}),
     ("two", [1], 422, {"what": "must be one query", "hint": '{"documents"'}),
@@ -211,6 +215,7 @@ def test_models_are_listed_with_their_features(server, models):
     assert first["features"] == ["clicks", EVIL, "colour"]
     assert first["categories"] == {"colour": list(COLOURS)}
     assert first["ranker"] == repr(models["first"])
+    assert "## Versions" in first["card"]
     assert numbered["features"] is None
     assert len({one["version"] for one in answer["models"]}) == 3
 
@@ -316,24 +321,55 @@ def wait_until_refused(port: int) -> None:
     wait_until(is_refused)
 
 
+def answers(service: Service, *requests: tuple[str, bytes], host: bytes = b"x") -> list[tuple[int, Any]]:
+    """Return status and content of requests that come at once; a body that is not complete JSON never ends."""
+
+    async def ask(path: str, body: bytes) -> tuple[int, Any]:
+        sent: list[Any] = []
+        parts = iter([{"type": "http.request", "body": body, "more_body": not body.endswith(b"}")}])
+
+        async def receive() -> Any:
+            return next(parts, None) or await asyncio.Future()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        head = {"type": "http", "method": "POST", "headers": [(b"host", host)], "query_string": b"", "path": path}
+        await application(head, receive, send)
+        return sent[0]["status"], json.loads(sent[1]["body"])
+
+    async def all_at_once() -> list[tuple[int, Any]]:
+        return await asyncio.gather(*(ask(*request) for request in requests))
+
+    application = service.application()
+    return asyncio.run(all_at_once())
+
+
+ROW = b'{"rows": [[1, 2]]}'
+
+
+def test_the_name_of_a_model_may_have_slashes_and_the_host_has_no_say(models):
+    service = Service({"a/b": models["numbered"]})
+    ((status, content),) = answers(service, ("/models/a/b/score", ROW), host=b"x/explain?")
+    assert (status, content["ranks"]) == (200, [1])
+
+
 def test_a_request_that_takes_too_long_ends_with_504(models):
     """A client that sends half of its body, and then nothing."""
-    service = Service(models, limits=RequestLimits(seconds=0.05))
-    sent: list[Any] = []
-    halves = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+    ((status, content),) = answers(Service(models, limits=RequestLimits(seconds=0.05)), ("/score", b"{"))
+    assert status == 504
+    assert content["error"]["what"] == "the request took longer than 0.05 s"
 
-    async def receive() -> Any:
-        for half in halves:
-            return half
-        return await asyncio.Future()
 
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": "/score", "headers": [], "query_string": b""}
-    asyncio.run(service.application()(scope, receive, send))
-    assert sent[0]["status"] == 504
-    assert json.loads(sent[1]["body"])["error"]["what"] == "the request took longer than 0.05 s"
+def test_explanations_that_take_long_do_not_keep_scores_waiting(models, monkeypatch):
+    done = threading.Event()
+    monkeypatch.setattr("rankwise.serving.http.explain", lambda *_: done.wait(HANG))
+    service = Service({"numbered": models["numbered"]}, limits=RequestLimits(seconds=1.0))
+    service.models["numbered"].quick = False  # scored by threads, as nets are
+    *slow, score = answers(service, *[("/explain", ROW)] * 8, ("/score", ROW))
+    done.set()
+    assert {status for status, _ in slow} == {504}
+    assert score[0] == 200
 
 
 @pytest.mark.slow
@@ -357,7 +393,7 @@ def test_a_port_that_is_taken_and_other_mistakes_are_sentences(folders, server):
 def test_the_service_is_an_application_for_other_servers(models):
     service = Service(models, limits=RequestLimits(documents=5))
     assert service.production == "first"
-    assert {route.path for route in service.application().routes} >= {"/score", "/models/{name}/score", "/health"}  # type: ignore[attr-defined]
+    assert {route.path for route in service.application().routes} >= {"/score", "/models/{name:path}/score", "/health"}  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

@@ -173,9 +173,11 @@ def with_eval_set(valid: Validation, **others: Unpack[EvalSet]) -> Validation:
             hint = "pass eval_set=[(X, y)], on which training stops, and further data sets in measure={…: data}"
             raise check.error(f"{name} must be a list with one entry", got=got, hint=hint)
     entry, *_ = cast("Sequence[Any]", lists.pop("eval_set"))
-    features, labels = entry if isinstance(entry, tuple | list) else (entry, None)
+    pair = entry if isinstance(entry, tuple | list) else (entry, None)
+    if len(pair) != 2:
+        raise check.error("an entry of eval_set must be (X, y)", got=f"{len(pair)} parts")
     queries = {name.removeprefix("eval_"): cast("Sequence[Any]", value)[0] for name, value in lists.items()}
-    return dataset(features, labels, **queries)
+    return dataset(*pair, **queries)
 
 
 def query_weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None = None) -> Array:

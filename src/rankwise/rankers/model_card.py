@@ -1,5 +1,6 @@
 """Model cards: data, training and quality of a model as Markdown, each metric with its interval."""
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ Evaluations = Evaluation | Mapping[str, Evaluation] | None
 """What :func:`rankwise.evaluate` returned, or several by the names of their data."""
 _SKIPPED = "A query without relevant documents is skipped."
 _OUT_OF_FOLD = "training queries, each scored by members that have not seen it"
+_SECRET = re.compile(r"(?s)(://)(?:[^/]*@)?([^?#]*).*")
+"""A URL, in which a password stands before the host, and a signature or token after the path."""
 _NAMES = 50
 """Feature names that are listed."""
 _USE = """## Use
@@ -55,14 +58,16 @@ def training_data(data: RankingDataset, *, digest: str = "", documents: int | No
 
 def trained_on(description: Json) -> Json:
     """Return the facts about training that a description has; those of older versions have fewer."""
-    return {"versions": _versions(description), **description.get("data", {})}
+    facts = {"versions": _versions(description), **description.get("data", {})}
+    return facts | {"versions": dict(facts["versions"])}
 
 
 def command() -> dict[str, str]:
-    """Return the command of rankwise that is running, as a fact; nothing in other programs."""
+    """Return the command of rankwise that is running, without secrets of its URLs; nothing in other programs."""
     program = Path(sys.argv[0])
     ours = program.name == "rankwise" or program.parts[-2:] == ("rankwise", "__main__.py")
-    return {"command": shlex.join(["rankwise", *sys.argv[1:]])} if ours else {}
+    words = (_SECRET.sub(r"\1\2", word) for word in sys.argv[1:])
+    return {"command": shlex.join(["rankwise", *words])} if ours else {}
 
 
 def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
@@ -113,14 +118,18 @@ def evaluated(data: str, evaluation: Json, note: str = "") -> str:
     if any(mean["skipped"] for mean in evaluation["metrics"].values()):
         notes.append(_SKIPPED)
     if evaluation.get("candidates"):  # folders of older versions do not hold it
-        notes.insert(0, f"Ranked were {line(evaluation['candidates'])}.")
+        notes.insert(0, f"Ranked were {_text(evaluation['candidates'])}.")
     table = tables.Table(header=header, rows=rows, align="lrlr").markdown()
-    return f"### {line(data)}\n\n{table}\n\n{' '.join(filter(None, notes))}"
+    return f"### {_text(data)}\n\n{table}\n\n{' '.join(filter(None, notes))}"
 
 
 def line(text: str) -> str:
     """Return a name on one line."""
     return " ".join(text.replace("`", "'").split())
+
+
+def _text(words: str) -> str:
+    return tables.escape_markdown(line(words))
 
 
 def by_name(evaluations: Evaluations) -> dict[str, Evaluation]:

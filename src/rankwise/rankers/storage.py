@@ -222,12 +222,8 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes], readme: 
         older = _listed(path)
         part.replace(path / DESCRIPTION)
         files.sync_folder(path)
-        if _edited(path / CARD):
-            warnings.warn(f"{path / CARD} was edited and is kept: is it still true?", UserWarning, stacklevel=5)
-        elif readme:
-            card.replace(path / CARD)
-        else:
-            _remove(path, {CARD})
+        if not (edited := _edited(path / CARD)):
+            card.replace(path / CARD) if readme else _remove(path, {CARD})
     except BaseException:
         if not complete or part.exists():  # else the new model is in place, and an interruption came after
             _remove(path, {*names.values(), part.name})
@@ -240,6 +236,8 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes], readme: 
     with contextlib.suppress(OSError):
         abandoned = {one.name for one in path.iterdir() if ours.fullmatch(one.name) and files.is_old(one)}
         _remove(path, (older | abandoned) - _listed(path))
+    if edited:
+        warnings.warn(f"{path / CARD} was edited and is kept: is it still true?", UserWarning, stacklevel=5)
 
 
 def _sealed(card: bytes) -> bytes:

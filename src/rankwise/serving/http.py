@@ -4,7 +4,6 @@ import asyncio
 import base64
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,13 +52,13 @@ class Served:
             digest.update(content)
         self.version = digest.hexdigest()[:12]
         self.quick = self.scorer.rearranged
-        self._explaining = threading.Lock()  # libraries share state when they explain
+        self.card = model.card()
 
     def about(self) -> Json:
         """Return what ``/models`` says of it."""
         schema = self.model._schema
         features = {"features": schema.names, "n_features": schema.count, "categories": self.model.categories_}
-        return {"name": self.name, "version": self.version, "ranker": repr(self.model), **features}
+        return {"name": self.name, "version": self.version, "ranker": repr(self.model), **features, "card": self.card}
 
     def score(self, body: bytes, most: int) -> tuple[Json, int]:
         """Return scores and ranks of every query of a request, and the number of documents."""
@@ -81,8 +80,7 @@ class Served:
         queries = self.reader.read(_parsed(body), most)
         if len(queries) != 1 or not len(queries[0].features):
             raise RequestError(422, "one query with documents is explained at a time", got=f"{len(queries)} queries")
-        with self._explaining:
-            explanation = explain(self.model, self.reader.dataset(queries[0]))
+        explanation = explain(self.model, self.reader.dataset(queries[0]))
         return {"model": self.name, "version": self.version, **explanation.to_dict()}, len(queries[0].features)
 
 
@@ -100,12 +98,16 @@ class Service:
         self.production = check.choice("production", production or next(iter(models)), models)
         self.limits, self.examples = limits or RequestLimits(), examples
         self._measures = Measures({one.name: one.version for one in self.models.values()}, self.production)
-        self._pool = ThreadPoolExecutor(thread_count(), "scoring")
+        threads = {"score": thread_count(), "explain": 1}  # libraries share state when they explain
+        self._pools = {method: ThreadPoolExecutor(count, method) for method, count in threads.items()}
         self._page, self._policy = _page()
 
     def application(self) -> Starlette:
         """Return the ASGI application."""
-        prefixes, gets = ("", "/models/{name}"), {"/": self._compare, "/models": self._list, "/metrics": self._metrics}
+        prefixes, gets = (
+            ("", "/models/{name:path}"),
+            {"/": self._compare, "/models": self._list, "/metrics": self._metrics},
+        )
         routes = [
             *(Route(f"{prefix}/{end}", self._answer, methods=["POST"]) for prefix in prefixes for end in _METHODS),
             *(Route(path, endpoint) for path, endpoint in gets.items()),
@@ -117,7 +119,7 @@ class Service:
     async def _answer(self, request: Request) -> Response:
         """Score or explain documents, within the limits."""
         start, documents, response = time.perf_counter(), 0, None
-        name, method = request.path_params.get("name", self.production), request.url.path.rpartition("/")[2]
+        name, method = request.path_params.get("name", self.production), request.scope["path"].rpartition("/")[2]
         if name not in self.models:
             hint = check.suggestion(name, self.models)
             return _error(RequestError(404, "there is no such model", got=repr(name), hint=hint))
@@ -128,8 +130,8 @@ class Service:
                 if method == "score" and model.quick and len(body) <= _SMALL:
                     content, documents = model.score(body, most)  # another thread would take longer
                 else:
-                    work = getattr(model, method)
-                    content, documents = await asyncio.get_running_loop().run_in_executor(self._pool, work, body, most)
+                    run = asyncio.get_running_loop().run_in_executor
+                    content, documents = await run(self._pools[method], getattr(model, method), body, most)
             response = _json(content)
         except TimeoutError:
             what, hint = f"the request took longer than {self.limits.seconds:g} s", "send fewer documents at a time"

@@ -17,6 +17,7 @@ from rankwise.rankers.schema import Schema
 
 _KEYS = ("documents", "features", "rows", "id", "ids", "labels")
 _NUMBERS = {float, int, bool, type(None)}
+_LONG = 100  # characters of a name, and names beyond those of the model, that an error looks at
 _HINT = 'pass {"documents": [{"feature": value, …}, …]} or {"features": [name, …], "rows": [[value, …], …]}'
 
 
@@ -62,6 +63,8 @@ class RequestReader:
         parts: Any = body.get("queries", [body]) if isinstance(body, dict) else None
         if not isinstance(body, dict) or not isinstance(parts, list) or ("queries" in body and len(body) > 1):
             raise RequestError(422, "a request must be one query, or an object with a list of queries", hint=_HINT)
+        if len(parts) > most:
+            raise _too_many("queries", len(parts), most)
         queries = []
         for number, part in enumerate(parts):
             queries.append(self._query(part, f"queries[{number}]." if "queries" in body else "", most))
@@ -73,14 +76,17 @@ class RequestReader:
             what, got = "a query must be an object with either documents or rows", _shown(query)
             raise RequestError(422, what, got=got, where=place.rstrip("."), hint=_HINT)
         for key in query.keys() - set(_KEYS):
-            raise RequestError(422, "unknown key of a query", got=repr(key), hint=check.suggestion(key, _KEYS))
+            raise RequestError(
+                422, "unknown key of a query", got=_shown(key), hint=check.suggestion(key[:_LONG], _KEYS)
+            )
+        if "documents" in query and "features" in query:
+            raise RequestError(422, "documents name their features themselves", where=place.rstrip("."), hint=_HINT)
         name, kind = ("documents", dict) if "documents" in query else ("rows", list)
         rows, place = query[name], place + name
         if not isinstance(rows, list) or not set(map(type, rows)) <= {kind}:
             raise RequestError(422, f"{name} must be a list of JSON {kind.__name__}s", where=place, hint=_HINT)
         if len(rows) > most:
-            hint = "send fewer at a time, or start the service with a larger --max-documents"
-            raise RequestError(422, "the request has too many documents", got=f"{len(rows)} of {most}", hint=hint)
+            raise _too_many("documents", len(rows), most)
         _check_column("ids", query, {str, int}, len(rows))
         _check_column("labels", query, _NUMBERS, len(rows))
         if not rows:
@@ -119,14 +125,16 @@ class RequestReader:
 
     def _places(self, names: tuple[str, ...]) -> tuple[int, ...]:
         """Return where each feature of training is among the names of a request."""
+        if len(names) > 2 * self.schema.count + _LONG:  # looking for the wrong one would take long
+            raise RequestError(422, f"the model has {self.schema.count} features", got=f"{len(names)} names")
         try:
             check.named_once(names)
             order = tuple(self.schema.places(names))
         except ValueError as wrong:
             raise RequestError.of(wrong) from None
         for name in sorted(set(names) - {names[place] for place in order}):
-            hint = check.suggestion(name, self.schema.names or ())
-            raise RequestError(422, "the model has no such feature", got=repr(name), hint=hint)
+            hint = check.suggestion(name[:_LONG], self.schema.names or ())
+            raise RequestError(422, "the model has no such feature", got=_shown(name), hint=hint)
         return order
 
     def _encode(self, rows: list[list[Any]], place: int, codes: dict[Any, int], where: str, column: int) -> None:
@@ -162,6 +170,11 @@ class RequestReader:
             categorical=schema.categorical,
             categories=schema.categories,
         )
+
+
+def _too_many(what: str, count: int, most: int) -> RequestError:
+    hint = "send fewer at a time, or start the service with a larger --max-documents"
+    return RequestError(422, f"the request has too many {what}", got=f"{count} of {most}", hint=hint)
 
 
 def _values(documents: list[Json], names: list[str], place: str) -> list[Sequence[Any]]:

@@ -28,7 +28,7 @@ _LATEX = str.maketrans(
         "−": "$-$",
     }
 )
-_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]#"})
+_MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\`*_|<>[]#"} | dict.fromkeys("\r\n", " "))
 _NUMBER = r"^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$"
 NOTHING = "–"
 _NOTE_WIDTH = 88
@@ -135,6 +135,15 @@ def escape_latex(text: str) -> str:
     return text.translate(_LATEX)
 
 
+def escape_markdown(text: str) -> str:
+    r"""Return text that Markdown shows as it is, on one line: no markup, no HTML.
+
+    >>> print(escape_markdown("my_model <b>"))
+    my\_model \<b\>
+    """
+    return text.translate(_MARKDOWN)
+
+
 def as_csv(frame: "pl.DataFrame", *, separator: str = ",") -> str:
     """Write a frame as CSV, in which no text is a formula to Excel, LibreOffice and the like.
 
@@ -227,13 +236,13 @@ class Table:
         """Write a Markdown table; the best of each column in bold."""
 
         def write(cell: Cell) -> str:
-            text = cell.text.translate(_MARKDOWN)
+            text = escape_markdown(cell.text)
             return (f"**{text}**" if cell.best else text) + raised(cell.marks)
 
-        lines = ["| " + " | ".join(head.translate(_MARKDOWN) for head in self.header) + " |"]
+        lines = ["| " + " | ".join(escape_markdown(head) for head in self.header) + " |"]
         lines.append("|" + "|".join({"l": " :-- ", "r": " --: "}[side] for side in self.align) + "|")
         lines += ["| " + " | ".join(map(write, row)) + " |" for row in self.cells()]
-        return "\n".join([*lines, *(line for note in self.notes for line in ("", note.translate(_MARKDOWN)))])
+        return "\n".join([*lines, *(line for note in self.notes for line in ("", escape_markdown(note)))])
 
     def latex(self) -> str:
         """Write a LaTeX tabular for the booktabs package; the best of each column in bold, names escaped."""

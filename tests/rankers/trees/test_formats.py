@@ -259,6 +259,7 @@ def test_descriptions(lightgbm, tmp_path):
         ({"parameters": {"leafs": 3}}, "has no such parameter: got 'leafs'"),
         ({"history": {"loss": ["x"]}}, "could not convert"),
         ({"history": 3}, "is malformed"),
+        ({"data": {"versions": 3}}, "is malformed"),
         ({"trees": 0}, "trees must be a whole number of at least 1"),
         ({"ranker": None}, "unknown ranker: got 'None'"),
         ({"best_round": 1e400}, "is malformed (OverflowError"),
