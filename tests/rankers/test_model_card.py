@@ -115,6 +115,13 @@ def test_the_command_is_that_of_rankwise(program, expected, data, monkeypatch):
     assert rows(model.card(), "Training").get("command") == expected
 
 
+def test_the_command_holds_no_signature(monkeypatch):
+    monkeypatch.setattr(
+        "sys.argv", ["rankwise", "train", "https://host/a.parquet?key=secret", "--valid=s3://me:pw@b/v"]
+    )
+    assert model_card.command() == {"command": "rankwise train https://host/a.parquet --valid=s3://b/v"}
+
+
 def test_data_on_disk_are_not_read_again_for_a_digest(data, tmp_path):
     path = tmp_path / "features.bin"
     features = np.memmap(path, np.float32, "w+", shape=data.features.shape)

@@ -12,6 +12,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
+from rankwise.data.remote import shown
 from rankwise.rankers import storage
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
@@ -62,7 +63,8 @@ def command() -> dict[str, str]:
     """Return the command of rankwise that is running, as a fact; nothing in other programs."""
     program = Path(sys.argv[0])
     ours = program.name == "rankwise" or program.parts[-2:] == ("rankwise", "__main__.py")
-    return {"command": shlex.join(["rankwise", *sys.argv[1:]])} if ours else {}
+    words = [shown(word) if "://" in word else word for word in sys.argv[1:]]
+    return {"command": shlex.join(["rankwise", *words])} if ours else {}
 
 
 def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
