@@ -227,3 +227,11 @@ def test_the_command_line_takes_urls(store):
     result = CliRunner().invoke(app, ["data", "info", "memory://rows.txt", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["queries"] == 2
+
+
+def test_workers_read_a_url_with_a_signature():
+    from rankwise.cli.train.train import _held_out
+
+    assert _held_out("https://host/rows.parquet?signature=secret", None, None) == (None, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"workers of a cluster read Parquet: got https://host/rows.txt\."):
+        _held_out("https://host/rows.txt?signature=secret", None, None)  # type: ignore[arg-type]
