@@ -141,6 +141,11 @@ def test_blocks_continue_trees_and_resume_after_a_loss(named, tmp_path, monkeypa
     np.testing.assert_array_equal(doomed.predict(named), whole.predict(named))
 
 
+def test_a_frame_without_partitions_is_refused():
+    with pytest.raises(ValueError, match="the data have no documents"):
+        fit(InProcess(2), rw.LightGBMRanker(rounds=1), [])
+
+
 def test_a_worker_without_its_session_is_a_loss(named, tmp_path):
     """As after a restart between two blocks."""
     path = rw.write_parquet(named, tmp_path / "train.parquet")

@@ -119,4 +119,6 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
             got=type(data).__name__,
             hint=f"write Parquet with rw.write_parquet, or make a frame with {crew.frame_hint}",
         )
+    if not tables:
+        raise check.error("the data have no documents")
     return tables, columns, ()
