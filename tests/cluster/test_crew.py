@@ -144,7 +144,7 @@ def test_blocks_continue_trees_and_resume_after_a_loss(named, tmp_path, monkeypa
 
 @pytest.mark.filterwarnings("ignore::rankwise.rankers.training.constraints.UnmetConstraintWarning")
 @pytest.mark.parametrize("native", [{}, {"subsample": 0.5}])
-def test_constraints_resume_after_a_loss(named, tmp_path, native):
+def test_constraints_resume_after_a_loss(named, tmp_path, monkeypatch, native):
     """Blocks of one round, with a seed of each where the library draws; a checkpoint is older than the loss."""
     data = named.with_(more_labels={"purchase": (named.labels >= 2).astype(float)})
     train, valid = rw.split(data, (0.7, 0.3), seed=1)
@@ -155,7 +155,11 @@ def test_constraints_resume_after_a_loss(named, tmp_path, native):
         goals = {"ndcg(label=purchase)@10": 0.9}
         return rw.XGBoostRanker("xendcg", constraints=goals, patience=None, **SMALL, **native, **settings)
 
+    seeds, library = [], type(rw.XGBoostRanker.library)
+    grow = library.grow
+    monkeypatch.setattr(library, "grow", lambda *given: seeds.append(given[3]) or grow(*given))
     whole = fit(InProcess(1), constrained(), path, **options)
+    assert len(set(seeds)) == len(seeds) == (12 if native else 1)
     crew, doomed = InProcess(1), constrained(checkpoint=tmp_path / "kept")
     crew.dies_at = 8
     with pytest.raises(LostWorkerError, match="growing trees 8 to 8"):
