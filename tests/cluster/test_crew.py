@@ -157,7 +157,12 @@ def test_constraints_resume_after_a_loss(named, tmp_path, monkeypatch, native):
 
     seeds, library = [], type(rw.XGBoostRanker.library)
     grow = library.grow
-    monkeypatch.setattr(library, "grow", lambda *given: seeds.append(given[3]) or grow(*given))
+
+    def recorded(self, settings, matrices, seed, start):
+        seeds.append(seed)
+        return grow(self, settings, matrices, seed, start)
+
+    monkeypatch.setattr(library, "grow", recorded)
     whole = fit(InProcess(1), constrained(), path, **options)
     assert len(set(seeds)) == len(seeds) == (12 if native else 1)
     crew, doomed = InProcess(1), constrained(checkpoint=tmp_path / "kept")
