@@ -44,14 +44,13 @@ ROUNDS, SIZE = 12, ("documents", "features", "leaves")
 PAGE = Path("docs/results/cost.json")
 FIGURE = Path("docs/results/img/cost.png")
 
-FEATURES, LEAVES, TREES, BLOCK = 136, 31, 500, 50
+FEATURES, LEAVES, TREES = 136, 31, 500
 SIZES = (10**7, 10**8, 10**9, 10**10)
 THREADS, WORKERS, WORKER_THREADS = 64, 64, 16
 EFFICIENCY = (0.3, 0.8)  # of threads and workers: the work of one thread, over the time of all of them together
 BANDWIDTH, LATENCY = (0.6e9, 1.25e9), (0.5e-4, 2e-4)  # bytes a second (5 to 10 Gbit/s) and seconds a message
 DISK = (0.5e9, 2e9)  # bytes a second
 DEVICE, DEPTH = 149e9, 6  # bytes of a GPU, and passes over the bins of a tree that grows by depth
-TREE = 67e-9  # seconds of one thread for a tree and a document: docs/export.md
 DRAWS = 2000
 UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
 
@@ -204,13 +203,12 @@ def machine(a_round: Rows) -> Rows:
     return a_round / THREADS / between(EFFICIENCY, 1)
 
 
-def cluster(a_round: Rows, documents: float) -> Rows:
-    """A round on all workers: their share of the work, histograms over the network, and scores of continued models."""
+def cluster(a_round: Rows) -> Rows:
+    """A round on all workers: their share of the work, and histograms over the network."""
     cores = WORKERS * WORKER_THREADS * between(EFFICIENCY, 2)
     histograms = (LEAVES - 1) * 2 * FEATURES * 255 * 16 / between(BANDWIDTH, 3)
     messages = (LEAVES - 1) * 2 * math.log2(WORKERS) * between(LATENCY, 4)
-    continued = sum(range(0, TREES, BLOCK)) * TREE * documents / cores / TREES
-    return a_round / cores + histograms + messages + continued
+    return a_round / cores + histograms + messages
 
 
 def gpu(facts: Any, documents: float) -> Rows:
@@ -278,11 +276,7 @@ def report(content: Any) -> None:
         read = 4.0 * FEATURES * documents / between(DISK, 7)
         setup = models["setup"].draws(documents, FEATURES, LEAVES)
         alone = TREES * machine(a_round) + setup / THREADS / between(EFFICIENCY, 1) + read
-        together = (
-            TREES * cluster(a_round, documents)
-            + setup / WORKERS / WORKER_THREADS / between(EFFICIENCY, 2)
-            + read / WORKERS
-        )
+        together = TREES * cluster(a_round) + setup / WORKERS / WORKER_THREADS / between(EFFICIENCY, 2) + read / WORKERS
         times = [duration(alone)]
         if "gpu" in content:
             times.append(duration(TREES * gpu(content["gpu"], documents) + 2.0 * read))
@@ -314,7 +308,7 @@ def draw(content: Any, model: Model) -> None:
         line(lambda size: machine(one(size)), f"{THREADS} threads", BLUE)
         if "gpu" in content:
             line(lambda size: gpu(content["gpu"], size), "one GPU", "#117733", least=content["gpu"]["documents"])
-        line(lambda size: cluster(one(size), size), f"{WORKERS} workers × {WORKER_THREADS} threads", "#aa4499")
+        line(lambda size: cluster(one(size)), f"{WORKERS} workers × {WORKER_THREADS} threads", "#aa4499")
         for held_out, marker in ((False, "o"), (True, "D")):
             chosen = [
                 p

@@ -38,9 +38,13 @@ def whole_queries(frame: Any, query: str = "qid", *, partitions: int | None = No
             functions.min(query).alias("least"),
             functions.max(query).alias("most"),
             functions.count_if(functions.col("places") > 1).alias("split"),
+            functions.count_if(functions.col(query).isNull()).alias("missing"),
         )
         .first()
     )
+    if facts.missing:
+        hint = "leave out the documents without one: frame.dropna(subset=[…])"
+        raise check.error("every document needs the id of its query", got=f"null in column {query!r}", hint=hint)
     if facts.least is None:
         raise check.error("the data have no documents")
     if facts.least < 0 or facts.most >= _MOST:

@@ -72,10 +72,10 @@ def test_train_resumes(place, tmp_path, monkeypatch):
     once = run(*words, "-o", tmp_path / "once", "--json")
     rounds = RerankLearner.round
 
-    def press(self, stream):
+    def press(self, stream, weights=()):
         if stream.round == 2:
             raise KeyboardInterrupt
-        return rounds(self, stream)
+        return rounds(self, stream, weights)
 
     monkeypatch.setattr(RerankLearner, "round", press)
     kept = ("--checkpoint", tmp_path / "state")

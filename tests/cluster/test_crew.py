@@ -1,13 +1,14 @@
 """The contract of a cluster, by a crew within this process: parts, blocks and errors need neither Dask nor Ray."""
 
 import contextlib
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.cluster import learner, partitions
+from rankwise.cluster import learner, network, partitions
 from rankwise.cluster.crew import Crew, LostWorkerError, failure
 from rankwise.cluster.fit import train
 from rankwise.rankers.trees.newton import newton
@@ -141,6 +142,43 @@ def test_blocks_continue_trees_and_resume_after_a_loss(named, tmp_path, monkeypa
     np.testing.assert_array_equal(doomed.predict(named), whole.predict(named))
 
 
+@pytest.mark.filterwarnings("ignore::rankwise.rankers.training.constraints.UnmetConstraintWarning")
+@pytest.mark.parametrize("native", [{}, {"subsample": 0.5}])
+def test_constraints_resume_after_a_loss(named, tmp_path, monkeypatch, native):
+    """Blocks of one round, with a seed of each where the library draws; a checkpoint is older than the loss."""
+    data = named.with_(more_labels={"purchase": (named.labels >= 2).astype(float)})
+    train, valid = rw.split(data, (0.7, 0.3), seed=1)
+    path = rw.write_parquet(train, tmp_path / "train.parquet")
+    options = {"valid": valid, "columns": {"more_labels": {"purchase": "purchase"}}}
+
+    def constrained(**settings):
+        goals = {"ndcg(label=purchase)@10": 0.9}
+        return rw.XGBoostRanker("xendcg", constraints=goals, patience=None, **SMALL, **native, **settings)
+
+    seeds, library = [], type(rw.XGBoostRanker.library)
+    grow = library.grow
+
+    def recorded(self, settings, matrices, seed, start):
+        seeds.append(seed)
+        return grow(self, settings, matrices, seed, start)
+
+    monkeypatch.setattr(library, "grow", recorded)
+    whole = fit(InProcess(1), constrained(), path, **options)
+    assert len(set(seeds)) == len(seeds) == (12 if native else 1)
+    crew, doomed = InProcess(1), constrained(checkpoint=tmp_path / "kept")
+    crew.dies_at = 8
+    with pytest.raises(LostWorkerError, match="growing trees 8 to 8"):
+        fit(crew, doomed, path, **options)
+    fit(InProcess(1), doomed, path, resume=True, **options)
+    assert doomed.history_ == whole.history_
+    np.testing.assert_array_equal(doomed.predict(valid), whole.predict(valid))
+
+
+def test_a_frame_without_partitions_is_refused():
+    with pytest.raises(ValueError, match="the data have no documents"):
+        fit(InProcess(2), rw.LightGBMRanker(rounds=1), [])
+
+
 def test_a_worker_without_its_session_is_a_loss(named, tmp_path):
     """As after a restart between two blocks."""
     path = rw.write_parquet(named, tmp_path / "train.parquet")
@@ -166,3 +204,20 @@ def test_a_mistake_is_raised_rather_than_what_follows_from_it():
 def test_other_data_are_rejected(named):
     with pytest.raises(ValueError, match="must be a Parquet file or folder, or a list of tables: got RankingDataset"):
         fit(InProcess(1), rw.LightGBMRanker(**SMALL), named)
+
+
+def test_lightgbm_prints_nothing_in_any_thread(capfd, monkeypatch):
+    """Its logger is that of the thread that imported it; each training has a thread of its own."""
+    lightgbm = pytest.importorskip("lightgbm")
+    for name in ("_LOGGER", "_INFO_METHOD_NAME", "_WARNING_METHOD_NAME"):
+        monkeypatch.setattr(lightgbm.basic, name, getattr(lightgbm.basic, name))  # set back at the end
+
+    def train():
+        with network.LightGBMNetwork(("127.0.0.1:1",), 1).joined(0):
+            data = lightgbm.Dataset(np.arange(50.0)[:, None], np.arange(50.0))
+            lightgbm.train({"verbosity": 1, "num_threads": 1}, data, num_boost_round=1)
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    thread.join()
+    assert "LightGBM" not in "".join(capfd.readouterr())

@@ -2,11 +2,14 @@
 
 import json
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
 
 import rankwise as rw
+from rankwise.cluster import partitions
+from rankwise.cluster import rows as rows_of_workers
 from rankwise.data import remote
 from tests.data.serving import serving
 from tests.data.small_files import isolate, rows, same
@@ -107,6 +110,36 @@ def test_what_a_server_refuses(status, error, text):
             rw.read_data(server.url + "?signature=secret")
 
 
+@pytest.mark.parametrize("status", [403, 404])
+def test_errors_of_workers_hold_no_signature(status):
+    """Polars, which reads there, names the whole URL."""
+    with serving(b"", "rows.parquet") as server:
+        server.status = status
+        url = server.url + "?signature=secret"
+        for read in (lambda: rows_of_workers.find_runs(url, {}), lambda: partitions.spread(None, url, {})):  # type: ignore[arg-type]
+            with pytest.raises((OSError, ValueError), match=r"http://127.*/rows.parquet") as raised:
+                read()
+            assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_an_address_that_cannot_be_opened_is_not_quoted():
+    for url in ("http://127.0.0.1:9/rows.txt?signature=secret with-a-space", "http://me:secret@127.0.0.1:9/rows.txt"):
+        with pytest.raises(ConnectionError, match="cannot download http://127.0.0.1:9/rows.txt") as raised:
+            rw.read_data(url)
+        assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_store_that_remembers_its_listings_is_asked_anew(store, monkeypatch):
+    """As those of S3 and of Google do."""
+    listed: dict = {}
+    info = type(store).info
+    monkeypatch.setattr(type(store), "info", lambda self, path, **_: listed.setdefault(path, info(self, path)))
+    monkeypatch.setattr(type(store), "invalidate_cache", lambda *_: listed.clear())
+    for label in (1, 2):
+        store.pipe("/rows.txt", rows(label, 1).encode())
+        assert rw.read_letor("memory://rows.txt").labels.tolist() == [label, 0]
+
+
 def test_nobody_answers():
     with serving(b"", "rows.txt") as server:
         gone = server.url
@@ -194,3 +227,11 @@ def test_the_command_line_takes_urls(store):
     result = CliRunner().invoke(app, ["data", "info", "memory://rows.txt", "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["queries"] == 2
+
+
+def test_workers_read_a_url_with_a_signature():
+    from rankwise.cli.train.train import _held_out
+
+    assert _held_out("https://host/rows.parquet?signature=secret", None, None) == (None, None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"workers of a cluster read Parquet: got https://host/rows.txt\."):
+        _held_out("https://host/rows.txt?signature=secret", None, None)  # type: ignore[arg-type]

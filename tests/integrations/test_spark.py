@@ -114,6 +114,8 @@ def test_ids_that_xgboost_cannot_read_are_refused(joined):
         rw.spark.whole_queries(joined.withColumn("qid", functions.col("qid") + 2**32))
     with pytest.raises(ValueError, match="whole numbers as ids of queries: got column 'qid' of string"):
         rw.spark.whole_queries(joined.withColumn("qid", functions.col("qid").cast("string")))
+    with pytest.raises(ValueError, match="needs the id of its query: got null in column 'qid'"):
+        rw.spark.whole_queries(joined.withColumn("qid", functions.expr("nullif(qid, 3)")))
     with pytest.raises(ValueError, match="no such column for the query: got 'session'"):
         rw.spark.whole_queries(joined, "session")
     with pytest.raises(ValueError, match="takes a Spark DataFrame: got dict"):

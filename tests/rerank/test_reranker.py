@@ -201,9 +201,9 @@ def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, mo
         rw.rerank.Reranker.load(tmp_path / "state")
     rounds, trains = [], RerankLearner.round
 
-    def counted(self, stream):
+    def counted(self, stream, weights=()):
         rounds.append(stream.round)
-        return trains(self, stream)
+        return trains(self, stream, weights)
 
     monkeypatch.setattr(RerankLearner, "round", counted)
     resumed = reranker(tiny_folder, **settings).fit(*parts, resume=True)

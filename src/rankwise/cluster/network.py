@@ -68,6 +68,8 @@ class LightGBMNetwork(Network):
         """Keep LightGBM from printing how it connects, which it does when the booster is made."""
         import lightgbm
 
+        library: Any = lightgbm.basic._LIB  # type: ignore[attr-defined]
+        library.LGBM_RegisterLogCallback(library.callback)  # it is of the thread that imported LightGBM alone
         lightgbm.register_logger(logging.getLogger("rankwise.lightgbm"), "debug", "debug")
         if rank < len(self.machines) - 1:
             time.sleep(_HEAD_START)

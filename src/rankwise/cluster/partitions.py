@@ -107,7 +107,8 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
     """Return the partitions, Parquet files or futures of tables; and their columns."""
     if isinstance(data, str | Path):
         paths: Any = remote.parquet_urls(str(data)) if remote.is_url(data) else parquet.parquet_files(data)
-        described, absent = parquet.described(paths, columns)
+        with remote.errors(data):
+            described, absent = parquet.described(paths, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]
         return sources, described, unnamed
@@ -118,4 +119,6 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
             got=type(data).__name__,
             hint=f"write Parquet with rw.write_parquet, or make a frame with {crew.frame_hint}",
         )
+    if not tables:
+        raise check.error("the data have no documents")
     return tables, columns, ()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
-from rankwise.data import frames
+from rankwise.data import frames, remote
 from rankwise.data.categories import Values, join
 from rankwise.data.columns import taken_by_objectives
 from rankwise.data.dataset import RankingDataset
@@ -148,6 +148,11 @@ class Facts(NamedTuple):
 
 def find_runs(source: object, columns: Keywords) -> Runs:
     """Return the queries of a partition, and the categories of its columns."""
+    with remote.errors(source):
+        return _find_runs(source, columns)
+
+
+def _find_runs(source: object, columns: Keywords) -> Runs:
     table, listed = _table(source)
     schema = table.collect_schema()
     ids = frames.query_ids(table, columns.get("query", "qid"))
@@ -175,7 +180,8 @@ def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tu
     joined = pl.concat(
         [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
     )
-    data = RankingDataset.from_frame(joined, sort=scattered, **columns).without_rows()
+    with remote.errors(pieces[0][0] if isinstance(pieces[0], tuple) else None):
+        data = RankingDataset.from_frame(joined, sort=scattered, **columns).without_rows()
     nothing: Keywords = dict.fromkeys(unnamed)
     return data.with_(**nothing) if unnamed else data
 

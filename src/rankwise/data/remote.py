@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 from rankwise import caches, check, files
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://.")
+_SECRETS = re.compile(r"(?<=://)[^/\s]*@|\?[^\s'\"]+")  # names with passwords, and queries, which may hold signatures
 _HINT = "try again, which resumes where it stopped"
 _DENIED = (http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN)
 _Reader = TypeVar("_Reader", bound=Callable[..., Any])
@@ -60,9 +61,13 @@ def accepts_urls(read: _Reader) -> _Reader:
     return cast("_Reader", reader)
 
 
-def shown(url: str) -> str:
-    """Return a URL for messages: without a query, which may hold a signature."""
-    return url.partition("?")[0]
+def shown(text: str) -> str:
+    """Return a URL, or a message about one, without what may be secret in it.
+
+    >>> shown("https://me:password@host/train.parquet?signature=x"), shown("train.parquet")
+    ('https://host/train.parquet', 'train.parquet')
+    """
+    return _SECRETS.sub("", text)
 
 
 def parquet_urls(url: str) -> list[str]:
@@ -70,7 +75,7 @@ def parquet_urls(url: str) -> list[str]:
     if url.startswith(("http://", "https://")):
         return [url]
     store, path = _store(url)
-    with _errors(url):
+    with errors(url):
         return [str(store.unstrip_protocol(name)) for name in _in_folder(store, path, url)] or [url]
 
 
@@ -105,7 +110,7 @@ def _download(file: RemoteFile, target: Path, url: str) -> bool:
     while not target.exists():
         arrived = _size(part)
         try:
-            with _errors(url):
+            with errors(url):
                 transfer(shown(url), part, file.open_at, size=file.size, title=file.name, hint=_HINT)
             files.move(part, target, force=True)
         except ConnectionError:
@@ -123,13 +128,13 @@ def _remote_files(url: str) -> tuple[list[RemoteFile], bool]:
     if url.startswith(("http://", "https://")):
         from rankwise.data.catalog.download import open_http
 
-        with _errors(url), open_http(url, 0) as (response, _, size):
+        with errors(url), open_http(url, 0) as (response, _, size):
             headers: Any = response.headers  # type: ignore[attr-defined]
         version = headers.get("ETag") or headers.get("Last-Modified") or ""
         name = posixpath.basename(shown(url).rstrip("/")) or "data"
         return [RemoteFile(name, version and f"{version} {size}", size, functools.partial(open_http, url))], False
     store, path = _store(url)
-    with _errors(url):
+    with errors(url):
         names = _in_folder(store, path, url)
         return [_of_store(store, name) for name in names or [path]], bool(names)
 
@@ -158,6 +163,7 @@ def _store(url: str) -> tuple[Any, str]:
     except ValueError:
         hint = "use s3://, gs://, https://, or another protocol of fsspec"
         raise check.error("nothing reads this kind of URL", got=shown(url), hint=hint) from None
+    store.invalidate_cache()  # what it has listed before may have changed
     return store, path
 
 
@@ -187,19 +193,24 @@ def _key(*words: str) -> str:
 
 
 @contextlib.contextmanager
-def _errors(url: str) -> Iterator[None]:
-    """Replace errors of stores, which have types of their own, by those of files."""
+def errors(url: object) -> Iterator[None]:
+    """Replace errors of stores and of polars about a URL, of types of their own and with signatures, by those of files.
+
+    Errors about a path are left as they are.
+    """
     try:
         yield
-    except (ConnectionError, ValueError):
-        raise
     except Exception as failed:
-        name, code = shown(url), getattr(failed, "code", None)
+        name, text, code = shown(str(url)), shown(str(failed)), getattr(failed, "code", None)
+        if not is_url(url) or (isinstance(failed, ConnectionError | ValueError) and text == str(failed)):
+            raise
+        if isinstance(failed, ValueError):
+            raise ValueError(text) from None
         if isinstance(failed, urllib.error.HTTPError):
             failed.close()  # it is the answer, too, and holds the connection
         if isinstance(failed, FileNotFoundError) or code == http.HTTPStatus.NOT_FOUND:
             raise FileNotFoundError(f"there is no file {name}.") from None
         if isinstance(failed, PermissionError) or code in _DENIED or "Credentials" in type(failed).__name__:
             hint = "set the credentials that the store asks for"
-            raise PermissionError(f"{name} may not be read: {failed}. Hint: {hint}.") from None
-        raise ConnectionError(f"cannot download {name}: {failed}. Hint: {_HINT}.") from failed
+            raise PermissionError(f"{name} may not be read: {text}. Hint: {hint}.") from None
+        raise ConnectionError(f"cannot download {name}: {text}. Hint: {_HINT}.") from None

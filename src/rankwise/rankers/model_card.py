@@ -1,6 +1,5 @@
 """Model cards: data, training and quality of a model as Markdown, each metric with its interval."""
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
+from rankwise.data.remote import shown
 from rankwise.rankers import storage
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
@@ -24,8 +24,6 @@ Evaluations = Evaluation | Mapping[str, Evaluation] | None
 """What :func:`rankwise.evaluate` returned, or several by the names of their data."""
 _SKIPPED = "A query without relevant documents is skipped."
 _OUT_OF_FOLD = "training queries, each scored by members that have not seen it"
-_SECRET = re.compile(r"(?s)(://)(?:[^/]*@)?([^?#]*).*")
-"""A URL, in which a password stands before the host, and a signature or token after the path."""
 _NAMES = 50
 """Feature names that are listed."""
 _USE = """## Use
@@ -66,7 +64,7 @@ def command() -> dict[str, str]:
     """Return the command of rankwise that is running, without secrets of its URLs; nothing in other programs."""
     program = Path(sys.argv[0])
     ours = program.name == "rankwise" or program.parts[-2:] == ("rankwise", "__main__.py")
-    words = (_SECRET.sub(r"\1\2", word) for word in sys.argv[1:])
+    words = [shown(word) if "://" in word else word for word in sys.argv[1:]]
     return {"command": shlex.join(["rankwise", *words])} if ours else {}
 
 

@@ -52,12 +52,12 @@ class Trainings:
         self.calls: list[int] = []
         train = BagLearner.round
 
-        def count(learner: BagLearner, stream: Any) -> float | None:
+        def count(learner: BagLearner, stream: Any, weights: Any = ()) -> float | None:
             if len(self.calls) + 1 >= self.stop_at:
                 raise KeyboardInterrupt
-            found = train(learner, stream)
-            self.now += self.seconds(len(self.calls))
+            found = train(learner, stream, weights)
             self.calls.append(stream.round)
+            self.now += self.seconds(len(self.calls) - 1)
             return found
 
         patch.setattr(BagLearner, "round", count)
@@ -136,6 +136,20 @@ def test_learning_rates_of_large_data_fit_the_time(seconds, rate, data, training
     assert begins[:2] == ([0, 4] if rate > 0.05 else [0, 500])  # with another rate, or with another seed
     raised = "Learning rates were raised, for the time is short: lightgbm(lambdarank) at"
     assert (raised in repr(model.leaderboard_)) == (rate > 0.05)
+
+
+def test_a_training_with_another_rate_does_not_begin_too_late(data, trainings, large):
+    """The first round takes long, and would again."""
+    trainings.seconds = lambda _: 20.0 if trainings.calls[-1] == 0 else 1.0
+    model = auto(minutes=40 / 60, recipes=None).fit(data)
+    assert trainings.now <= 40
+    assert trainings.calls == list(range(len(trainings.calls)))  # no second beginning
+    assert "Learning rates were raised" not in repr(model.leaderboard_)
+
+
+def test_the_seconds_of_a_recipe_are_all_of_them(data, trainings, large):
+    model = auto(minutes=20 / 60, recipes=None).fit(data)
+    assert sum(entry.seconds for entry in model.leaderboard_.entries if not entry.blend) == trainings.now
 
 
 def test_learning_rates_of_the_users_recipes_stay(data, trainings, large):
@@ -286,11 +300,11 @@ def test_search_that_was_killed_in_its_first_recipe_resumes(data, fitted, tmp_pa
     train = BagLearner.round
     done: list[int] = []
 
-    def until(learner: BagLearner, stream: Any) -> float | None:
+    def until(learner: BagLearner, stream: Any, weights: Any = ()) -> float | None:
         if len(done) == 5:
             raise Killed
         done.append(stream.round)
-        return train(learner, stream)
+        return train(learner, stream, weights)
 
     with monkeypatch.context() as patch:
         patch.setattr(BagLearner, "round", until)

@@ -206,7 +206,11 @@ def test_where_bins_lie_is_for_features_on_disk_and_a_gpu(stored, data, gpu):
     if "device" in gpu:
         placed: dict[str, Any] = {"cache_host_ratio": 1.0, "min_cache_page_bytes": 10_000}
         rw.XGBoostRanker("xendcg", **SMALL, **gpu, **placed).fit(opened)
-    refused: tuple[dict[str, Any], ...] = ({"cache_host_ratio": 1.0}, {"min_cache_page_bytes": 1 << 20})
+    refused: tuple[dict[str, Any], ...] = (
+        {"cache_host_ratio": 1.0},
+        {"min_cache_page_bytes": 1 << 20},
+        {"cache_host_ratio": 1.0, "tree_method": "approx"},
+    )
     for settings in refused:
         with pytest.raises(
             ValueError, match="for features on disk and trees on a GPU.*device='cuda' from rw.open_data"

@@ -259,6 +259,7 @@ class Search:
         else:
             if bag.stopped_ == _SLOW:
                 shutil.rmtree(checkpoint, ignore_errors=True)
+                one.seconds = before + timer.seconds
                 self.store.write(one, self.budget.spent)  # a search that is killed now resumes with this rate
                 self._train(one)
                 return
@@ -285,10 +286,12 @@ class Search:
         """Return the learning rate with which trees are complete in their share of the time; 0 if theirs will do."""
         if not self.hurries or not isinstance(recipe, TreeRanker):
             return 0.0
-        settings = recipe.get_params() | recipe.settings_for(self.data.n_docs)
-        rounds = _SHARE * self.budget.left / max(median(timer.rounds), 1e-9)
-        raised = min(ENOUGH / max(rounds, 1e-9), FASTEST)
-        return round(raised, 3) if raised > 1.1 * settings["learning_rate"] else 0.0
+        rate = (recipe.get_params() | recipe.settings_for(self.data.n_docs))["learning_rate"]
+        pace, left = max(median(timer.rounds), 1e-9), self.budget.left
+        raised = round(min(ENOUGH * pace / max(_SHARE * left, 1e-9), FASTEST), 3)
+        # Training anew takes the time of the preparation and of an end once more.
+        anew = (left - (timer.first or 0.0) - self.budget.closing_with(0.0)) / pace
+        return raised if raised > 1.1 * rate and raised * anew > rate * (_PACED + left / pace) else 0.0
 
     def _leaves(self, recipe: Ranker) -> float:
         """Return the number of leaves that a bag of trees gains in a round; 0 for nets."""

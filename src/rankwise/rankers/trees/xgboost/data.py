@@ -72,15 +72,16 @@ def raw_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
 
 def binned_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
     """Build a matrix of bins: a byte for each number, where a raw one takes eight and makes the same bins beside."""
-    if settings.native.get("tree_method", "hist") not in ("hist", "auto"):
-        return raw_matrix(settings, data)
+    binned = settings.native.get("tree_method", "hist") in ("hist", "auto")
     bins, file, columns = settings.native.get("max_bin"), on_disk(data), _LibraryColumns.of(settings, data)
     device, cache = gpu(settings), {name: settings.native.get(name) for name in CACHE_PARAMETERS}
-    if file is not None and device is not None:
+    if binned and file is not None and device is not None:
         return _on_gpu(data, device, columns, bins=bins, **cache)
     if any(value is not None for value in cache.values()):
         what = "cache_host_ratio and min_cache_page_bytes are for features on disk and trees on a GPU"
         raise check.error(what, hint="train with device='cuda' from rw.open_data, or leave them out")
+    if not binned:
+        return raw_matrix(settings, data)
     if file is not None:
         return _on_disk(data, file, columns, bins=bins, binned=True)
     matrix: DMatrix
