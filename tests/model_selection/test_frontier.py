@@ -141,6 +141,11 @@ def test_results_are_written(curve, tmp_path):
     assert three.plot(tmp_path / "three.png").stat().st_size > 1000
 
 
+@pytest.mark.parametrize("goal", ["2.0*on(buy, xendcg)", "stochastic(on(buy, lambdarank))", "on(a, on(buy, xendcg))"])
+def test_wrapped_goals_are_measured_by_the_labels_that_they_learn(goal):
+    assert list(module._goals(["xendcg", goal])) == NAMES
+
+
 def test_bad_goals_are_refused(parts):
     with pytest.raises(ValueError, match="two or three goals with different metrics.*2 objectives with 1 metric"):
         frontier(RANKER, *parts, ["xendcg", "lambdarank"])
@@ -150,5 +155,11 @@ def test_bad_goals_are_refused(parts):
         frontier(RANKER, *parts, "xendcg")
     with pytest.raises(ValueError, match="no labels called 'sale'"):
         frontier(RANKER, *parts, ["xendcg", "on(sale, xendcg)"])
+    with pytest.raises(ValueError, match="an objective of several labels is not known: got xendcg \\+ on"):
+        frontier(RANKER, *parts, ["xendcg", "xendcg + on(buy, xendcg)"])
+    constrained = rw.LightGBMRanker(constraints={NAMES[1]: 0.5})
+    for ranker in (constrained, rw.bagged(constrained, 2)):
+        with pytest.raises(ValueError, match="a frontier weighs goals, and constraints"):
+            frontier(ranker, *parts, GOALS)
     with pytest.raises(ValueError, match="points must be"):
         frontier(RANKER, *parts, GOALS, points=1)
