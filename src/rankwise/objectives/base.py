@@ -137,14 +137,15 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
 def columns_for(child: Objective, parent: Objective, columns: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
     """Return the columns to pass on to a nested objective.
 
-    Columns that the parent reads go only to children that read them, and so do labels by name. All other columns go to
-    every child, which rejects those that it does not take.
+    Columns that the parent reads go only to children that read them, and labels by name to those that read any. All
+    other columns go to every child, which rejects those that it does not take.
     """
     of_child, of_parent = ((*one.reads, *one.accepts) for one in (child, parent))
+    by_name = any(name.startswith(MORE_LABELS) for name in of_child)
     return {
         name: column
         for name, column in flat(columns).items()
-        if name in of_child or (name not in of_parent and not name.startswith(MORE_LABELS))
+        if name in of_child or (by_name if name.startswith(MORE_LABELS) else name not in of_parent)
     }
 
 

@@ -155,8 +155,9 @@ def test_expressions_that_are_rejected(text, message):
 
 
 def test_labels_that_are_missing():
-    with pytest.raises(ValueError, match=r"no labels called 'sales': got more_labels: 'purchase', 'sale', 'other'"):
-        derivatives("on(sales, xendcg)", more_labels=GOALS)
+    for text in ("on(sales, xendcg)", "xendcg + on(sales, xendcg)", "weighted(xendcg + on(sales, xendcg))"):
+        with pytest.raises(ValueError, match="no labels called 'sales': got more_labels: 'purchase', 'sale', 'other'"):
+            derivatives(text, more_labels=GOALS)
     with pytest.raises(ValueError, match=r"no labels called 'sale': got more_labels: none"):
         derivatives("xendcg + on(sale, xendcg)")
     with pytest.raises(ValueError, match="labels must be at least 0"):

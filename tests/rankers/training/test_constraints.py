@@ -83,6 +83,8 @@ def test_feasible_round_is_kept_before_smoothing_begins():
         best = done if stopping.improved(history, done, best) else best
         kept.append(best)
     assert kept == [1, 2, 2, 2, 5, 5]  # means of the feasible: 0.5 of two rounds, 0.7, and 0.7 again
+    plain = Stopping(rounds=9, constraints=stopping.constraints)  # without metrics, the last of the feasible
+    assert [plain.improved(history, done, 2) for done in (3, 5)] == [False, True]
 
 
 @pytest.mark.parametrize("weights", [(0.5, 0.5), (0.9, 0.1)])

@@ -110,9 +110,9 @@ class Stopping:
 
     def improved(self, history: Mapping[str, Sequence[float]], done: int, best: int) -> bool:
         """Whether round ``done``, the last, is better than round ``best``, the best of those before."""
-        if not self.metrics or not best:
+        if not best:
             return True
-        if done <= self.smoothing:
+        if not self.metrics or done <= self.smoothing:
             return self.constraints.shortfall(history, done) <= self.constraints.shortfall(history, best)
         return self._worth(history, done) > self._worth(history, best)
 
