@@ -19,6 +19,7 @@ from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
 from rankwise.objectives.wrappers.on import on
 from rankwise.progress import bar
+from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.training.constraints import reject
 from rankwise.rankers.training.resume import checkpoint_folder
@@ -213,6 +214,8 @@ def frontier(
     measured = [metrics.metric(name) for name in goals]
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
+    for goal in goals.values():
+        inputs.document_columns(train, goal, debias=False)
     folder = checkpoint_folder(checkpoint, resume=resume)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
     goals_of_points: Json = {
