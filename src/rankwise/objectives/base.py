@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check, grammar
+from rankwise.arrays import Array
 from rankwise.data.columns import flat
 from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import Prepared
@@ -239,13 +240,17 @@ def scales_of(totals: Sequence[int]) -> tuple[float, ...]:
     return tuple(first / total if total else 1.0 for total in totals)
 
 
-def goal_totals(prepared: Prepared) -> GoalTotals:
-    """Return the totals of sums of several goals whose scales are not set, by expression: of the innermost ones."""
+def goal_totals(prepared: Prepared, weights: Array | None = None) -> GoalTotals:
+    """Return the totals of sums of several goals whose scales are not set, by expression: of the innermost ones.
+
+    ``weights`` are those of queries.
+    """
     totals: GoalTotals = {}
     for child in prepared.children:
-        totals |= goal_totals(child)
+        totals |= goal_totals(child, weights)
     if not totals and isinstance(prepared, PreparedSum) and prepared.totals:
-        totals[repr(prepared.objective)] = prepared.totals
+        weighted = prepared.totals if weights is None else (part.gradient_total(weights) for part in prepared.parts)
+        totals[repr(prepared.objective)] = tuple(weighted)
     return totals
 
 

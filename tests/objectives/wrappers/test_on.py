@@ -109,6 +109,19 @@ def test_scales_do_not_depend_on_partitions_or_the_order_of_queries(text):
     same(*of_all)  # one preparation of all queries has these scales
 
 
+def test_queries_count_by_their_weights():
+    objective = rw.objective("softmax_ce + on(purchase, ranknet)")
+    prepared, totals = objective.prepare(LABELS, OFFSETS, **NAMED), []
+    for number in range(OFFSETS.size - 1):
+        rows = slice(*OFFSETS[number : number + 2])
+        goals = {name: goal[rows] for name, goal in NAMED.items()}
+        part = objective.prepare(LABELS[rows], [0, rows.stop - rows.start], **goals)
+        totals.append(*goal_totals(part).values())
+    weights = np.arange(OFFSETS.size - 1) % 3.0  # 0, 1 or 2
+    expected = weights @ np.array(totals, np.float64)
+    assert goal_totals(prepared, weights)[repr(objective)] == pytest.approx(tuple(expected))
+
+
 def test_a_mini_batch_has_the_scale_of_all_queries():
     prepared = rw.objective("softmax_ce + 0.3*on(purchase, ranknet)").prepare(LABELS, OFFSETS, **NAMED)
     part = prepared.take([4])
