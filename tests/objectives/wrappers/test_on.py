@@ -111,13 +111,14 @@ def test_scales_do_not_depend_on_partitions_or_the_order_of_queries(text):
 
 def test_queries_count_by_their_weights():
     objective = rw.objective("softmax_ce + on(purchase, ranknet)")
-    prepared, totals = objective.prepare(LABELS, OFFSETS, **NAMED), []
+    prepared = objective.prepare(LABELS, OFFSETS, **NAMED)
+    totals: list[tuple[int, ...]] = []
     for number in range(OFFSETS.size - 1):
         rows = slice(*OFFSETS[number : number + 2])
         goals = {name: goal[rows] for name, goal in NAMED.items()}
         part = objective.prepare(LABELS[rows], [0, rows.stop - rows.start], **goals)
         totals.append(*goal_totals(part).values())
-    weights = np.arange(OFFSETS.size - 1) % 3.0  # 0, 1 or 2
+    weights = np.arange(OFFSETS.size - 1, dtype=np.float64) % 3  # 0, 1 or 2
     expected = weights @ np.array(totals, np.float64)
     assert goal_totals(prepared, weights)[repr(objective)] == pytest.approx(tuple(expected))
 
