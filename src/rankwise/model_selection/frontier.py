@@ -17,7 +17,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
-from rankwise.objectives.wrappers.on import on
+from rankwise.objectives.wrappers.on import label_of
 from rankwise.progress import bar
 from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.bagged import bagged
@@ -266,27 +266,13 @@ def _goals(objectives: Sequence[ObjectiveLike] | Mapping[str, ObjectiveLike]) ->
         goals = {str(metrics.metric(name)): objective(one) for name, one in objectives.items()}
     elif isinstance(objectives, Sequence) and not isinstance(objectives, str):
         parts = [objective(one) for one in objectives]
-        goals = {str(metrics.NDCG(cutoff=10, label=_label(one))): one for one in parts}
+        goals = {str(metrics.NDCG(cutoff=10, label=label_of(one))): one for one in parts}
     else:
         raise check.error("a frontier has a list of objectives", got=repr(objectives), hint=hint)
     if len(goals) not in (2, 3) or len(goals) != len(objectives):
         got = f"{tables.count(len(objectives), 'objective')} with {tables.count(len(goals), 'metric')}"
         raise check.error("a frontier has two or three goals with different metrics", got=got, hint=hint)
     return goals
-
-
-def _label(goal: Objective) -> str | None:
-    """Return the name of the labels that an objective learns from, whatever wraps it; None for ``labels``."""
-    names = _labels(goal, None)
-    if len(names) > 1:
-        hint = f'name the metric of each goal, {{"ndcg@10": "{goal}", …}}'
-        raise check.error("the metric of an objective of several labels is not known", got=repr(goal), hint=hint)
-    return names.pop()
-
-
-def _labels(part: Objective, name: str | None) -> set[str | None]:
-    name = part.label if isinstance(part, on) else name
-    return set().union(*(_labels(child, name) for child in part.children)) if part.children else {name}
 
 
 def _bag(ranker: object, folds: int) -> bagged:
