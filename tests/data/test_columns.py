@@ -1,5 +1,6 @@
 """The table of columns: a row of it is all that a column needs to be carried everywhere."""
 
+import copy
 import inspect
 import typing
 from pathlib import Path
@@ -265,6 +266,10 @@ def test_labels_by_name():
         repr(data) == "RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2, more labels: margin, purchase)"
     )
     assert labelled(more_labels={}).more_labels is None
+    unchecked: Any = data.more_labels
+    with pytest.raises(TypeError, match="item assignment"):
+        unchecked["purchase"] = LABELS["margin"]
+    np.testing.assert_array_equal(copy.deepcopy(data).labels_of("margin"), LABELS["margin"])
     with pytest.raises(
         ValueError, match="no labels called 'purchas': got more_labels: 'margin', 'purchase'.*'purchase'"
     ):
@@ -298,14 +303,16 @@ def test_digests_include_the_names_of_labels():
 
 def test_names_of_labels_that_other_columns_have(tmp_path: Path):
     labels = {"label": [1, 0, 1], "x": [0, 0, 3], "x_offsets": [1, 1, 1]}
-    data = labelled(more_labels=labels, feature_names=("x",))
-    assert rw.to_frame(data).columns == ["qid", "label", "label_", "x_", "x_offsets", "x"]
+    data = labelled(more_labels=labels, feature_names=("x",), weights=[1, 2])
+    assert rw.to_frame(data).columns == ["qid", "label", "weight", "label_", "x_", "x_offsets", "x"]
     path = rw.write_parquet(data, tmp_path / "rows.parquet")
     for part in (rw.read_parquet(path), rw.open_data(path), rw.open_data(path)):  # the last is a copy on disk
         assert {name: values.tolist() for name, values in (part.more_labels or {}).items()} == labels
     named = rw.read_parquet(path, more_labels={"more": "x"})  # those that the file describes stay
     assert list(named.more_labels or ()) == ["label", "more", "x", "x_offsets"]
     assert named.n_features == 0
+    for bare in (rw.read_parquet(path, more_labels=None), rw.read_parquet(path, weight=None)):
+        assert bare.feature_names == ("x",)  # a column without a role any more is no feature
 
 
 def test_labels_by_name_in_tables_and_descriptions(tmp_path: Path):

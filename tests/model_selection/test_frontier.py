@@ -141,7 +141,12 @@ def test_results_are_written(curve, tmp_path):
     assert three.plot(tmp_path / "three.png").stat().st_size > 1000
 
 
-def test_bad_goals_are_refused(parts):
+@pytest.mark.parametrize("goal", ["2.0*on(buy, xendcg)", "stochastic(on(buy, lambdarank))", "on(a, on(buy, xendcg))"])
+def test_wrapped_goals_are_measured_by_the_labels_that_they_learn(goal):
+    assert list(module._goals(["xendcg", goal])) == NAMES
+
+
+def test_bad_goals_are_refused(parts, tmp_path):
     with pytest.raises(ValueError, match="two or three goals with different metrics.*2 objectives with 1 metric"):
         frontier(RANKER, *parts, ["xendcg", "lambdarank"])
     with pytest.raises(ValueError, match="two or three goals"):
@@ -150,5 +155,14 @@ def test_bad_goals_are_refused(parts):
         frontier(RANKER, *parts, "xendcg")
     with pytest.raises(ValueError, match="no labels called 'sale'"):
         frontier(RANKER, *parts, ["xendcg", "on(sale, xendcg)"])
+    with pytest.raises(ValueError, match="no labels called 'buy': got more_labels: none"):
+        frontier(RANKER, parts[0].with_(more_labels=None), parts[1], GOALS, checkpoint=tmp_path / "points")
+    assert not (tmp_path / "points").exists()  # nothing was trained
+    with pytest.raises(ValueError, match="an objective of several labels is not known: got xendcg \\+ on"):
+        frontier(RANKER, *parts, ["xendcg", "xendcg + on(buy, xendcg)"])
+    constrained = rw.LightGBMRanker(constraints={NAMES[1]: 0.5})
+    for ranker in (constrained, rw.bagged(constrained, 2)):
+        with pytest.raises(ValueError, match="a frontier weighs goals, and constraints"):
+            frontier(ranker, *parts, GOALS)
     with pytest.raises(ValueError, match="points must be"):
         frontier(RANKER, *parts, GOALS, points=1)

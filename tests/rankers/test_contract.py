@@ -191,6 +191,9 @@ def test_ensembles_and_searches_measure_labels_by_name(data, valid):
     bag = rw.bagged(build(objective="xendcg + 0.3*on(purchase, xendcg)", metrics=[metric]), folds=2).fit(data)
     assert bag.out_of_fold_.mean[metric] > 0.0
     assert bag.scales_ == build(objective="xendcg + 0.3*on(purchase, xendcg)").fit(data).scales_  # of all queries
+    ignored, goals = np.arange(data.n_queries) % 2, build(objective="softmax_ce + on(purchase, ranknet)")
+    scales = goals.fit(data.with_(weights=1.0 - ignored)).scales_  # queries of weight 0 do not count
+    assert scales == goals.fit(data.take(np.flatnonzero(ignored == 0))).scales_
     blend = rw.blended([build(), 0], folds=2, metrics=[metric]).fit(data)
     assert blend.weights_.metric == metric
     table = rw.cross_validate(build(), data, metrics=[metric], folds=2)

@@ -128,11 +128,12 @@ def goals(words: Sequence[str]) -> dict[str, float]:
     """
     collected: dict[str, float] = {}
     for word in words:
-        name, _, text = word.rpartition("=")
+        name, equals, text = word.rpartition("=")
         try:
-            collected[name.strip()] = float(text)
+            collected[name.strip()] = float(text if equals else "")
         except ValueError:
-            raise check.error("constraints are written METRIC=GOAL", got=repr(word)) from None
+            hint = "write 'ndcg(label=purchase)@10=0.62'"
+            raise check.error("constraints are written METRIC=GOAL", got=repr(word), hint=hint) from None
     return collected
 
 

@@ -11,6 +11,7 @@ called ``more_labels.purchase``: see :func:`flat` and :func:`nested`.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -55,7 +56,7 @@ class DataColumn:
     in_letor: bool = False
     """Whether LETOR text can hold it."""
 
-    def checked(self, values: Any, data: "RankingDataset") -> Column | dict[str, Column] | None:
+    def checked(self, values: Any, data: "RankingDataset") -> Column | Mapping[str, Column] | None:
         """Return the checked values; of several arrays by name, in the order of their names."""
         if not self.several:
             return self.check(values, data)
@@ -64,7 +65,7 @@ class DataColumn:
         for name in sorted(values):
             with check.naming(f"{self.name}[{name!r}]"):
                 arrays[name] = read_only_view(self.check(values[name], data))
-        return arrays or None
+        return MappingProxyType(arrays) if arrays else None
 
     @property
     def default(self) -> str:

@@ -250,6 +250,10 @@ class RankingDataset:
             changes["categories"] = categories
         return type(self)(**{**vars(self), **changes})
 
+    def __getstate__(self) -> Keywords:
+        """Return what copies and other processes get; views of mappings cannot be sent."""
+        return vars(self) | {"more_labels": None if self.more_labels is None else dict(self.more_labels)}
+
     def column_name(self, column: int) -> str:
         """Return the name of a feature column for messages: ``column 'bm25'`` or ``column 3``."""
         return f"column {column if self.feature_names is None else repr(self.feature_names[column])}"

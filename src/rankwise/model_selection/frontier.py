@@ -17,8 +17,11 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
+from rankwise.objectives.wrappers.on import label_of
 from rankwise.progress import bar
+from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.training.constraints import reject
 from rankwise.rankers.training.resume import checkpoint_folder
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
@@ -211,6 +214,8 @@ def frontier(
     measured = [metrics.metric(name) for name in goals]
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
+    for goal in goals.values():
+        inputs.document_columns(train, goal, debias=False)
     folder = checkpoint_folder(checkpoint, resume=resume)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
     goals_of_points: Json = {
@@ -261,11 +266,11 @@ def _goals(objectives: Sequence[ObjectiveLike] | Mapping[str, ObjectiveLike]) ->
         goals = {str(metrics.metric(name)): objective(one) for name, one in objectives.items()}
     elif isinstance(objectives, Sequence) and not isinstance(objectives, str):
         parts = [objective(one) for one in objectives]
-        goals = {str(metrics.NDCG(cutoff=10, label=getattr(one, "label", None))): one for one in parts}
+        goals = {str(metrics.NDCG(cutoff=10, label=label_of(one))): one for one in parts}
     else:
         raise check.error("a frontier has a list of objectives", got=repr(objectives), hint=hint)
     if len(goals) not in (2, 3) or len(goals) != len(objectives):
-        got = f"{len(objectives)} objectives with {tables.count(len(goals), 'metric')}"
+        got = f"{tables.count(len(objectives), 'objective')} with {tables.count(len(goals), 'metric')}"
         raise check.error("a frontier has two or three goals with different metrics", got=got, hint=hint)
     return goals
 
@@ -275,6 +280,7 @@ def _bag(ranker: object, folds: int) -> bagged:
     bag = single if isinstance(single, bagged) else bagged(single, folds)
     if "objective" not in bag.ranker.get_params():
         raise check.error("a frontier needs a ranker that has an objective", got=type(bag.ranker).__name__)
+    reject(bag.ranker, "a frontier weighs goals, and constraints weigh them otherwise", "leave constraints out")
     return bag
 
 

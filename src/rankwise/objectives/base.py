@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 from numpy.typing import ArrayLike
 
 from rankwise import check, grammar
+from rankwise.arrays import Array
 from rankwise.data.columns import flat
 from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import Prepared
@@ -137,14 +138,15 @@ def _terms(objective: Objective) -> tuple[tuple[float, Objective], ...]:
 def columns_for(child: Objective, parent: Objective, columns: Mapping[str, ArrayLike]) -> Mapping[str, ArrayLike]:
     """Return the columns to pass on to a nested objective.
 
-    Columns that the parent reads go only to children that read them, and so do labels by name. All other columns go to
-    every child, which rejects those that it does not take.
+    Columns that the parent reads go only to children that read them, and labels by name to those that read any. All
+    other columns go to every child, which rejects those that it does not take.
     """
     of_child, of_parent = ((*one.reads, *one.accepts) for one in (child, parent))
+    by_name = any(name.startswith(MORE_LABELS) for name in of_child)
     return {
         name: column
         for name, column in flat(columns).items()
-        if name in of_child or (name not in of_parent and not name.startswith(MORE_LABELS))
+        if name in of_child or (by_name if name.startswith(MORE_LABELS) else name not in of_parent)
     }
 
 
@@ -238,13 +240,17 @@ def scales_of(totals: Sequence[int]) -> tuple[float, ...]:
     return tuple(first / total if total else 1.0 for total in totals)
 
 
-def goal_totals(prepared: Prepared) -> GoalTotals:
-    """Return the totals of sums of several goals whose scales are not set, by expression: of the innermost ones."""
+def goal_totals(prepared: Prepared, weights: Array | None = None) -> GoalTotals:
+    """Return the totals of sums of several goals whose scales are not set, by expression: of the innermost ones.
+
+    ``weights`` are those of queries.
+    """
     totals: GoalTotals = {}
     for child in prepared.children:
-        totals |= goal_totals(child)
+        totals |= goal_totals(child, weights)
     if not totals and isinstance(prepared, PreparedSum) and prepared.totals:
-        totals[repr(prepared.objective)] = prepared.totals
+        weighted = prepared.totals if weights is None else (part.gradient_total(weights) for part in prepared.parts)
+        totals[repr(prepared.objective)] = tuple(weighted)
     return totals
 
 

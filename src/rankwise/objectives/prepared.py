@@ -95,9 +95,10 @@ class Prepared(ABC):
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Fill the derivatives at finite scores; an empty Hessian and a numerator that is the gradient are left out."""
 
-    def gradient_total(self) -> int:
+    def gradient_total(self, weights: Array | None = None) -> int:
         """Return Σ |gradient| at equal scores in units of 2^-200: totals of parts of the data add up exactly.
 
+        ``weights`` are those of queries.
         Objectives that draw do so several times, with the same random numbers for every query, so that the total
         depends neither on ids nor on other queries.
         """
@@ -106,7 +107,8 @@ class Prepared(ABC):
         for number in range(_DRAWS):
             self.fill(zeros, Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
             totals = lists.sums(abs(out.gradient))
-            by_draw.append(np.asarray(totals.cpu() if hasattr(totals, "cpu") else totals, np.float64))
+            by_query = np.asarray(totals.cpu() if hasattr(totals, "cpu") else totals, np.float64)
+            by_draw.append(by_query if weights is None else by_query * weights)
             if number == 1 and np.array_equal(by_draw[0], by_draw[1]):
                 by_draw *= _DRAWS // 2  # there is nothing random in it
                 break

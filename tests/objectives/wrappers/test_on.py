@@ -109,6 +109,20 @@ def test_scales_do_not_depend_on_partitions_or_the_order_of_queries(text):
     same(*of_all)  # one preparation of all queries has these scales
 
 
+def test_queries_count_by_their_weights():
+    objective = rw.objective("softmax_ce + on(purchase, ranknet)")
+    prepared = objective.prepare(LABELS, OFFSETS, **NAMED)
+    totals: list[tuple[int, ...]] = []
+    for number in range(OFFSETS.size - 1):
+        rows = slice(*OFFSETS[number : number + 2])
+        goals = {name: goal[rows] for name, goal in NAMED.items()}
+        part = objective.prepare(LABELS[rows], [0, rows.stop - rows.start], **goals)
+        totals.append(*goal_totals(part).values())
+    weights = np.arange(OFFSETS.size - 1, dtype=np.float64) % 3  # 0, 1 or 2
+    expected = weights @ np.array(totals, np.float64)
+    assert goal_totals(prepared, weights)[repr(objective)] == pytest.approx(tuple(expected))
+
+
 def test_a_mini_batch_has_the_scale_of_all_queries():
     prepared = rw.objective("softmax_ce + 0.3*on(purchase, ranknet)").prepare(LABELS, OFFSETS, **NAMED)
     part = prepared.take([4])
@@ -155,8 +169,9 @@ def test_expressions_that_are_rejected(text, message):
 
 
 def test_labels_that_are_missing():
-    with pytest.raises(ValueError, match=r"no labels called 'sales': got more_labels: 'purchase', 'sale', 'other'"):
-        derivatives("on(sales, xendcg)", more_labels=GOALS)
+    for text in ("on(sales, xendcg)", "xendcg + on(sales, xendcg)", "weighted(xendcg + on(sales, xendcg))"):
+        with pytest.raises(ValueError, match="no labels called 'sales': got more_labels: 'purchase', 'sale', 'other'"):
+            derivatives(text, more_labels=GOALS)
     with pytest.raises(ValueError, match=r"no labels called 'sale': got more_labels: none"):
         derivatives("xendcg + on(sale, xendcg)")
     with pytest.raises(ValueError, match="labels must be at least 0"):

@@ -75,6 +75,18 @@ def test_best_round_is_that_among_feasible_ones():
     assert not stopping.constraints.unmet(history, 4, "rounds")
 
 
+def test_feasible_round_is_kept_before_smoothing_begins():
+    stopping = Stopping(rounds=9, metrics=("ndcg@5",), smoothing=3, constraints=Constraints.of_setting({"rr": 0.5}))
+    history = {"ndcg@5": [0.6, 0.4, 0.9, 0.9, 0.3, 0.9], "bound rr": [0.1, 0.6, 0.2, 0.3, 0.7, 0.5]}
+    best, kept = 0, []
+    for done in range(1, 7):
+        best = done if stopping.improved(history, done, best) else best
+        kept.append(best)
+    assert kept == [1, 2, 2, 2, 5, 5]  # means of the feasible: 0.5 of two rounds, 0.7, and 0.7 again
+    plain = Stopping(rounds=9, constraints=stopping.constraints)  # without metrics, the last of the feasible
+    assert [plain.improved(history, done, 2) for done in (3, 5)] == [False, True]
+
+
 @pytest.mark.parametrize("weights", [(0.5, 0.5), (0.9, 0.1)])
 def test_derivatives_are_those_of_the_weighted_sum(parts, weights):
     data = parts[0]

@@ -131,6 +131,7 @@ def described(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, t
         return {**roles, "features": description["features"], **coded}, tuple(description["absent"])
     # Arguments about some columns leave the others as they are.
     features = {*description["features"]} - columns.named_by(arguments)
+    chosen = [name for name in description["features"] if name in features]
     if arguments.get("features"):
         with reading(paths):
             features &= {*feature_columns(scan(paths), roles)}
@@ -138,7 +139,7 @@ def described(paths: Sequence[Source], arguments: Keywords) -> tuple[Keywords, t
         "categorical": [name for name in description["categorical"] if name in features],
         "categories": {name: listed for name, listed in categories.items() if name in features},
     }
-    return {**about_features, **roles}, ()
+    return {"features": chosen, **about_features, **roles}, ()
 
 
 def _folder(paths: Sequence[Source]) -> str:

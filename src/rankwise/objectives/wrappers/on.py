@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from rankwise import check
 from rankwise.data.columns import check_name, flat, labels_of, nested
 from rankwise.objectives.adapted import as_objective
 from rankwise.objectives.base import MORE_LABELS, Objective, columns_for
@@ -16,11 +17,11 @@ from rankwise.objectives.prepared import Prepared, checked_lists
 class on(Objective):  # noqa: N801 (as wrappers are called)
     """The inner loss of other labels: those called ``label`` in ``more_labels`` of the data.
 
-    Alone it is the inner loss trained on these labels, to the bit. In a sum it is one of several goals:
-    ``xendcg + 0.3*on(purchase, xendcg)``. The terms of such a sum are put on one scale, as their gradients may differ
-    by orders of magnitude: each is multiplied by Σ|gradient| of the first term over its own, both at equal scores
-    and over all training data. A weight of 0.3 then is 0.3 times as much pull as that of the first term, at the start.
-    ``ranker.scales_`` are the factors after training. Sums without ``on`` are plain sums.
+    Alone it is the inner loss trained on these labels, to the bit. In a sum it is one of several goals: ``xendcg +
+    0.3*on(purchase, xendcg)``. The terms of such a sum are put on one scale, as their gradients may differ by
+    orders of magnitude: each is multiplied by Σ|gradient| of the first term over its own, both at equal scores and
+    over all training data by their weights. A weight of 0.3 then is 0.3 times as much pull as that of the first
+    term, at the start. ``ranker.scales_`` are the factors after training. Sums without ``on`` are plain sums.
 
     >>> from rankwise import SoftmaxCE
     >>> lists = {"labels": [1, 0], "offsets": [0, 2], "more_labels": {"purchase": [0, 3]}}
@@ -59,3 +60,17 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
     def labels_in(self, columns: Mapping[str, Any]) -> Any:
         """Return the labels of this name among the columns of documents."""
         return labels_of(self.label, nested(flat(columns)).get("more_labels"))
+
+
+def label_of(objective: Objective) -> str | None:
+    """Return the name of the labels that an objective learns from, whatever wraps it; None for ``labels``."""
+    names = _labels(objective, None)
+    if len(names) > 1:
+        hint = f'name the metric of each goal, {{"ndcg@10": "{objective}", …}}'
+        raise check.error("the metric of an objective of several labels is not known", got=repr(objective), hint=hint)
+    return names.pop()
+
+
+def _labels(objective: Objective, name: str | None) -> set[str | None]:
+    name = objective.label if isinstance(objective, on) else name
+    return set().union(*(_labels(child, name) for child in objective.children)) if objective.children else {name}

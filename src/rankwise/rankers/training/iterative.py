@@ -288,7 +288,7 @@ class IterativeRanker(Ranker):
     def _goal_totals(self, train: RankingDataset, objective: Objective, older: Self | None = None) -> GoalTotals:
         """Return the totals of the gradients of an objective's goals on training data."""
         documents = self._documents(train, objective, older)
-        return goal_totals(objective.prepare(train.labels, train.offsets, **documents))
+        return goal_totals(objective.prepare(train.labels, train.offsets, **documents), train.weights)
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)

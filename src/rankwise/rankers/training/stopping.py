@@ -75,7 +75,8 @@ class Stopping:
     Rounds are compared by a moving mean over ``smoothing`` rounds of the first metric, or of the mean of all metrics. A
     round stands for itself and the ``smoothing − 1`` rounds before it; rounds that have fewer before them are not
     compared, and until there is one that has enough, the last is taken. Of equal rounds the first is kept. A round that
-    meets the constraints is better than one that does not, and of two that do not, the nearer is better.
+    meets the constraints is better than one that does not, and of two that do not, the nearer is better, from the first
+    round on.
 
     >>> curve = {"ndcg": [0.5, 0.9, 0.1, 0.6, 0.7, 0.7, 0.4]}
     >>> Stopping(rounds=9, metrics=("ndcg",)).improved(curve, 6, best=2)
@@ -109,8 +110,10 @@ class Stopping:
 
     def improved(self, history: Mapping[str, Sequence[float]], done: int, best: int) -> bool:
         """Whether round ``done``, the last, is better than round ``best``, the best of those before."""
-        if not self.metrics or done <= self.smoothing:
+        if not best:
             return True
+        if not self.metrics or done <= self.smoothing:
+            return self.constraints.shortfall(history, done) <= self.constraints.shortfall(history, best)
         return self._worth(history, done) > self._worth(history, best)
 
     def _worth(self, history: Mapping[str, Sequence[float]], done: int) -> tuple[float, float]:
@@ -120,5 +123,5 @@ class Stopping:
     def _value(self, history: Mapping[str, Sequence[float]], done: int) -> float:
         """Return the mean by which round ``done`` is compared; summed exactly, so that equal rounds are equal."""
         names = self.metrics[:1] if self.stop_on == "first" else self.metrics
-        window = range(done - self.smoothing, done)
-        return math.fsum(history[name][number] for name in names for number in window) / (len(names) * self.smoothing)
+        window = range(max(0, done - self.smoothing), done)
+        return math.fsum(history[name][number] for name in names for number in window) / (len(names) * len(window))
