@@ -80,7 +80,7 @@ def test_the_reference_lists_every_public_name():
     stub = (root / "src" / "rankwise" / "__init__.pyi").read_text(encoding="utf-8")
     page = (root / "docs" / "reference.md").read_text(encoding="utf-8")
     entries = re.findall(r"^::: (\S+)\n(?:    options: \{members: \[([^\]]*)\]\}\n)?", page, re.MULTILINE)
-    listed = {module: {name.strip() for name in members.split(",") if name.strip()} for module, members in entries}
+    listed = {module: {name.strip(' "') for name in members.split(",") if name.strip()} for module, members in entries}
     for module, name in re.findall(r"from \.(\S+) import (\w+) as", stub):
         if module == "_version":
             continue

@@ -53,7 +53,7 @@ def test_every_objective_and_wrapper_lowers_its_loss(text, parts):
     reads = rw.objective(text).reads
     if reads:  # columns that ratings do not have, and data sets of users and items may
         data = data.with_(groups=np.arange(data.n_docs) % 3, teacher_scores=3.0 * data.labels)
-        data = data.with_(positions=np.arange(data.n_docs) % 7 + 1)
+        data = data.with_(positions=np.arange(data.n_docs) % 7 + 1, more_labels={"purchase": data.labels})
     train = data if reads else parts[0]
     model = rw.FactorizationRanker(text, **SMALL | {"learning_rate": 0.05, "epochs": 12}).fit(train)
     before, after = losses(text, data, model.predict(data))

@@ -129,8 +129,8 @@ def test_ctrl_c_while_xgboost_reads_blocks_of_features_interrupts(at, data, monk
     pytest.importorskip("xgboost")
     reads: list[int] = []
 
-    def pressing(features):
-        for block in blocks(features):
+    def pressing(features, *rest):
+        for block in blocks(features, *rest):
             if len(reads) == at:
                 press()
             reads.append(len(block))

@@ -204,7 +204,8 @@ def _judge(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return each document's utility, and the judge's view of it: with noise, which is another one for each goal."""
     utility, judged = np.empty(int(offsets[-1])), np.empty(int(offsets[-1]))
-    keys = world.child("query").key, world.child("document").key, world.child("goal").child(goal or "first").key
+    purpose = goal or "first"
+    keys = world.child("query").key, world.child("document").key, world.child("goal").child(purpose).key
     queries, work = world.queries(offsets.size - 1), 200.0 * np.diff(offsets)
     threads.over_queries(_fill_judged, offsets, keys, queries, noise, goal != "", factors, utility, judged, work=work)
     return utility, judged

@@ -122,6 +122,7 @@ class IterativeRanker(Ranker):
         if older is not None and train.init_scores is not None and not older._schema.init_scores:
             hint = "leave one of them out: either says where training starts"
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
+        metrics = self._metrics(valid)  # a wrong name is an error without validation data, too
         settings = self.settings_for(train.n_docs if documents is None else documents)
         settled, constraints = self._with(settings), self._constraints()
         complete, scales = settled, dict[str, float]()
@@ -132,7 +133,6 @@ class IterativeRanker(Ranker):
             complete = settled._with({"objective": objective} if scales or constraints else {})
 
         def prepare() -> Session:
-            metrics = self._metrics(valid)  # a wrong name is an error without validation data, too
             if valid is None and constraints:
                 hint = "pass validation data, or train a bag, whose members validate each other"
                 raise check.error(

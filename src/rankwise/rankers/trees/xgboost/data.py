@@ -79,7 +79,7 @@ def binned_matrix(settings: Settings, data: RankingDataset) -> "DMatrix":
         return _on_gpu(data, device, columns, bins=bins, **cache)
     if any(value is not None for value in cache.values()):
         what = "cache_host_ratio and min_cache_page_bytes are for features on disk and trees on a GPU"
-        raise check.error(what, hint="train with device='cuda' from rw.open_data, or leave them out")
+        raise check.error(what, hint="`set device='cuda'` and pass data of rw.open_data, or leave them out")
     if not binned:
         return raw_matrix(settings, data)
     if file is not None:
