@@ -213,7 +213,7 @@ def test_where_bins_lie_is_for_features_on_disk_and_a_gpu(stored, data, gpu):
     )
     for settings in refused:
         with pytest.raises(
-            ValueError, match="for features on disk and trees on a GPU.*device='cuda' from rw.open_data"
+            ValueError, match="for features on disk and trees on a GPU.*set device='cuda' and pass data of rw.open_data"
         ):
             rw.XGBoostRanker("xendcg", **SMALL, **gpu, **settings).fit(data)
 
