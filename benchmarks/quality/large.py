@@ -25,15 +25,17 @@ RANKERS = (
     "lightgbm(lambdarank)",
     *(
         f"lightgbm(lambdarank, {_BASE}, learning_rate={rate}, leaves={leaves})"
-        for rate, leaves in ((0.1, 31), (0.1, 63), (0.1, 127), (0.1, 255), (0.05, 63), (0.05, 255))
+        for rate, leaves in ((0.1, 31), (0.1, 63), (0.1, 127), (0.1, 255), (0.05, 63), (0.05, 127), (0.05, 255))
     ),
     f"lightgbm(lambdarank, {_BASE}, learning_rate=0.1, leaves=63, {_SAMPLED})",
     f"lightgbm(lambdarank, {_BASE}, learning_rate=0.1, leaves=63, {_SAMPLED}, extra_trees=True)",
     f"lightgbm(xendcg, {_BASE}, learning_rate=0.1, leaves=63)",
     f"lightgbm(xendcg, {_BASE}, learning_rate=0.1, leaves=63, {_SAMPLED})",
+    f"lightgbm(xendcg, {_BASE}, learning_rate=0.05, leaves=63)",
     f"lightgbm(xendcg, {_BASE}, learning_rate=0.1, leaves=255)",
     f"lightgbm(softmax_ce, {_BASE}, learning_rate=0.1, leaves=63)",
     f"xgboost(lambdarank, {_BASE}, learning_rate=0.1, leaves=63)",
+    f"xgboost(lambdarank, {_BASE}, learning_rate=0.05, leaves=127)",
     f"xgboost(xendcg, {_BASE}, learning_rate=0.1, leaves=63)",
     'neural(lambdarank, transform="quantile+query")',
 )
