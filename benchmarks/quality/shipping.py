@@ -11,6 +11,10 @@ fewer or more queries. Settings:
 - wrong: the same log, α = 1/rank and no trust; with the check, and unchecked
 - harvest: users without trust, α estimated from the log
 - cascade: users who leave after their first click, or who read on (DBN); a position model is estimated and assumed
+- new documents: rankers of the log leave out documents that nobody clicks, by a signal that the features lack; the
+  candidate is production with the best of these by the features at rank 1, 2 or 3, and no blend is tested
+- seldom shown: the same, but a fourth ranker with a fiftieth of the traffic shows that document at the tenth rank
+- personalised: two kinds of users click different documents, production knows them, and its scores are those of no user
 
 What is shipped is worse where its true clicks an impression are below production's, the blend counting that is
 recommended. Better by two standard errors are candidates whose true difference is twice the error of the estimate; of
@@ -22,11 +26,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 import rankwise as rw
 from benchmarks import harness
 
-SETTINGS = ("right", "wrong", "wrong, unchecked", "harvest", "cascade")
+SETTINGS = ("right", "wrong", "wrong, unchecked", "harvest", "cascade", "new documents", "seldom shown", "personalised")
+NEW = ("new documents", "seldom shown")
 CURVE = (1.0, 0.68, 0.44, 0.32, 0.22, 0.18, 0.14, 0.12, 0.08, 0.05)
 TRUST = (0.95, tuple(0.2 / rank for rank in range(1, 11)))
 QUERIES, DOCUMENTS, IMPRESSIONS = 200, 25, 200
@@ -60,6 +66,44 @@ def candidate(data: rw.RankingDataset, production: np.ndarray, rng: np.random.Ge
     return linear(data, rng.choice(data.n_queries, rng.choice([3, 5, 10, 40, 100]), replace=False))
 
 
+def hiding(data: rw.RankingDataset, rankers: dict[str, np.ndarray], rng: np.random.Generator, rank: int) -> Any:
+    """Return data some of whose documents nobody clicks, rankers that hide these, and production with one of them.
+
+    The last two are production with the best of the hidden documents by features, at a ``rank`` and at the tenth.
+    """
+    hidden = rng.random(data.n_docs) < 0.45
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    noise = rng.normal(size=(len(rankers), data.n_docs))
+    rankers = {n: 0.1 * s + s.std() * (e - 8.0 * hidden) for (n, s), e in zip(rankers.items(), noise, strict=True)}
+
+    def ranks(scores: np.ndarray) -> np.ndarray:
+        numbers = np.empty(data.n_docs, np.int64)
+        numbers[np.lexsort((-scores, queries))] = np.arange(data.n_docs) - data.offsets[queries]
+        return numbers
+
+    best = hidden & (ranks(linear(data, np.arange(QUERIES)) + 100.0 * hidden) == 0)
+    new, tenth = (-np.where(best, place - 1.5, ranks(rankers["production"])) for place in (rank, 10))
+    return data.with_(labels=np.where(hidden, 0.0, data.labels)), rankers, new, tenth
+
+
+def joined(logs: list[Any]) -> Any:
+    """Return one log of several."""
+    rows = []
+    for number, log in enumerate(logs):
+        sessions = log.sessions
+        lists = np.repeat(np.arange(sessions.n_impressions), np.diff(sessions.offsets))
+        columns = {
+            "query": log.query_ids[log.query_of_pair[sessions.pairs]],
+            "document": log.document_ids[sessions.pairs],
+            "impression": lists * len(logs) + number,
+            "position": sessions.positions,
+            "clicked": sessions.clicked,
+            "ranker": np.array(log.ranker_names)[sessions.rankers[lists]],
+        }
+        rows.append(pl.DataFrame(columns))
+    return rw.clicks.Log.from_rows(pl.concat(rows).lazy())
+
+
 def true_clicks(users: Any, data: rw.RankingDataset, scores: np.ndarray, traffic: np.ndarray) -> float:
     """Return expected clicks an impression."""
     return float(np.average(users.expected_clicks(data, scores, 10), weights=traffic))
@@ -69,30 +113,58 @@ def measure(cell: Cell) -> dict[str, Any]:
     """Simulate a log and decide; return the decision and the truth."""
     rw.use_threads(1)
     rng = np.random.default_rng(cell.seed)
-    data = rw.synthetic(n_queries=QUERIES, n_docs=DOCUMENTS, seed=cell.seed)
+    noise = 0.2 if cell.setting in NEW else 0.8
+    data = rw.synthetic(n_queries=QUERIES, n_docs=DOCUMENTS, noise=noise, seed=cell.seed)
     data = data.with_(query_ids=np.arange(QUERIES), document_ids=np.arange(data.n_docs))
-    production, second, third = (linear(data, rng.choice(QUERIES, 8, replace=False)) for _ in range(3))
-    new = candidate(data, production, rng)
+    names = ("production", "second", "third")
+    rankers = {name: linear(data, rng.choice(QUERIES, 8, replace=False)) for name in names}
+    new = candidate(data, rankers["production"], rng)
     traffic = np.maximum(1, IMPRESSIONS * rng.lognormal(-0.5, 1.0, QUERIES)).astype(int)
     of_users: dict[str, Any] = {"curve": CURVE}
     if cell.setting == "cascade":
         of_users = {"model": "cascade" if cell.seed % 2 else "dbn"}
-    elif cell.setting != "harvest":
+    elif cell.setting in ("right", "wrong", "wrong, unchecked"):
         of_users["trust"] = TRUST
     users = rw.clicks.Users(**of_users)
-    rankers = {"production": production, "second": second, "third": third}
-    log = rw.clicks.simulate(data, rankers=rankers, impressions=traffic, cutoff=10, seed=cell.seed, **of_users)
+    if cell.setting in NEW:
+        data, rankers, new, tenth = hiding(data, rankers, rng, 1 + cell.seed % 3)
+    production, kinds, shown = rankers["production"], [data], [rankers["production"]]
+    if cell.setting == "personalised":
+        other = np.where(rng.random(data.n_docs) < 0.3, rng.permutation(data.labels), data.labels)
+        kinds, taste = [data, data.with_(labels=other)], rng.uniform(0.05, 0.4) * production.std()
+        shown = [production + taste * one.labels for one in kinds]
+        new = production + rng.uniform(0.0, 0.4) * production.std() * (data.labels + other) / 2.0
+    parts = [
+        rw.clicks.simulate(
+            kind, rankers=rankers | {"production": scores}, impressions=traffic, cutoff=10,
+            seed=cell.seed + 1000 * number, **of_users,
+        )
+        for number, (kind, scores) in enumerate(zip(kinds, shown, strict=True))
+    ]  # fmt: skip
+    if cell.setting == "seldom shown":
+        few = np.maximum(1, traffic // 50)
+        parts.append(rw.clicks.simulate(data, rankers={"fourth": tenth}, impressions=few, cutoff=10, **of_users))
+    log = parts[0] if len(parts) == 1 else joined(parts)
     if cell.setting == "right":
         bias = rw.clicks.Bias.known(*users.bias(10))
-    elif cell.setting in ("harvest", "cascade"):
-        bias = rw.clicks.propensities(log, "harvest", samples=50, seed=cell.seed)
-    else:
+    elif cell.setting.startswith("wrong"):
         bias = rw.clicks.Bias.known(1.0 / np.arange(1, 11))
+    else:
+        bias = rw.clicks.propensities(log, "harvest", samples=50, seed=cell.seed)
     unchecked = cell.setting.endswith("unchecked")
-    result = rw.clicks.compare({"new": new, "production": production}, log, bias, data, unchecked=unchecked)
+    blends = (1.0,) if cell.setting in NEW else (0.25, 0.5, 1.0)
+    result = rw.clicks.compare(
+        {"new": new, "production": production}, log, bias, data, unchecked=unchecked, blends=blends
+    )
     share = result.recommended
     blended = (1.0 - share) * production + share * result.scale * new
-    old = true_clicks(users, data, production, traffic)
+    old = np.mean([true_clicks(users, kind, scores, traffic) for kind, scores in zip(kinds, shown, strict=True)])
+
+    def gain(scores: np.ndarray) -> float:
+        if share == 0.0 and scores is blended:
+            return 0.0
+        return float(np.mean([true_clicks(users, kind, scores, traffic) for kind in kinds]) - old)
+
     weighted = data.with_(weights=traffic)
     ndcg = [rw.evaluate(scores, weighted, ["ndcg@10"]).mean["ndcg@10"] for scores in (blended, production)]
     return {
@@ -103,10 +175,10 @@ def measure(cell: Cell) -> dict[str, Any]:
         "alarm": result.bias_check is not None and result.bias_check.alarm,
         "difference": result.difference,
         "error": (result.high - result.low) / 4.0,
-        "truth": true_clicks(users, data, new, traffic) - old,
+        "truth": gain(new),
         "low": result.low,
         "high": result.high,
-        "gain": true_clicks(users, data, blended, traffic) - old,
+        "gain": gain(blended),
         "ndcg": ndcg[0] - ndcg[1],
         "production": old,
     }

@@ -1,5 +1,6 @@
 """Off-policy comparison: whether a new ranker may be shipped, by the clicks on other rankings."""
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,12 +13,12 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import estimators
-from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, decide, failure, lack
+from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks
+from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons, decide, judge, lack
 from rankwise.clicks.off_policy.estimators import Documents, Estimated
 from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
 from rankwise.clicks.off_policy.targets import Estimates, estimates
 from rankwise.clicks.positions.bias import Bias
-from rankwise.clicks.positions.check import BiasCheck
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
@@ -26,7 +27,7 @@ from rankwise.statistics.significance import t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
-_Estimator = Callable[[Array], Estimated]
+_Estimator = Callable[..., Estimated]
 
 
 def compare(
@@ -43,14 +44,15 @@ def compare(
     blends: Sequence[float] = (0.25, 0.5, 1.0),
     unchecked: bool = False,
     seed: int = 0,
-) -> OffPolicyComparison:
-    """Compare a candidate with production by the clicks on rankings that were logged, and say whether to ship it.
+) -> OffPolicyComparison | OffPolicyComparisons:
+    """Compare candidates with production by the clicks on rankings that were logged, and say which to ship.
 
-    ``systems`` are two: the candidate, and the one named "production", or else the last. Each is a ranker, with
+    ``systems`` are the candidate, or several, and the one named "production", or else the last. Each is a ranker, with
     ``features``; scores in the order of the features, or of the log's pairs without them; or a run, see
     :func:`rankwise.read_run`. ``features`` are all documents that can be ranked; without them R̂, the estimate for
     documents that were seldom or never shown, is a mean over queries. A candidate that was trained on clicks needs
-    clicks of other queries here: ``log.only(queries=…)``.
+    clicks of other queries here: ``log.only(queries=…)``. Several candidates have levels by Holm, so that ``level`` is
+    that of all verdicts together: compared one by one, the best of many is shipped by luck.
 
     The value of a ranking is its expected number of clicks an impression among the first ``cutoff`` positions (those
     of the log), queries weighed by their traffic:
@@ -71,13 +73,16 @@ def compare(
     the first that fails. The verdict is "ship" with the largest share that passed, "do not ship" where the candidate
     is worse, and else "cannot tell". A blend passes where
 
-    - the lower end of its interval is above 0, also with the bias at either end of its own intervals (α low with β
-      high, and the reverse, R̂ as it is)
-    - it and production each have an effective sample size of at least 1,000 impressions, at most a fifth of documents
-      that were never shown, and, with the last two estimators, weights of 1 on average, within a tenth
+    - the lower end of its interval is above 0, also if nobody clicked those of its documents that were never shown (or
+      so seldom that propensities are clipped; R̂ predicts them from what rankers chose to show), and with the bias at
+      either end of its own intervals (α low with β high, and the reverse)
+    - it and production each have an effective sample size of at least 1,000 impressions, at most a fifth of their
+      exposure, α at each rank, for such documents, and, with the last two estimators, weights of 1 on average, within
+      a tenth
 
-    Where the check of the bias alarms or cannot run, or the bias has no intervals, nothing passes unless
-    ``unchecked=True``.
+    Where the check of the bias alarms or cannot run, the bias has no intervals, or production had other clicks in the
+    log than are estimated for it, nothing passes unless ``unchecked=True``. Whether users click less below a click is
+    printed with the verdict. ``assumptions`` of the result has all checks, and those that this log does not allow.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=100, n_docs=8, seed=3)
@@ -87,60 +92,106 @@ def compare(
     >>> log = rw.clicks.simulate(data, rankers=rankers, curve=curve, impressions=100, seed=1)
     >>> result = compare({"new": new, "production": old}, log, rw.clicks.Bias.known(curve), data)
     >>> result.verdict, result.recommended, round(result.unsupported, 2)
-    ('ship', 1.0, 0.12)
+    ('ship', 1.0, 0.1)
     """
     check.choice("estimator", estimator, ESTIMATORS)
     check.number("level", level, least=0.5, most=1.0, open_ends=True)
     shares = tuple(check.number("each of the blends", share, least=0.0, most=1.0) for share in blends)
     if not shares or shares[-1] != 1.0 or shares[0] <= 0.0 or (np.diff(shares) <= 0.0).any():
         raise check.error("blends must be shares above 0 that grow up to 1", got=repr(tuple(blends)))
-    candidate, production = _names(systems)
+    *candidates, production = _names(systems)
     depth = log.n_positions if cutoff is None else check.integer("cutoff", cutoff, least=1)
-    data, new, old = _scored({name: systems[name] for name in (candidate, production)}, log, features, depth)
-    shown, estimate, ends = _estimators(estimator, log, data, bias, depth, by, temperature, seed)
-    traffic, scale = shown.unit_traffic, _scale(old, new, data.offsets)
-    baseline, *at_ends = (one(old) for one in (estimate, *ends))
+    data, scores = _scored({name: systems[name] for name in (*candidates, production)}, log, features, depth)
+    shown, documents, estimate = _estimators(estimator, log, data, bias, depth, by, temperature, seed)
+    traffic, old = shown.unit_traffic, scores[production]
+    baseline = [one(old) for one in estimate]
     bias_check = bias.check(log) if estimator == "position" and bias is not None else None
-    doubt = _doubt(bias, bias_check)
+    assumptions = []
+    if bias is not None and bias_check is not None:
+        ends = bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high
+        assumptions.append(click_model(bias_check, has_intervals=bool(np.isfinite(ends).all())))
+    of_log = log, shown, documents, depth, estimate
+    assumptions.append(production_clicks(production, old, *of_log, drawn=temperature > 0.0))
+    if estimator != "cascade":
+        assumptions.append(independent_clicks(log, by, level))
+    doubt = "; ".join(one.refusal for one in assumptions if one.refusal)
     refusal = "" if unchecked else doubt
-    if not refusal and (lacking := lack(baseline)):
+    if not refusal and (lacking := lack(baseline[0])):
         refusal = f"it shows too little of {production}: {lacking}"
+    caveats = [f"Unchecked, although {doubt}."] if unchecked and doubt else []
+    caveats += [one.caveat for one in assumptions if one.caveat]
 
-    def tested(share: float) -> Blend:
-        scores = _blended(old, new, share, scale, data.offsets)
-        estimated = estimate(scores)
-        interval = difference, low, high = _difference(estimated, baseline, traffic, level)
-        lowest = [_difference(end(scores), one, traffic, level)[1] for end, one in zip(ends, at_ends, strict=True)]
+    @functools.cache
+    def estimated(name: str, share: float) -> list[Estimated]:
+        return [one(_blended(old, scores[name], share, scales[name], data.offsets)) for one in estimate]
+
+    def tested(name: str, share: float, level: float) -> Blend:
+        at_bias, *at_ends = estimated(name, share)
+        interval = difference, low, high = _difference(at_bias, baseline[0], traffic, level)
+        lowest, *extremes = (
+            _difference(one.lowest, other, traffic, level)[1]
+            for one, other in zip((at_bias, *at_ends), baseline, strict=True)
+        )
+        highest = _difference(at_bias.highest, baseline[0], traffic, level)[2]
+        bounds: Keywords = {"lowest": lowest, "highest": highest}
+        outcome, failure = judge(at_bias, interval, extreme=min(extremes, default=lowest), by=by, **bounds)
         return Blend(
             share=share,
-            clicks=float(estimated.totals.sum() / traffic.sum()),
+            clicks=float(at_bias.totals.sum() / traffic.sum()),
             difference=difference,
             low=low,
             high=high,
-            effective_size=estimated.effective,
-            largest_weight=estimated.largest,
-            unsupported=estimated.unsupported,
-            failure=refusal or lack(estimated) or failure(interval, min(lowest, default=low), by),
+            effective_size=at_bias.effective,
+            largest_weight=at_bias.largest,
+            unsupported=at_bias.unsupported,
+            outcome="unclear" if refusal else outcome,
+            failure=refusal or failure,
+            **bounds,
         )
 
-    results = tuple(map(tested, shares))
-    verdict, reason, recommended = decide(candidate, production, results, refusal)
-    return OffPolicyComparison(
-        candidate=candidate,
-        production=production,
-        production_clicks=float(baseline.totals.sum() / traffic.sum()),
-        blends=results,
-        verdict=verdict,
-        reason=f"{reason} Unchecked, although {doubt}." if unchecked and doubt else reason,
-        recommended=recommended,
-        scale=scale,
-        bias_check=bias_check,
-        estimator=estimator,
-        by=by,
-        level=level,
-        n_units=int(np.count_nonzero(traffic)),
-        n_impressions=float(traffic.sum()),
-    )
+    def compared(name: str, level: float) -> OffPolicyComparison:
+        results = tuple(tested(name, share, level) for share in shares)
+        verdict, reason, recommended = decide(name, production, results, refusal)
+        return OffPolicyComparison(
+            candidate=name,
+            production=production,
+            production_clicks=float(baseline[0].totals.sum() / traffic.sum()),
+            blends=results,
+            verdict=verdict,
+            reason=" ".join((reason, *caveats)),
+            recommended=recommended,
+            scale=scales[name],
+            bias_check=bias_check,
+            assumptions=tuple(assumptions),
+            estimator=estimator,
+            by=by,
+            level=level,
+            n_units=int(np.count_nonzero(traffic)),
+            n_impressions=float(traffic.sum()),
+        )
+
+    scales = {name: _scale(old, scores[name], data.offsets) for name in candidates}
+    if len(candidates) == 1:
+        return compared(candidates[0], level)
+    return OffPolicyComparisons(comparisons=tuple(_by_holm(candidates, compared, level)), level=level)
+
+
+def _by_holm(
+    candidates: Sequence[str], compared: Callable[[str, float], OffPolicyComparison], level: float
+) -> Iterable[OffPolicyComparison]:
+    """Compare each candidate at a level that holds for all: a candidate that passes whole leaves its part to others.
+
+    Within a candidate blends are tested in order, so that a part is free when the last of them has passed.
+    """
+    results: dict[str, OffPolicyComparison] = {}
+    left = list(candidates)
+    while left:
+        results |= {name: compared(name, 1.0 - (1.0 - level) / len(left)) for name in left}
+        still = [name for name in left if results[name].recommended < 1.0]
+        if len(still) == len(left):
+            break
+        left = still
+    return (results[name] for name in candidates)
 
 
 def _estimators(
@@ -152,8 +203,8 @@ def _estimators(
     by: str,
     temperature: float,
     seed: int,
-) -> tuple[LoggedRows, _Estimator, list[_Estimator]]:
-    """Return the rows of the log, the estimate by scores, and the same with the bias at the ends of its intervals."""
+) -> tuple[LoggedRows, Documents, list[_Estimator]]:
+    """Return rows and documents of the log, the estimate by scores, and those at the ends of the bias's intervals."""
     check.number("temperature", temperature, least=0.0)
     if temperature and estimator != "cascade":
         what, got = "only the cascade estimator compares drawn rankings", f"temperature={temperature} for {estimator!r}"
@@ -172,30 +223,19 @@ def _estimators(
         targets = estimates(log, data, bias, seed=seed)
         same: Keywords = {"regression": targets.regression, "clip": targets.clip}
         ends = [position_based(end, estimates(log, data, end, **same)) for end in _ends(bias)]
-        return shown, position_based(bias, targets), ends
+        documents = Documents(offsets=data.offsets, rows=targets.rows, relevance=targets.regression)
+        return shown, documents, [position_based(bias, targets), *ends]
     shown = LoggedRows.drawn(log, by, bias)
     lists: Keywords = {"shown": shown, "cutoff": cutoff}
     documents = Documents(offsets=data.offsets, rows=log.rows_in(data), relevance=np.zeros(data.n_docs))
     if estimator == "item-position":
         require_item_probabilities(log)
-        return shown, partial(estimators.item_position, documents=documents, **lists), []
+        return shown, documents, [partial(estimators.item_position, documents=documents, **lists)]
     require_lists_without_gaps(shown)
     if bias is not None:
         documents = replace(documents, relevance=estimates(log, data, bias, seed=seed).regression)
-    return shown, partial(estimators.cascade, documents=documents, bias=bias, temperature=temperature, **lists), []
-
-
-def _doubt(bias: Bias | None, bias_check: BiasCheck | None) -> str:
-    """Return why a bias may not decide, as the rest of a sentence after "because"; empty where it may."""
-    if bias is None or bias_check is None:
-        return ""
-    if not bias_check.possible:
-        return f"the click model cannot be checked: {bias_check.reason}"
-    if bias_check.alarm:
-        return "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
-    if not np.isfinite([bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high]).all():
-        return "the propensities have no intervals, so that it is not known how wrong they may be"
-    return ""
+    settings: Keywords = {"documents": documents, "bias": bias, "temperature": temperature}
+    return shown, documents, [partial(estimators.cascade, **settings, **lists)]
 
 
 def _ends(bias: Bias) -> Iterator[Bias]:
@@ -246,20 +286,20 @@ def _retrieved(scores: Array, offsets: Offsets) -> Array:
     return np.where(scores == -np.inf, np.repeat(lowest, np.diff(offsets)), scores)
 
 
-def _names(systems: Mapping[str, Scored]) -> tuple[str, str]:
-    """Return the names of the candidate and of production."""
-    if not isinstance(systems, Mapping) or len(systems) != 2:
+def _names(systems: Mapping[str, Scored]) -> list[str]:
+    """Return the names of the candidates, and that of production at the end."""
+    if not isinstance(systems, Mapping) or len(systems) < 2:
         got = f"{len(systems)} systems" if isinstance(systems, Mapping) else type(systems).__name__
         hint = 'pass {"new": …, "production": …}'
-        raise check.error("one candidate is compared with production", got=got, hint=hint)
-    first, last = systems
-    return (last, first) if first == PRODUCTION else (first, last)
+        raise check.error("one candidate or several are compared with production", got=got, hint=hint)
+    production = PRODUCTION if PRODUCTION in systems else list(systems)[-1]
+    return [*(name for name in systems if name != production), production]
 
 
 def _scored(
     systems: Mapping[str, Scored], log: Log, features: RankingDataset | None, cutoff: int
-) -> tuple[RankingDataset, Array, Array]:
-    """Return all documents of the queries of the log, in their order, and the scores of both systems."""
+) -> tuple[RankingDataset, dict[str, Array]]:
+    """Return all documents of the queries of the log, in their order, and the scores of the systems."""
     names = log.query_ids.astype(str)
     runs = {name: _run(system, names) for name, system in systems.items()}
     if features is None:
@@ -273,7 +313,7 @@ def _scored(
     queries = places(log.query_ids, np.asarray(data.query_ids))
     rows, _ = rows_of(queries, data.offsets)
     data, all_documents = data.take(queries), data
-    scores, longest = [], []
+    scores, longest = {}, {}
     for name, system in systems.items():
         values = check.scores(scores_of(system, all_documents), all_documents.offsets, all_documents.query_ids)[rows]
         lengths = np.add.reduceat(values > -np.inf, data.offsets[:-1], dtype=np.int64)
@@ -284,13 +324,12 @@ def _scored(
         if (lost := len(runs[name]) - lengths.sum()) > 0:
             got, hint = f"{lost:,} of {name!r} without", "add them, or pass runs alone, without features"
             raise check.error("every document of a run needs features", got=got, hint=hint)
-        scores.append(values)
-        longest.append(min(int(lengths.max()), cutoff))
-    if longest[0] != longest[1]:
+        scores[name], longest[name] = values, min(int(lengths.max()), cutoff)
+    if len(set(longest.values())) > 1:
         what = "systems must have lists of the same length: with fewer documents one has fewer clicks"
-        got = " and ".join(f"{length} of {name!r}" for name, length in zip(systems, longest, strict=True))
-        raise check.error(what, got=f"at most {got}", hint=f"`set cutoff={min(longest)}`, or read longer runs")
-    return data, scores[0], scores[1]
+        got = " and ".join(f"{length} of {name!r}" for name, length in longest.items())
+        raise check.error(what, got=f"at most {got}", hint=f"`set cutoff={min(longest.values())}`, or read longer runs")
+    return data, scores
 
 
 def _run(system: Scored, queries: Column) -> pl.DataFrame:

@@ -9,18 +9,23 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from rankwise.clicks.off_policy.assumptions import Assumption
 from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
 
 Verdict = Literal["ship", "do not ship", "cannot tell"]
+Outcome = Literal["passed", "worse", "unclear"]
+Interval = tuple[float, float, float]
+"""An estimate and the ends of its interval."""
 LEAST_EFFECTIVE = 1000.0
 """Impressions that an effective sample needs: with fewer, a few clicks decide, and intervals are too narrow."""
 MOST_UNSUPPORTED = 0.2
-"""The largest share of documents in a system's lists that were never shown: of these nothing but R̂ is known."""
+"""The largest share of a system's exposure for documents that were hardly shown: of these only R̂ is known."""
+COLUMNS = ("clicks", "difference", "{:.0%} interval", "bounds", "effective size", "largest weight", "unsupported")
+"""Of printed blends."""
 _OFF = 0.1  # how far the mean weight may be from 1
-_FEWER = "it has fewer clicks"
 _UNITS = {"query": "queries", "user": "users"}
 
 
@@ -40,7 +45,14 @@ class Blend:
     """Impressions of the blend itself that would say as much as the log does."""
     largest_weight: float
     unsupported: float
-    """The share of documents in its lists that were never shown."""
+    """The share of its exposure (α at the ranks of documents) of which the log says nothing: of documents that were
+    never shown, and in part of those shown so seldom that propensities are clipped."""
+    lowest: float
+    """The lower end of the interval if nobody clicked these documents."""
+    highest: float
+    """The upper end of the interval if everybody who saw these documents clicked them."""
+    outcome: Outcome
+    """Whether it passes, is worse than production, or cannot be told."""
     failure: str
     """Why it does not pass; empty where it does."""
 
@@ -64,6 +76,8 @@ class OffPolicyComparison:
     """What the candidate's scores are multiplied by in a blend, (1 − λ)·production + λ·scale·candidate."""
     bias_check: BiasCheck | None
     """The check of the click model, where the estimator rests on it."""
+    assumptions: tuple[Assumption, ...]
+    """What the comparison assumes: what was checked, and what could not be."""
     estimator: str
     by: str
     level: float
@@ -92,7 +106,7 @@ class OffPolicyComparison:
 
     @property
     def unsupported(self) -> float:
-        """The share of documents in the candidate's lists that were never shown."""
+        """The share of the candidate's exposure for documents that were never or hardly shown."""
         return self.blends[-1].unsupported
 
     def to_frame(self) -> pl.DataFrame:
@@ -101,29 +115,22 @@ class OffPolicyComparison:
 
     def table(self) -> tables.Table:
         """Return a table of production and the blends, with the sentence of the verdict below."""
-        header = ("", "clicks", "difference", f"{self.level:.0%} interval", "effective size", "largest weight")
-        rows = [
-            (
-                self._name(blend),
-                tables.number(blend.clicks),
-                tables.number(blend.difference, signed=True),
-                tables.interval(blend.low, blend.high, signed=True),
-                f"{blend.effective_size:,.0f}",
-                f"{blend.largest_weight:.1f}",
-                f"{blend.unsupported:.3f}",
-            )
-            for blend in self.blends
-        ]
+        first = (self.production, tables.number(self.production_clicks), *[""] * (len(COLUMNS) - 1))
+        return tables.Table(
+            header=("", *(one.format(self.level) for one in COLUMNS)),
+            rows=(first, *((self._name(blend), *cells(blend)) for blend in self.blends)),
+            align="lrrllrrr",
+            notes=(*self.basis(), self.reason),
+        )
+
+    def basis(self) -> tuple[str, ...]:
+        """Return what the numbers rest on, and what was checked of it, in sentences."""
         units = tables.count(self.n_units, self.by, _UNITS[self.by])
         basis = f"Clicks an impression by the {self.estimator} estimator, intervals by {self.by}: {units}, "
-        basis += f"{self.n_impressions:,.0f} impressions."
-        model = () if self.bias_check is None else (f"Check of the click model: {self.bias_check.sentence}",)
-        return tables.Table(
-            header=(*header, "never shown"),
-            rows=((self.production, tables.number(self.production_clicks), *[""] * 5), *rows),
-            align="lrrlrrr",
-            notes=(basis, *model, self.reason),
-        )
+        basis += f"{self.n_impressions:,.0f} impressions. Unsupported: the share of the exposure for documents that "
+        basis += "were never or hardly shown; bounds: the interval if nobody, or everybody, clicked these."
+        words = {"holds": "Check of", "fails": "Check of", "not checked": "Not checked,"}
+        return basis, *(f"{words[one.outcome]} {one.name}: {one.sentence}" for one in self.assumptions)
 
     def _name(self, blend: Blend) -> str:
         return self.candidate if blend.share == 1.0 else f"{blend.share:g} {self.candidate}"
@@ -136,23 +143,102 @@ class OffPolicyComparison:
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the difference of each blend with its interval, and the verdict: .png, .svg or .pdf."""
-        with figure(path, 7.2, 1.9 + 0.42 * len(self.blends), force=force) as drawing:
-            panel = drawing.subplots()
-            for y, blend in enumerate(self.blends):
-                passed = blend.share <= self.recommended
-                colour = VERMILLION if blend.high < 0.0 else BLUE if passed else GREY
-                panel.plot([blend.low, blend.high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7)
-                panel.plot(blend.difference, y, "D" if passed else "o", color=colour, markersize=5)
-                text = tables.number(blend.difference, signed=True) + (" passed" if passed else " not passed")
-                place = panel.get_yaxis_transform()
-                panel.text(1.01, y, text, transform=place, va="center", color=colour, fontsize=8.5)
-            panel.axvline(0.0, color="#444444", linewidth=0.8)
-            panel.set_yticks(range(len(self.blends)), [tables.shortened(self._name(one), 40) for one in self.blends])
-            panel.set_ylim(len(self.blends) - 0.4, -0.6)
-            panel.set_xlabel(f"clicks an impression, less {self.production}; {self.level:.0%} interval by {self.by}")
-            panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
-            panel.set_title("\n".join(textwrap.wrap(self.reason, 80)), loc="left", fontweight="bold")
-        return Path(path)
+        rows = [(self._name(blend), blend, blend.share <= self.recommended) for blend in self.blends]
+        axis = f"clicks an impression, less {self.production}; {self.level:.0%} interval by {self.by}"
+        return _draw(path, rows, self.reason, axis, force=force)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class OffPolicyComparisons:
+    """Several candidates beside production by one click log; made by :func:`compare`.
+
+    Levels are Holm's: with m candidates, each is tested at a level of 1 − (1 − level)/m; where some pass, the
+    others are tested again with m less their number, and so on. The probability that anything is shipped that is not
+    better is at most 1 − level.
+    """
+
+    comparisons: tuple[OffPolicyComparison, ...]
+    """One per candidate, each at its corrected level."""
+    level: float
+    """The level of all verdicts together."""
+
+    def __getitem__(self, candidate: str) -> OffPolicyComparison:
+        """Return the comparison of a candidate."""
+        return {one.candidate: one for one in self.comparisons}[candidate]
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of each candidate."""
+        return {one.candidate: one.verdict for one in self.comparisons}
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per candidate and blend."""
+        frames = (one.to_frame().with_columns(level=pl.lit(one.level)) for one in self.comparisons)
+        named = zip(self.verdicts, frames, strict=True)
+        return pl.concat(frame.select(pl.lit(name).alias("candidate"), pl.all()) for name, frame in named)
+
+    def table(self) -> tables.Table:
+        """Return a table with a row per candidate, with the sentences of the verdicts below."""
+        first = self.comparisons[0]
+        production = (first.production, tables.number(first.production_clicks), *[""] * (len(COLUMNS) + 2))
+        rows = [
+            (one.candidate, *cells(one.blends[-1]), f"{one.level:.1%}", one.verdict, f"{one.recommended:g}")
+            for one in self.comparisons
+        ]
+        header = (*(name.removeprefix("{:.0%} ") for name in COLUMNS), "level", "verdict", "share")
+        correction = f"Levels are Holm's for {len(rows)} candidates, {self.level:.0%} together."
+        return tables.Table(
+            header=("", *header),
+            rows=(production, *rows),
+            align="lrrllrrrrlr",
+            notes=(*first.basis(), correction, *(one.reason for one in self.comparisons)),
+        )
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def plot(self, path: str | Path, *, force: bool = False) -> Path:
+        """Draw the difference of each candidate with its interval: .png, .svg or .pdf."""
+        rows = [(one.candidate, one.blends[-1], one.recommended == 1.0) for one in self.comparisons]
+        passed = sum(one.verdict == "ship" for one in self.comparisons)
+        title = f"{passed} of {len(rows)} candidates may be shipped, at Holm's levels"
+        return _draw(path, rows, title, f"clicks an impression, less {self.comparisons[0].production}", force=force)
+
+
+def cells(blend: Blend) -> tuple[str, ...]:
+    """Return the columns of a blend as they are printed."""
+    return (
+        tables.number(blend.clicks),
+        tables.number(blend.difference, signed=True),
+        tables.interval(blend.low, blend.high, signed=True),
+        tables.interval(blend.lowest, blend.highest, signed=True),
+        f"{blend.effective_size:,.0f}",
+        f"{blend.largest_weight:.1f}",
+        f"{blend.unsupported:.3f}",
+    )
+
+
+def _draw(path: str | Path, rows: Sequence[tuple[str, Blend, bool]], title: str, axis: str, *, force: bool) -> Path:
+    """Draw blends by their names, and whether they passed."""
+    with figure(path, 7.2, 1.9 + 0.42 * len(rows), force=force) as drawing:
+        panel = drawing.subplots()
+        for y, (_, blend, passed) in enumerate(rows):
+            colour = VERMILLION if blend.outcome == "worse" else BLUE if passed else GREY
+            panel.plot([blend.low, blend.high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7)
+            panel.plot(blend.difference, y, "D" if passed else "o", color=colour, markersize=5)
+            text = tables.number(blend.difference, signed=True) + (" passed" if passed else " not passed")
+            place = panel.get_yaxis_transform()
+            panel.text(1.01, y, text, transform=place, va="center", color=colour, fontsize=8.5)
+        panel.axvline(0.0, color="#444444", linewidth=0.8)
+        panel.set_yticks(range(len(rows)), [tables.shortened(name, 40) for name, _, _ in rows])
+        panel.set_ylim(len(rows) - 0.4, -0.6)
+        panel.set_xlabel(axis)
+        panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+        panel.set_title("\n".join(textwrap.wrap(title, 80)), loc="left", fontweight="bold")
+    return Path(path)
 
 
 def lack(estimated: Estimated) -> str:
@@ -161,28 +247,39 @@ def lack(estimated: Estimated) -> str:
         size = f"{estimated.effective:,.0f} impressions, of at least {LEAST_EFFECTIVE:,.0f}"
         return f"the effective sample size is {size}"
     if not estimated.unsupported <= MOST_UNSUPPORTED:
-        return f"{estimated.unsupported:.0%} of the documents in its lists were never shown"
+        return f"{estimated.unsupported:.0%} of its exposure goes to documents that were never or hardly shown"
     if not abs(estimated.balance - 1.0) <= _OFF:
         return f"weights are {estimated.balance:.2f} on average instead of 1: the log does not show what it would show"
     return ""
 
 
-def failure(interval: tuple[float, float, float], extreme: float, by: str) -> str:
-    """Return why a blend is not better, as the rest of a sentence after "because"; empty where it is.
+def judge(
+    estimated: Estimated, interval: Interval, *, lowest: float, highest: float, extreme: float, by: str
+) -> tuple[Outcome, str]:
+    """Return whether a blend passes and, as the rest of a sentence after "because", why it does not.
 
-    ``extreme`` is the lower end of the interval with the bias at an end of its own.
+    ``lowest`` and ``highest`` are the ends of the interval without and with clicks on documents that were hardly shown,
+    ``extreme`` is the least of ``lowest`` with the bias at an end of its own intervals.
     """
+    if lacking := lack(estimated):
+        return "unclear", lacking
     difference, low, high = interval
     written = tables.interval(low, high, signed=True)
     if high < 0.0:
-        return f"{_FEWER}, {tables.number(difference, signed=True)} an impression {written}"
+        fewer = f"it has fewer clicks, {tables.number(difference, signed=True)} an impression {written}"
+        return "worse", fewer + ("" if highest < 0.0 else ", if documents that were hardly shown are as predicted")
     if not low > 0.0:
         times = ((high - low) / 2.0 / difference) ** 2 if difference > 0.0 else np.inf
         more = f"; about {times:.1f} times as many {_UNITS[by]} would tell such a difference" if times < 100.0 else ""
-        return f"the interval of the difference, {written}, includes 0{more}"
+        return "unclear", f"the interval of the difference, {written}, includes 0{more}"
+    if not lowest > 0.0:
+        rest = f"documents that were never or hardly shown, {estimated.unsupported:.0%} of its exposure"
+        without = f"without clicks on these the interval begins at {tables.number(lowest, signed=True)}"
+        return "unclear", f"its gain rests on {rest}: {without}"
     if not extreme > 0.0:
-        return "the propensities are not known well enough: at an end of their intervals the difference includes 0"
-    return ""
+        why = "the propensities are not known well enough: at an end of their intervals the difference includes 0"
+        return "unclear", why
+    return "passed", ""
 
 
 def decide(candidate: str, production: str, blends: Sequence[Blend], refusal: str) -> tuple[Verdict, str, float]:
@@ -194,7 +291,7 @@ def decide(candidate: str, production: str, blends: Sequence[Blend], refusal: st
         return "ship", f"Ship {candidate}: {_gain(blends[-1])}.", 1.0
     if first == 0:
         failed = blends[-1] if blends[-1].failure else blends[0]
-        if failed.share == 1.0 and failed.failure.startswith(_FEWER):
+        if failed.share == 1.0 and failed.outcome == "worse":
             return "do not ship", f"Do not ship {candidate}: {failed.failure}.", 0.0
         name = candidate if failed.share == 1.0 else f"the first blend, {failed.share:g} of {candidate},"
         return "cannot tell", f"This log cannot tell whether {name} is better, because {failed.failure}.", 0.0

@@ -43,6 +43,12 @@ class Documents:
         numbers: _Numbers = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         return numbers
 
+    def unseen(self, known: Array | float = 1.0) -> Array:
+        """Return 1 for documents that were never shown, and 1 − ``known`` for each pair of the log."""
+        column = np.ones(self.relevance.size)
+        column[self.rows] -= known
+        return column
+
     def sums(self, values: Array) -> Array:
         """Add up values of documents by query."""
         return np.asarray(np.bincount(self.queries, values, self.offsets.size - 1), np.float64)
@@ -58,9 +64,23 @@ class Estimated(NamedTuple):
     largest: float
     """The largest weight."""
     unsupported: float
-    """The share of the places at the top that hold documents which were never shown."""
+    """The share of the exposure that goes to documents of which the log says nothing, or next to nothing."""
     balance: float = 1.0
     """The mean weight over what it is where the log supports the ranking: far from 1 where it does not."""
+    assumed: Array | float = 0.0
+    """The part of ``totals`` that is R̂ of these documents, and no clicks."""
+    possible: Array | float = 0.0
+    """The most that this part could be."""
+
+    @property
+    def lowest(self) -> Self:
+        """The same if nobody clicked these documents."""
+        return self._replace(totals=self.totals - self.assumed)
+
+    @property
+    def highest(self) -> Self:
+        """The same if everybody who saw these documents clicked them."""
+        return self._replace(totals=self.totals - self.assumed + self.possible)
 
 
 class Places(NamedTuple):
@@ -102,18 +122,26 @@ def position_based(
     """Estimate Σ_d ω_d·target_d + β, with ω_d = α at the place of the document.
 
     The target is R̂ + Σ (c − β − α R̂) / max(ρ, floor) over the impressions of a query, divided by their number; ρ is
-    the ``exposure`` of each pair an impression of its query. A document that was never shown has R̂.
+    the ``exposure`` of each pair an impression of its query. A document that was never shown has R̂; of one with ρ below
+    the floor, the part 1 − ρ / floor of the target is R̂.
     """
     places = Places.of(scores, documents)
     curves = query_curves(shown, bias, cutoff, documents.offsets.size - 1)
     seen, trusted = (places.mean(curve, documents.queries) for curve in curves)
     divisor = np.maximum(exposure, floor)
-    weights = seen[documents.rows] / np.where(divisor > 0.0, divisor, 1.0)  # 0 where nobody looks: nothing to weigh
+    divisor = np.where(divisor > 0.0, divisor, 1.0)  # nobody looks: nothing to weigh
+    weights = seen[documents.rows] / divisor
     alpha, beta = bias.of(shown.positions, shown.segments)
     relevance = documents.relevance[documents.rows[shown.pairs]]
     residuals = shown.clicks - shown.weights * (beta + alpha * relevance)
     totals = shown.by_unit(weights[shown.pairs] * residuals, documents.sums(seen * documents.relevance + trusted))
-    return _estimated(totals, shown, documents, places, weights[shown.pairs], cutoff)
+    guessed = seen * documents.unseen(exposure / divisor)
+    estimated = _estimated(totals, shown, weights[shown.pairs], cutoff)
+    return estimated._replace(
+        unsupported=_share(shown, documents, guessed, seen),
+        assumed=shown.of_queries(documents.sums(guessed * documents.relevance)),
+        possible=shown.of_queries(documents.sums(guessed)),
+    )
 
 
 def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff: int) -> Estimated:
@@ -123,7 +151,11 @@ def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff
     weights = chances / shown.probabilities
     lengths = np.minimum(documents.sums(np.where(scores > -np.inf, 1.0, 0.0)), cutoff)
     balance = float(shown.weights @ weights) / float(shown.traffic @ lengths[shown.queries])
-    return _estimated(shown.by_unit(weights * shown.clicks), shown, documents, places, weights, cutoff, balance)
+    # What was never shown has no clicks here: the estimate is the lowest possible.
+    never = documents.sums(places.mean(np.ones(cutoff), documents.queries) * documents.unseen())
+    estimated = _estimated(shown.by_unit(weights * shown.clicks), shown, weights, cutoff)
+    unsupported = _unsupported(places, shown, documents, cutoff)
+    return estimated._replace(balance=balance, unsupported=unsupported, possible=shown.of_queries(never))
 
 
 def cascade(
@@ -135,14 +167,13 @@ def cascade(
     the best at temperature 0. Q̂_k = α_k R̂ + β_k only lowers the variance, and may be wrong; without a ``bias`` it is 0.
     """
     alpha, beta = np.zeros((2, shown.positions.size)) if bias is None else bias.of(shown.positions, shown.segments)
-    weights, before, expected = np.empty((3, shown.positions.size))
+    weights, before, expected, assumed, never = columns = np.empty((5, shown.positions.size))
     sizes, rows = np.bincount(shown.lists), documents.rows[shown.pairs]
     of_log = rows, shown.probabilities, shown.queries, documents.offsets
-    settings = *map(read_only, (*of_log, scores, documents.relevance)), temperature
+    settings = *map(read_only, (*of_log, scores, documents.relevance, documents.unseen())), temperature
     work = 4.0 * np.diff(documents.offsets)[shown.queries] * sizes
-    over_queries(_weigh, offsets_of(sizes), *settings, weights, before, expected, work=work)
-    for column in (weights, before, expected):
-        column[shown.positions > cutoff] = 0.0
+    over_queries(_weigh, offsets_of(sizes), *settings, *columns, work=work)
+    columns[:, shown.positions > cutoff] = 0.0
     corrected = weights * (shown.clicks - shown.weights * (beta + alpha * documents.relevance[rows]))
     totals = shown.by_unit(corrected + shown.weights * (alpha * expected + before * beta))
     reached, entered = (
@@ -150,16 +181,24 @@ def cascade(
     )
     # Lists may end early: what is lost is seen from each position to the next, and is lost for all below.
     steps = np.divide(reached, entered, out=np.ones(cutoff), where=entered > 0.0)
-    balance = float(np.cumprod(steps).mean())
-    return _estimated(totals, shown, documents, Places.of(scores, documents), weights, cutoff, balance)
+    below = cutoff + 1 - shown.positions  # after a document that was never shown, nothing is known
+    return _estimated(totals, shown, weights, cutoff)._replace(
+        balance=float(np.cumprod(steps).mean()),
+        unsupported=_unsupported(Places.of(scores, documents), shown, documents, cutoff),
+        assumed=shown.by_unit(shown.weights * (alpha * assumed + never * beta)),
+        possible=shown.by_unit(shown.weights * never * below),
+    )
 
 
 @kernel
 def _weigh(  # type: ignore[no-untyped-def]
-    first, last, offsets, rows, probabilities, queries, starts, scores, relevance, temperature, weights, before,
-    expected,
+    first, last, offsets, rows, probabilities, queries, starts, scores, relevance, unseen, temperature, weights, before,
+    expected, assumed, never,
 ):  # fmt: skip
-    """Fill w_{1:k}, w_{1:k−1}, and w_{1:k−1} times the mean R̂ of the candidate's next document, for each row."""
+    """Fill w_{1:k}, w_{1:k−1}, and w_{1:k−1} times the mean R̂ of the candidate's next document, for each row.
+
+    The last two are the part of that mean, and of w_{1:k−1}, that belongs to documents which were never shown.
+    """
     for i in range(first, last):
         begin, end = starts[queries[i]], starts[queries[i] + 1]
         left = scores[begin:end].copy()
@@ -167,7 +206,7 @@ def _weigh(  # type: ignore[no-untyped-def]
         weight = 1.0
         for row in range(offsets[i], offsets[i + 1]):
             top = left.max()
-            total, mean = 0.0, 0.0
+            total, mean, guess, new = 0.0, 0.0, 0.0, 0.0
             for d in range(left.size):
                 if left[d] == -np.inf:
                     chances[d] = 0.0
@@ -177,9 +216,13 @@ def _weigh(  # type: ignore[no-untyped-def]
                     chances[d] = np.exp((left[d] - top) / temperature)
                 total += chances[d]
                 mean += chances[d] * relevance[begin + d]
+                guess += chances[d] * relevance[begin + d] * unseen[begin + d]
+                new += chances[d] * unseen[begin + d]
             scale = 1.0 / total if total > 0.0 else 0.0
             before[row] = weight if total > 0.0 else 0.0
             expected[row] = weight * mean * scale
+            assumed[row] = weight * guess * scale
+            never[row] = weight * new * scale
             weight *= chances[rows[row] - begin] * scale / probabilities[row]
             weights[row] = weight
             left[rows[row] - begin] = -np.inf
@@ -199,28 +242,27 @@ def query_curves(shown: LoggedRows, bias: Bias, cutoff: int, n_queries: int) -> 
     return counts / counts.sum(axis=1, keepdims=True) @ curves, bias.of(positions)[1]
 
 
-def _estimated(
-    totals: Array,
-    shown: LoggedRows,
-    documents: Documents,
-    places: Places,
-    weights: Array,
-    cutoff: int,
-    balance: float = 1.0,
-) -> Estimated:
-    """Return an estimate with the effective number of impressions, and the share of places never shown by traffic."""
+def _estimated(totals: Array, shown: LoggedRows, weights: Array, cutoff: int) -> Estimated:
+    """Return an estimate with the effective number of impressions of its weights."""
     squares = shown.weights @ weights**2
     rows = (shown.weights @ weights) ** 2 / squares if squares > 0.0 else 0.0
     n_impressions = shown.traffic.sum()
     length = shown.weights[shown.positions <= cutoff].sum() / n_impressions
-    never = np.ones(documents.relevance.size)
-    never[documents.rows] = 0.0
-    top = places.mean(np.ones(cutoff), documents.queries)
-    traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
-    return Estimated(
-        totals,
-        effective=float(min(rows / max(length, 1e-300), n_impressions)),
-        largest=float(weights.max()),
-        unsupported=float(traffic @ documents.sums(top * never) / (traffic @ documents.sums(top))),
-        balance=balance,
+    effective = float(min(rows / max(length, 1e-300), n_impressions))
+    return Estimated(totals, effective=effective, largest=float(weights.max()), unsupported=0.0)
+
+
+def _unsupported(places: Places, shown: LoggedRows, documents: Documents, cutoff: int) -> float:
+    """Return the share of documents that were never shown, by the clicks that positions have in the log."""
+    shows, clicks = (
+        np.bincount(shown.positions, column, cutoff + 1)[1 : cutoff + 1] for column in (shown.weights, shown.clicks)
     )
+    rates = np.divide(clicks, shows, out=np.zeros(cutoff), where=shows > 0.0)
+    seen = places.mean(rates if rates.any() else np.ones(cutoff), documents.queries)
+    return _share(shown, documents, seen * documents.unseen(), seen)
+
+
+def _share(shown: LoggedRows, documents: Documents, part: Array, whole: Array) -> float:
+    """Return the share of a part of values of documents, by the traffic of queries."""
+    traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
+    return float(traffic @ documents.sums(part) / max(traffic @ documents.sums(whole), 1e-300))

@@ -26,6 +26,8 @@ class LoggedRows:
     positions: _Numbers
     segments: _Numbers
     """The number of each row's segment in the bias; −1 for its common curve."""
+    rankers: _Numbers
+    """The number of each row's ranker in the log."""
     weights: Array
     """How often each row was shown."""
     clicks: Array
@@ -52,6 +54,7 @@ class LoggedRows:
                 pairs=log.pairs,
                 positions=log.positions,
                 segments=segments[log.segments],
+                rankers=log.rankers,
                 weights=log.impressions,
                 clicks=log.clicks,
                 lists=log.queries,
@@ -72,6 +75,7 @@ class LoggedRows:
             pairs=sessions.pairs.astype(np.int64),
             positions=sessions.positions.astype(np.int64),
             segments=segments[sessions.segments[lists]],
+            rankers=sessions.rankers[lists].astype(np.int64),
             weights=sessions.weights[lists],
             clicks=sessions.weights[lists] * sessions.clicked,
             lists=lists,
@@ -109,8 +113,12 @@ class LoggedRows:
         """Add up values of rows, and of each impression the value of its query, by unit."""
         totals = np.bincount(self.units[self.lists], of_rows, self.unit_traffic.size)
         if of_queries is not None:
-            totals = totals + np.bincount(self.units, self.traffic * of_queries[self.queries])
+            totals = totals + self.of_queries(of_queries)
         return np.asarray(totals, np.float64)
+
+    def of_queries(self, values: Array) -> Array:
+        """Add up, of each impression, the value of its query, by unit."""
+        return np.asarray(np.bincount(self.units, self.traffic * values[self.queries]), np.float64)
 
     @property
     def unit_traffic(self) -> Array:

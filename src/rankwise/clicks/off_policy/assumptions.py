@@ -1,0 +1,213 @@
+"""What an off-policy comparison assumes, held against the log where the log can tell."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from rankwise.arrays import Array
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.off_policy.estimators import Documents, Estimated, Places
+from rankwise.clicks.off_policy.logged import LoggedRows, require_lists_without_gaps
+from rankwise.clicks.positions.check import BiasCheck
+from rankwise.statistics import tables
+from rankwise.statistics.significance import FEWEST, TTest, t_test
+
+ALIKE = 0.95
+"""The share of its impressions in which a logged ranker has production's lists if it is production."""
+_LEVEL = 0.99  # of the interval of production's estimated clicks less its logged ones
+_OFF = 0.01  # of production's clicks: what less than that contradicts is rounding, or R̂ where propensities are clipped
+_LEAST_CLICKS = 20.0  # below a click that independent clicks would make
+_FEWER = 0.1  # by how much clicks must be fewer below a click, beyond chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumption:
+    """Something that a comparison assumes, and what the log says to it."""
+
+    name: str
+    outcome: Literal["holds", "fails", "not checked"]
+    sentence: str
+    """What was found, or why nothing could be checked."""
+    refusal: str = ""
+    """Why nothing can be decided, as the rest of a sentence after "because"; empty where it can."""
+    caveat: str = ""
+    """A sentence that belongs to any verdict."""
+
+
+def click_model(outcome: BiasCheck, *, has_intervals: bool) -> Assumption:
+    """Return what the check of the position bias says."""
+    refusal, held = "", "fails" if outcome.alarm else "holds"
+    if not outcome.possible:
+        refusal, held = f"the click model cannot be checked: {outcome.reason}", "not checked"
+    elif outcome.alarm:
+        refusal = "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
+    elif not has_intervals:
+        refusal = "the propensities have no intervals, so that it is not known how wrong they may be"
+    return Assumption(name="click model", outcome=held, sentence=outcome.sentence, refusal=refusal)  # type: ignore[arg-type]
+
+
+class _Logged(NamedTuple):
+    """A ranker of the log, and the share of its impressions in which it has production's lists."""
+
+    number: int
+    alike: float
+
+
+def production_clicks(
+    name: str,
+    scores: Array,
+    log: Log,
+    shown: LoggedRows,
+    documents: Documents,
+    cutoff: int,
+    estimates: Sequence[Callable[..., Estimated]],
+    *,
+    drawn: bool,
+) -> Assumption:
+    """Compare production's estimated clicks an impression with those that it had in the log.
+
+    Production is the logged ranker of its name, or else the one with its lists in 95% of impressions or more. Queries
+    count by its own traffic. Clicks differ where a 99% interval by unit excludes 0, at each of the ``estimates`` (the
+    bias, and the ends of its intervals), and by more than a hundredth. Where the log's lists were drawn and those of
+    the comparison are not, or the other way round, there is nothing to compare.
+    """
+    what = "production's own clicks"
+    number, alike = _logged_as(name, Places.of(scores, documents), log, documents, cutoff)
+    label = repr(log.ranker_names[number])
+    if log.ranker_names[number] != name and alike < ALIKE:
+        closest = f"no ranker of the log is {name}, by its name or by its lists (the closest, {label}, has {alike:.0%})"
+        return Assumption(name=what, outcome="not checked", sentence=f"{closest}.")
+    random = log.probabilities is not None and bool((log.probabilities[log.rankers == number] < 1.0).any())
+    if random != drawn:
+        drew, shows = ("drew its lists", "shows the best") if random else ("drew nothing", "draws its lists")
+        sentence = f"{label} {drew} at random in the log, and {name} {shows} here."
+        return Assumption(name=what, outcome="not checked", sentence=sentence)
+    own = (shown.rankers == number) & (shown.positions <= cutoff)
+    impressions = _impressions(shown, shown.rankers == number)
+    by_query = (np.bincount(shown.queries, one, log.n_queries) for one in (impressions, shown.traffic))
+    share = np.divide(
+        *by_query, out=np.zeros(log.n_queries), where=np.bincount(shown.queries, minlength=log.n_queries) > 0
+    )
+    of_list = share[shown.queries]
+    of_row = of_list[shown.lists]
+    weighed = replace(
+        shown, weights=shown.weights * of_row, clicks=shown.clicks * of_row, traffic=shown.traffic * of_list
+    )
+    units = shown.unit_traffic.size
+    clicks = np.bincount(shown.units[shown.lists][own], shown.clicks[own], units)
+    traffic = np.bincount(shown.units, impressions, units)
+    counted = (traffic > 0.0) | (weighed.unit_traffic > 0.0)
+    if np.count_nonzero(counted) < FEWEST:
+        return Assumption(name=what, outcome="not checked", sentence=f"{label} was hardly shown.")
+
+    def gap(estimate: Callable[..., Estimated]) -> TTest:
+        """Return the difference of two ratios of sums over units."""
+        parts = (estimate(scores, shown=weighed).totals, weighed.unit_traffic), (clicks, traffic)
+        means = [values.sum() / of.sum() for values, of in parts]
+        spread = [(values - mean * of) / of.sum() for (values, of), mean in zip(parts, means, strict=True)]
+        test = t_test(((spread[0] - spread[1]) * units)[counted])
+        freedom = max(1, round(traffic.sum() ** 2 / (traffic @ traffic)) - 1)
+        scale = np.count_nonzero(counted) / units  # t_test divides by what is counted
+        return TTest(means[0] - means[1], test.error * scale, freedom)
+
+    tests = [gap(one) for one in estimates]
+    logged = clicks.sum() / traffic.sum()
+    ends = [test.interval(_LEVEL) for test in tests]
+    beyond = all(low > 0.0 for low, _ in ends) or all(high < 0.0 for _, high in ends)
+    fails = beyond and all(abs(test.mean) > _OFF * logged for test in tests)
+    numbers = f"{tables.number(logged + tests[0].mean)} estimated and {tables.number(logged)} logged"
+    lists = "" if alike >= ALIKE else f"; its lists are as scored in {alike:.0%} of impressions"
+    return Assumption(
+        name=what,
+        outcome="fails" if fails else "holds",
+        sentence=f"{numbers} over {traffic.sum():,.0f} impressions of {label}, {'NOT ' * fails}within chance{lists}.",
+        refusal=f"the log contradicts the estimate of {name}: {numbers}{lists}" if fails else "",
+    )
+
+
+def _logged_as(name: str, places: Places, log: Log, documents: Documents, cutoff: int) -> _Logged:
+    """Return the logged ranker of a name, or the one that has most of these lists."""
+    rows = documents.rows[log.pairs]
+    same = (places.first[rows] < log.positions) & (log.positions <= places.last[rows] + 1)
+    cells = pl.DataFrame({"ranker": log.rankers, "query": log.queries, "position": log.positions})
+    cells = cells.with_columns(shown=pl.Series(log.impressions), same=pl.Series(log.impressions * same))
+    cells = cells.filter(pl.col("position") <= cutoff)
+    # A list agrees where all its positions do: the least share of a position is that of lists, or a little more.
+    cells = cells.group_by("ranker", "query", "position").agg(pl.sum("shown", "same"))
+    lists = cells.group_by("ranker", "query").agg(pl.max("shown"), alike=(pl.col("same") / pl.col("shown")).min())
+    alike = lists.group_by("ranker").agg(alike=(pl.col("alike") * pl.col("shown")).sum() / pl.col("shown").sum())
+    share = dict(alike.sort("ranker").iter_rows())
+    number = log.ranker_names.index(name) if name in log.ranker_names else max(share, key=lambda one: share[one])
+    return _Logged(number, share.get(number, 0.0))
+
+
+def _impressions(shown: LoggedRows, rows: Array) -> Array:
+    """Return how often these rows were shown as lists: of each list, at the position that was shown most often."""
+    frame = pl.DataFrame({"list": shown.lists, "position": shown.positions, "shown": shown.weights * rows})
+    frame = frame.group_by("list", "position").agg(pl.sum("shown")).group_by("list").agg(pl.max("shown"))
+    column = np.zeros(shown.traffic.size)
+    column[frame["list"].to_numpy()] = frame["shown"].to_numpy()
+    return column
+
+
+def independent_clicks(log: Log, by: str, level: float) -> Assumption:
+    """Compare clicks below a click with those of the same document at the same position without a click above.
+
+    The ratio is Mantel-Haenszel's over documents, positions and segments, with an interval by query: 1 where clicks do
+    not depend on each other, and 0 where users leave with their first.
+    """
+    what = "clicks that do not depend on clicks above"
+    if (sessions := log.sessions) is None:
+        return Assumption(name=what, outcome="not checked", sentence="the log has no impressions one by one.")
+    starts, sizes = sessions.offsets[:-1], np.diff(sessions.offsets)
+    before = np.cumsum(sessions.clicked, dtype=np.int64) - sessions.clicked
+    below = before > np.repeat(before[starts], sizes)
+    weights = np.repeat(sessions.weights, sizes)
+    rows = pl.DataFrame(
+        {
+            "pair": sessions.pairs,
+            "position": sessions.positions,
+            "segment": np.repeat(sessions.segments, sizes),
+            "below": weights * below,
+            "free": weights * ~below,
+            "clicks_below": weights * (below & sessions.clicked),
+            "clicks_free": weights * (~below & sessions.clicked),
+        }
+    )
+    strata = rows.lazy().group_by("pair", "position", "segment").sum().collect()
+    shown = strata["below"] + strata["free"]
+    queries = log.query_of_pair[strata["pair"].to_numpy()]
+    observed, expected = (
+        np.bincount(queries, (clicks * others / shown).to_numpy(), log.n_queries)
+        for clicks, others in (
+            (strata["clicks_below"], strata["free"]),
+            (strata["clicks_free"], strata["below"]),
+        )
+    )
+    total = expected.sum()
+    if total < _LEAST_CLICKS or np.count_nonzero(expected) < FEWEST:
+        return Assumption(name=what, outcome="not checked", sentence="there are too few clicks below a click.")
+    ratio = observed.sum() / total
+    counted = (observed > 0.0) | (expected > 0.0)
+    error = t_test((observed - ratio * expected)[counted]).error * np.count_nonzero(counted) / total
+    low, high = TTest(ratio, error, np.count_nonzero(counted) - 1).interval(level)
+    number = f"{ratio:.2f} {tables.interval(max(low, 0.0), high, 2)}"
+    sentence = f"clicks below a click are {number} times those at the same place without one above"
+    if not (ratio < 1.0 - _FEWER and high < 1.0):
+        return Assumption(name=what, outcome="holds", sentence=f"{sentence}.")
+    caveat = f"Users click less below a click, {number} times: differences of rankings are smaller than estimated"
+    if allows_cascade(log, by):
+        caveat += '; this log allows `estimator="cascade"`'
+    return Assumption(name=what, outcome="fails", sentence=f"{sentence}.", caveat=f"{caveat}.")
+
+
+def allows_cascade(log: Log, by: str) -> bool:
+    """Whether a log has what the cascade estimator needs."""
+    try:
+        require_lists_without_gaps(LoggedRows.drawn(log, by))
+    except ValueError:
+        return False
+    return True
