@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -11,17 +11,15 @@ import pytest
 
 import rankwise as rw
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.off_policy import decision
-from rankwise.clicks.off_policy.compare import _blended, _scale, compare
-from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison
+from rankwise.clicks.off_policy import assumptions, decision
+from rankwise.clicks.off_policy.compare import _blended, _by_holm, _scale, compare
+from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
 from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.rankers.ensembles.weights import spread
 from rankwise.statistics.significance import t_test
 
 CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)
 BIAS = rw.clicks.Bias.known(CURVE)
-CHECK = rw.clicks.Bias.check
-FINE = SimpleNamespace(alarm=False, possible=True, reason="", sentence="No alarm.")
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +46,13 @@ def log(data: rw.RankingDataset, systems: dict[str, np.ndarray]) -> Log:
     return rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=counts, seed=1)
 
 
-@pytest.fixture(autouse=True)
-def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rw.clicks.Bias, "check", lambda _bias, _log: FINE)
-
-
 def run(name: str, systems: Any, *args: Any, **how: Any) -> OffPolicyComparison:
-    return compare({name: systems[name], "production": systems["production"]}, *args, **how)
+    return one(compare({name: systems[name], "production": systems["production"]}, *args, **how))
+
+
+def one(result: Any) -> OffPolicyComparison:
+    assert isinstance(result, OffPolicyComparison)
+    return result
 
 
 def seen(scores: np.ndarray, data: rw.RankingDataset) -> np.ndarray:
@@ -91,9 +89,9 @@ def test_better_is_shipped_and_worse_is_not(data, systems, log) -> None:
         result = run(name, systems, log, BIAS, data)
         truth = users.expected_clicks(data, systems[name]) - users.expected_clicks(data, systems["production"])
         assert result.verdict == verdict
-        assert result.recommended == (verdict == "ship")
+        assert (result.recommended > 0.0) == (verdict == "ship")
         assert result.low < np.average(truth, weights=counts) < result.high
-        assert result.reason.startswith("Ship good:" if verdict == "ship" else "Do not ship poor:")
+        assert result.reason.startswith("Ship a blend, 0.5" if verdict == "ship" else "Do not ship poor:")
 
 
 def test_rows_of_features_and_queries_may_come_in_any_order(data, systems, log) -> None:
@@ -149,8 +147,7 @@ def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, mon
         assert "Unchecked, although the click model" in " ".join(repr(anyway).split())
 
 
-def test_with_the_check_of_the_log(data, systems, log, monkeypatch) -> None:
-    monkeypatch.setattr(rw.clicks.Bias, "check", CHECK)
+def test_with_the_check_of_the_log(data, systems, log) -> None:
     right, wrong = BIAS, rw.clicks.Bias.known([1.0, 0.9, 0.8, 0.7, 0.6])
     assert run("good", systems, log, right, data).verdict == "ship"
     refused = run("good", systems, log, wrong, data)
@@ -198,10 +195,12 @@ def test_a_log_without_production_does_not_decide(data, systems) -> None:
     rankers = {"a": -systems["production"], "b": systems["poor"] - 10.0 * systems["production"]}
     log = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=100, seed=1)
     poor = {"poor": -systems["production"], "production": systems["production"]}
-    result = compare(poor, log, BIAS, data)
-    assert result.unsupported == 0.0
+    assert "click model cannot be checked" in one(compare(poor, log, BIAS, data)).reason
+    result = one(compare(poor, log, BIAS, data, unchecked=True))
+    assert result.unsupported < 0.01
     assert result.verdict == "cannot tell"
-    assert "it shows too little of production" in result.reason
+    assert "it shows too little of production: 58% of its exposure" in result.reason
+    assert "Not checked, production's own clicks: no ranker of the log is production" in " ".join(repr(result).split())
 
 
 def test_runs_without_features(data, systems, log) -> None:
@@ -228,21 +227,203 @@ def test_runs_without_features(data, systems, log) -> None:
         run("good", runs | {"good": more}, log, BIAS, data)
     # A run of nothing but documents that were never shown.
     new = {query: {f"new {number}": 1.0 / number for number in range(1, 6)} for query in runs["good"]}
-    nothing = compare({"new": new, "production": runs["production"]}, log, BIAS, blends=[1.0])
+    nothing = one(compare({"new": new, "production": runs["production"]}, log, BIAS, blends=[1.0]))
     assert nothing.unsupported == 1.0
     assert nothing.effective_size == 0.0
     assert nothing.verdict == "cannot tell"
 
 
-def test_never_shown_documents_are_counted(data, systems, log) -> None:
-    shown = np.zeros(data.n_docs, np.bool_)
-    shown[log.rows_in(data)] = True
-    top = ranks_of(systems["poor"], data) < len(CURVE)
-    traffic = rw.clicks.estimates(log, data, BIAS, regression=np.zeros(data.n_docs)).impressions
-    expected = np.average(~shown[top], weights=traffic[top])
-    assert 0.05 < expected < 0.5
+def test_unsupported_is_the_exposure_of_documents_that_were_never_or_hardly_shown(data, systems, log) -> None:
     result = run("poor", systems, log, BIAS, data)
-    assert result.unsupported == pytest.approx(expected)
+    targets = rw.clicks.estimates(log, data, BIAS, regression=np.zeros(data.n_docs))
+    exposure = targets.impressions * seen(systems["poor"], data)
+    known = np.minimum(targets.rho / targets.clip, 1.0)  # 0 where a document was never shown
+    assert result.unsupported == pytest.approx(np.average(1.0 - known, weights=exposure))
+    assert result.blends[-1].lowest < result.low < result.high < result.blends[-1].highest
+
+
+def hiding(rank: int, *, seldom: bool) -> tuple[Log, rw.RankingDataset, dict[str, np.ndarray]]:
+    """Documents that nobody clicks, hidden by all rankers but not by the features; the candidate shows one a list.
+
+    It is at the candidate's ``rank``. Where that is ``seldom``, one ranker showed it last in a part of the traffic.
+    """
+    random = np.random.default_rng(rank)
+    labels, ids = random.integers(0, 5, 80 * 12), {"query_ids": np.arange(80), "document_ids": np.arange(80 * 12)}
+    features = labels[:, None] + random.normal(scale=0.1, size=(labels.size, 1))
+    made = rw.RankingDataset(features, labels, np.arange(0, labels.size + 1, 12), **ids)
+    hidden = random.random(made.n_docs) < 0.4
+    first = hidden & (ranks_of(features[:, 0] + 100.0 * hidden, made) == 0)
+    rankers = dict(zip(("production", "b", "c"), random.normal(size=(3, made.n_docs)) - 100.0 * hidden, strict=True))
+    ranks = ranks_of(rankers["production"], made)
+    new, last = (-np.where(first, place - 1.5, ranks) for place in (rank, len(CURVE)))
+    truth = made.with_(labels=np.where(hidden, 0.0, made.labels))
+    log = rw.clicks.simulate(truth, rankers=rankers, curve=CURVE, impressions=100, seed=rank)
+    if seldom:
+        few = rw.clicks.simulate(truth, rankers={"d": last}, curve=CURVE, impressions=2, seed=rank)
+        log = joined(log, few)
+    return log, truth, {"new": new, "production": rankers["production"]}
+
+
+def joined(*logs: Log) -> Log:
+    rows = []
+    for number, log in enumerate(logs):
+        assert log.sessions is not None
+        lists = np.repeat(np.arange(log.sessions.n_impressions), np.diff(log.sessions.offsets))
+        columns = {
+            "query": log.query_ids[log.query_of_pair[log.sessions.pairs]],
+            "document": log.document_ids[log.sessions.pairs],
+            "impression": len(logs) * lists + number,
+            "position": log.sessions.positions,
+            "clicked": log.sessions.clicked,
+            "ranker": np.array(log.ranker_names)[log.sessions.rankers[lists]],
+        }
+        rows.append(pl.DataFrame(columns))
+    return Log.from_rows(pl.concat(rows).lazy())
+
+
+@pytest.mark.parametrize("seldom", [False, True])
+@pytest.mark.parametrize(("rank", "words"), [(1, "of its exposure goes to"), (3, "its gain rests on documents")])
+def test_what_was_never_or_hardly_shown_ships_nothing(rank: int, words: str, seldom: bool) -> None:
+    log, data, systems = hiding(rank, seldom=seldom)
+    users = rw.clicks.Users(curve=CURVE)
+    truth = np.mean(users.expected_clicks(data, systems["new"]) - users.expected_clicks(data, systems["production"]))
+    result = run("new", systems, log, BIAS, data, blends=[1.0])
+    assert result.bias_check is not None
+    assert not result.bias_check.alarm
+    assert truth < 0.0 < result.low  # R̂ is that of documents that were chosen for being good
+    assert result.verdict == "cannot tell"
+    assert words in result.reason
+    assert result.blends[-1].lowest < truth < result.blends[-1].highest
+
+
+def personalised(taste: float) -> tuple[Log, rw.RankingDataset, dict[str, np.ndarray]]:
+    """Two kinds of users; production's lists follow them, and its scores do not."""
+    made = rw.synthetic(n_queries=120, n_docs=8, seed=5)
+    made = made.with_(query_ids=np.arange(made.n_queries), document_ids=np.arange(made.n_docs))
+    random = np.random.default_rng(1)
+    old, other, _ = random.normal(size=(3, made.n_docs))
+    kinds = [made, made.with_(labels=random.permutation(made.labels))]
+    logs = [
+        rw.clicks.simulate(
+            kind, rankers={"live": old + taste * kind.labels, "other": other}, curve=CURVE, impressions=100, seed=seed
+        )
+        for seed, kind in enumerate(kinds)
+    ]
+    new = old + 0.5 * (kinds[0].labels + kinds[1].labels)
+    return joined(*logs), made, {"new": new, "live": old}
+
+
+def own_clicks(result: OffPolicyComparison) -> Any:
+    (found,) = (one for one in result.assumptions if one.name == "production's own clicks")
+    return found
+
+
+def test_productions_own_log_contradicts_its_estimate() -> None:
+    log, data, systems = personalised(0.3)
+    result = one(compare(systems, log, BIAS, data))
+    assert result.verdict == "cannot tell"
+    assert result.low > 0.0
+    own = log.rankers == 0
+    logged = log.clicks[own].sum() / log.impressions[own & (log.positions == 1)].sum()
+    found = own_clicks(result)
+    assert found.outcome == "fails"
+    assert f"the log contradicts the estimate of live: {result.production_clicks:.2f}" in result.reason
+    assert f"{logged:.4f} logged" in result.reason
+    assert "its lists are as scored in" in result.reason
+    assert one(compare(systems, log, BIAS, data, unchecked=True)).verdict == "ship"
+
+
+@pytest.mark.parametrize(
+    ("production", "outcome", "words"),
+    [
+        ("live", "holds", "impressions of 'live', within chance"),
+        ("another name", "holds", "impressions of 'live', within chance"),
+        ("changed", "not checked", "no ranker of the log is production, by its name or by its lists"),
+    ],
+)
+def test_production_is_found_in_the_log_by_its_name_or_its_lists(production: str, outcome: str, words: str) -> None:
+    log, data, systems = personalised(0.0)
+    old = systems["live"][::-1] if production == "changed" else systems["live"]
+    name = production if production == "live" else "production"
+    for by_query in (True, False):  # aggregated, and impressions one by one with users as units
+        how: Any = {}
+        part = replace(log, sessions=None)
+        if not by_query:
+            assert log.sessions is not None
+            users = np.arange(log.sessions.n_impressions) % 500
+            part, how = replace(log, sessions=replace(log.sessions, users=users)), {"by": "user"}
+        found = own_clicks(one(compare({"new": systems["new"], name: old}, part, BIAS, data, **how)))
+        assert found.outcome == outcome
+        assert words in found.sentence
+
+
+def below(result: OffPolicyComparison) -> Any:
+    (found,) = (one for one in result.assumptions if one.name == "the independence of clicks")
+    return found
+
+
+def test_clicks_below_a_click_by_hand() -> None:
+    # The second document is clicked in 1 of 5 impressions with a click above, and in 2 of 5 without.
+    patterns = {(1, 1): 20, (1, 0): 80, (0, 1): 40, (0, 0): 60}
+    rows = [
+        {
+            "query": q,
+            "document": f"d{k}",
+            "impression": f"{clicks}",
+            "position": k + 1,
+            "clicked": clicks[k],
+            "weight": n,
+        }
+        for q in range(5)
+        for clicks, n in patterns.items()
+        for k in range(2)
+    ]
+    log = Log.from_rows(pl.LazyFrame(rows))
+    found = assumptions.independent_clicks(log, "query", 0.95)
+    assert found.outcome == "fails"
+    assert "clicks below a click are 0.50 [0.50, 0.50] times" in found.sentence
+    assert "cascade" not in found.caveat
+    assert assumptions.independent_clicks(replace(log, sessions=None), "query", 0.95).outcome == "not checked"
+
+
+def test_the_verdict_says_where_users_stop_after_a_click(data, systems, log, drawn) -> None:
+    assert below(run("good", systems, log, BIAS, data)).outcome == "holds"
+    aggregated = run("good", systems, replace(log, sessions=None), BIAS, data)
+    assert "Not checked, the independence of clicks: the log has no impressions one by one" in " ".join(
+        repr(aggregated).split()
+    )
+    result = run("good", systems, drawn, BIAS, data, unchecked=True)
+    assert below(result).outcome == "fails"
+    assert "Users click less below a click, 0.00 [0.00, 0.00] times" in result.reason
+    assert 'this log allows `estimator="cascade"`' in result.reason
+
+
+def test_several_candidates_share_the_level(data, systems, log) -> None:
+    names = ("close", "good", "poor", "production")
+    result = compare({name: systems[name] for name in names}, log, BIAS, data, blends=[0.5, 1.0])
+    assert isinstance(result, OffPolicyComparisons)
+    assert list(result.verdicts) == ["close", "good", "poor"]
+    for name in result.verdicts:
+        alone = run(name, systems, log, BIAS, data, blends=[0.5, 1.0], level=1.0 - 0.05 / 3.0)
+        assert result[name].blends == alone.blends
+        assert result[name].verdict == alone.verdict
+    text = repr(result)
+    assert text.count("98.3%") == 3
+    assert "Levels are Holm's for 3 candidates, 95% together." in text
+    assert result.to_frame()["candidate"].to_list() == ["close", "close", "good", "good", "poor", "poor"]
+
+
+def test_a_candidate_that_passes_leaves_its_level_to_the_others() -> None:
+    tried: list[tuple[str, float]] = []
+
+    def compared(name: str, level: float) -> OffPolicyComparison:
+        tried.append((name, round(level, 4)))
+        passes_at = {"a": 0.99, "b": 0.975, "c": 0.94}
+        return cast("OffPolicyComparison", SimpleNamespace(recommended=float(level <= passes_at[name]), level=level))
+
+    levels = [round(one.level, 4) for one in _by_holm(["a", "b", "c"], compared, 0.95)]
+    assert levels == [0.9833, 0.975, 0.95]
+    assert tried[-1] == ("c", 0.95)
 
 
 def test_blends_do_not_depend_on_the_scale_of_scores() -> None:
@@ -262,16 +443,14 @@ def test_blends_do_not_depend_on_the_scale_of_scores() -> None:
 
 
 def blend(share: float, low: float, high: float, **facts: float) -> Blend:
-    difference = (low + high) / 2
+    interval = difference, *_ = (low + high) / 2, low, high
     estimated = Estimated(np.zeros(1), facts.get("effective", 5000.0), 1.0, facts.get("unsupported", 0.1))
-    why = decision.lack(estimated) or decision.failure((difference, low, high), facts.get("extreme", low), "query")
-    measures = {
-        "clicks": 1.0,
-        "effective_size": 5000.0,
-        "largest_weight": 1.0,
-        "unsupported": 0.1,
-    }
-    return Blend(share=share, difference=difference, low=low, high=high, failure=why, **measures)
+    ends = {name: facts.get(name, end) for name, end in (("lowest", low), ("highest", high), ("extreme", low))}
+    outcome, why = decision.judge(estimated, interval, by="query", **ends)
+    measures = {"clicks": 1.0, "effective_size": 5000.0, "largest_weight": 1.0, "unsupported": 0.1}
+    bounds = {"lowest": ends["lowest"], "highest": ends["highest"]}
+    said: Any = {"outcome": outcome, "failure": why}
+    return Blend(share=share, difference=difference, low=low, high=high, **bounds, **said, **measures)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +480,12 @@ def test_blends_are_tested_in_order_up_to_the_first_failure(blends, verdict, rec
 def test_what_a_blend_fails_by() -> None:
     assert blend(1.0, 0.1, 0.2).failure == ""
     assert "effective sample size is 999 impressions" in blend(1.0, 0.1, 0.2, effective=999.0).failure
-    assert "21% of the documents" in blend(1.0, 0.1, 0.2, unsupported=0.21).failure
+    assert "21% of its exposure" in blend(1.0, 0.1, 0.2, unsupported=0.21).failure
+    rests = blend(1.0, 0.1, 0.2, lowest=-0.01)
+    assert "10% of its exposure: without clicks on these the interval begins at −0.0100" in rests.failure
+    assert rests.outcome == "unclear"
+    assert blend(1.0, -0.2, -0.1).outcome == "worse"
+    assert "if documents that were hardly shown are as predicted" in blend(1.0, -0.2, -0.1, highest=0.1).failure
     assert "propensities" in blend(1.0, 0.1, 0.2, extreme=-0.01).failure
     assert "includes 0; about 4.0 times as many queries" in blend(1.0, -0.1, 0.3).failure
     assert "includes 0" in blend(1.0, -0.3, 0.1).failure
@@ -341,7 +525,8 @@ def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:
     assert text.splitlines()[1].startswith("production")
     assert "0.25 good" in text
     assert "80 queries" in text
-    assert "Check of the click model: No alarm." in text
+    assert "Check of the click model: No alarm" in text
+    assert "Check of production's own clicks: " in text
     assert " ".join(text.split()).endswith(result.reason)
     frame = result.to_frame()
     assert frame["share"].to_list() == [0.25, 0.5, 1.0]
@@ -352,8 +537,8 @@ def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:
 
 def test_errors(data, systems, log) -> None:
     good, production = systems["good"], systems["production"]
-    with pytest.raises(ValueError, match="one candidate is compared with production"):
-        compare(systems, log, BIAS, data)
+    with pytest.raises(ValueError, match="one candidate or several are compared with production: got 1 systems"):
+        compare({"production": production}, log, BIAS, data)
     for blends in ((), (0.5,), (0.5, 0.25, 1.0), (0.0, 1.0)):
         with pytest.raises(ValueError, match="blends"):
             run("good", systems, log, BIAS, data, blends=blends)
@@ -369,8 +554,8 @@ def test_errors(data, systems, log) -> None:
         compare({"new": lambda features: features[:, 0], "production": production}, log, BIAS)
     with pytest.raises(ValueError, match="estimator"):
         run("good", systems, log, BIAS, data, estimator="sips")
-    named = compare({"production": production, "new": good}, log, BIAS, data, blends=[1.0])
-    last = compare({"new": good, "old": production}, log, BIAS, data, blends=[1.0])
+    named = one(compare({"production": production, "new": good}, log, BIAS, data, blends=[1.0]))
+    last = one(compare({"new": good, "old": production}, log, BIAS, data, blends=[1.0]))
     assert (named.candidate, named.production) == ("new", "production")
     assert (last.candidate, last.production) == ("new", "old")
     assert named.difference == last.difference

@@ -18,6 +18,7 @@ from rankwise.data.compressed import shown
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log
+    from rankwise.clicks.off_policy.decision import OffPolicyComparison
     from rankwise.data.dataset import RankingDataset
 
 _UBI = (".json", ".ndjson", ".jsonl")
@@ -177,9 +178,9 @@ def compare(
     systems: Annotated[
         list[str],
         typer.Argument(
-            metavar="NEW PRODUCTION",
-            help="The candidate and production, as NAME=FILE: a model, the folder that 'rankwise train' wrote, or a "
-            "TREC run. The second is production, unless the first has that name.",
+            metavar="NEW... PRODUCTION",
+            help="The candidate, or several, and production, as NAME=FILE: a model, the folder that 'rankwise train' "
+            "wrote, or a TREC run. The last is production, unless another has that name.",
         ),
     ],
     bias: Path,
@@ -198,13 +199,15 @@ def compare(
     """Compare a candidate with production by logged clicks: ship it, do not ship it, or this log cannot tell.
 
     Blends of both are tested in order, from a quarter of the candidate. Clicks are those of queries that
-    'rankwise clicks train' left out; --holdout 1 uses all, for a candidate that never saw this log.
+    'rankwise clicks train' left out; --holdout 1 uses all, for a candidate that never saw this log. Name all candidates
+    at once: their levels are corrected for their number (Holm).
 
     [cyan]rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json[/cyan]
+    [cyan]rankwise clicks compare log.csv features.csv a=first b=second production=old --bias bias.json[/cyan]
 
     --by query|user: What intervals go by.
     --cutoff K>=1: How many positions count. [default: all]
-    --unchecked: Decide although the check of the bias alarms or cannot run.
+    --unchecked: Decide although a check fails, or that of the bias cannot run.
     """
     outputs.free(plot, outputs.PICTURES, force=force)
     clicks, data = _read(log, columns), _features(features, reading, columns)
@@ -224,8 +227,21 @@ def compare(
     )
     if plot is not None:
         result.plot(plot, force=force)
-    document_ = {"verdict": result.verdict, "reason": result.reason, "blends": result.to_frame().to_dicts()}
+    if isinstance(result, rw.clicks.OffPolicyComparison):
+        document_ = _decision(result)
+    else:
+        document_ = {"candidates": {one.candidate: _decision(one) for one in result.comparisons}}
     _show(document_, result, json=json, wrote=(plot,))
+
+
+def _decision(result: "OffPolicyComparison") -> dict[str, object]:
+    return {
+        "verdict": result.verdict,
+        "reason": result.reason,
+        "level": result.level,
+        "blends": result.to_frame().to_dicts(),
+        "assumptions": [asdict(one) for one in result.assumptions],
+    }
 
 
 def _read(source: str, columns: LogColumns) -> "Log":

@@ -10,6 +10,7 @@ from .models.simulation import Users as Users
 from .models.simulation import simulate as simulate
 from .off_policy.compare import compare as compare
 from .off_policy.decision import OffPolicyComparison as OffPolicyComparison
+from .off_policy.decision import OffPolicyComparisons as OffPolicyComparisons
 from .off_policy.targets import Estimates as Estimates
 from .off_policy.targets import estimates as estimates
 from .off_policy.targets import targets as targets

@@ -46,7 +46,7 @@ def click_model(outcome: BiasCheck, *, has_intervals: bool) -> Assumption:
         refusal = "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
     elif not has_intervals:
         refusal = "the propensities have no intervals, so that it is not known how wrong they may be"
-    return Assumption(name="click model", outcome=held, sentence=outcome.sentence, refusal=refusal)  # type: ignore[arg-type]
+    return Assumption(name="the click model", outcome=held, sentence=outcome.sentence, refusal=refusal)  # type: ignore[arg-type]
 
 
 class _Logged(NamedTuple):
@@ -159,7 +159,7 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     The ratio is Mantel-Haenszel's over documents, positions and segments, with an interval by query: 1 where clicks do
     not depend on each other, and 0 where users leave with their first.
     """
-    what = "clicks that do not depend on clicks above"
+    what = "the independence of clicks"
     if (sessions := log.sessions) is None:
         return Assumption(name=what, outcome="not checked", sentence="the log has no impressions one by one.")
     starts, sizes = sessions.offsets[:-1], np.diff(sessions.offsets)
