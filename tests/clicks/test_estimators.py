@@ -22,7 +22,7 @@ WRONG = np.array([[0.5, 0.1, 0.4, 0.8], [0.2, 0.9, 0.3, 0.3]])
 TRAFFIC = np.array([1.0, 3.0])
 NEW = np.array([[0.1, 0.7, 0.4, 0.2], [0.9, 0.1, 0.3, 0.5]])
 # Conditional probabilities by the place among the documents that are left: exact in float32, which sessions hold.
-CHANCES = {4: (0.5, 0.25, 0.125, 0.125), 3: (0.25, 0.5, 0.25), 2: (0.75, 0.25)}
+CHANCES = {4: (0.5, 0.25, 0.125, 0.125), 3: (0.25, 0.5, 0.25), 2: (0.75, 0.25), 1: (1.0,)}
 RATES = np.random.default_rng(4).uniform(0.05, 0.9, (2, SIZE, DEPTH))
 
 Ranking = tuple[int, ...]
@@ -30,10 +30,10 @@ Users = Callable[[int, Ranking, tuple[int, ...]], float]
 """The probability of clicks on a list of a query."""
 
 
-def rankings() -> Iterator[tuple[Ranking, list[float]]]:
+def rankings(size: int = SIZE) -> Iterator[tuple[Ranking, list[float]]]:
     """Yield the lists that the logging ranker draws, with the probability of each document given those above."""
-    for order in itertools.permutations(range(SIZE), DEPTH):
-        left = list(range(SIZE))
+    for order in itertools.permutations(range(size), DEPTH):
+        left = list(range(size))
         chances = []
         for document in order:
             chances.append(CHANCES[len(left)][left.index(document)])
@@ -69,10 +69,10 @@ BELOW = independent(  # a click depends on the document below
 PATTERNS = list(itertools.product((0, 1), repeat=DEPTH))
 
 
-def expected_log(users: Users, *, conditional: bool = True) -> Log:
-    """Return the log whose weights are the probabilities of all lists and clicks."""
+def expected_log(users: Users, *, conditional: bool = True, size: int = SIZE) -> Log:
+    """Return the log whose weights are the probabilities of all lists of the first documents, and of all clicks."""
     at = np.zeros((SIZE, DEPTH))
-    for order, chances in rankings():
+    for order, chances in rankings(size):
         at[order, range(DEPTH)] += np.prod(chances)
     rows = [
         {
@@ -86,7 +86,7 @@ def expected_log(users: Users, *, conditional: bool = True) -> Log:
             "user": f"{order[0]}",
         }
         for query in range(2)
-        for order, chances in rankings()
+        for order, chances in rankings(size)
         for clicks in PATTERNS
         for k, document in enumerate(order)
     ]
@@ -212,6 +212,59 @@ def test_cascade_is_unbiased(users: Users, bias: Bias | None, temperature: float
     expected = truth(users, drawn(temperature) if temperature else BEST, depth)
     assert value(estimated, shown) == pytest.approx(expected, abs=1e-10)
     assert estimated.balance == pytest.approx(1.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("floor", [0.0, 2.0])
+def test_bounds_of_position_based_hold_what_was_never_or_hardly_shown(floor: float) -> None:
+    rows = log_rows(expected_log(POSITION)).filter((pl.col("query") != "q0") | (pl.col("document") != "d1"))
+    log = Log.from_rows(rows.lazy())
+    shown = LoggedRows.of(log, "query")
+    shares = np.bincount(log.pairs, log.impressions * BIAS.of(log.positions)[0]) / TRAFFIC[log.query_of_pair]
+
+    def bounds(relevance: np.ndarray) -> list[float]:
+        places: Any = {"offsets": np.array([0, SIZE, 2 * SIZE]), "rows": np.delete(np.arange(2 * SIZE), 1)}
+        documents = Documents(**places, relevance=relevance.ravel())
+        settings: Any = {"bias": BIAS, "exposure": shares, "floor": floor}
+        estimated = estimators.position_based(NEW.ravel(), shown, documents, DEPTH, **settings)
+        settings |= {"beside": estimated.guessed}  # what another ranking shows as much is not assumed of this one
+        same = estimators.position_based(NEW.ravel(), shown, documents, DEPTH, **settings)
+        assert value(same.lowest, shown) == value(same.highest, shown) == value(estimated, shown)
+        assert estimated.unsupported >= TRAFFIC[0] / TRAFFIC.sum() * ALPHA[0] / ALPHA.sum() - 1e-12
+        return [value(end, shown) for end in (estimated.lowest, estimated.highest)]
+
+    def with_relevance(number: float) -> float:
+        changed = RELEVANCE.copy()
+        changed[0, 1] = number  # the first document of the new ranking
+        users = independent(lambda query, document, k, _: ALPHA[k] * changed[query, document] + BETA[k])
+        return truth(users, BEST)
+
+    low, high = bounds(WRONG)
+    assert [low, high] == pytest.approx(bounds(RELEVANCE), abs=1e-10)  # whatever R̂ says
+    if floor == 0.0:
+        assert [low, high] == pytest.approx([with_relevance(0.0), with_relevance(1.0)], abs=1e-10)
+    assert low <= with_relevance(0.0) + 1e-10
+    assert high >= with_relevance(1.0) - 1e-10
+
+
+@pytest.mark.parametrize("name", ["item-position", "cascade"])
+def test_bounds_without_the_last_document(name: str) -> None:
+    # It is third in the new ranking of one query, and second in that of the other.
+    users = ITEM_POSITION if name == "item-position" else reading_on
+    log = expected_log(users, conditional=name == "cascade", size=SIZE - 1)
+    shown = LoggedRows.drawn(log, "query")
+    rows = np.array([0, 1, 2, SIZE, SIZE + 1, SIZE + 2])
+    documents = Documents(offsets=np.array([0, SIZE, 2 * SIZE]), rows=rows, relevance=WRONG.ravel())
+    if name == "cascade":
+        estimated = estimators.cascade(NEW.ravel(), shown, documents, DEPTH, bias=BIAS)
+        known, unknown = ([0, 1], [0]), np.array([1.0, 2.0])  # below a new document nothing is known
+    else:
+        estimated = estimators.item_position(NEW.ravel(), shown, documents, DEPTH)
+        known, unknown = ([0, 1], [0, 2]), np.array([1.0, 1.0])
+    clicks = np.array([clicks_on(users, query, BEST[query][0][0])[known[query]].sum() for query in range(2)])
+    assert value(estimated.lowest, shown) == pytest.approx(TRAFFIC @ clicks / TRAFFIC.sum(), abs=1e-10)
+    assert value(estimated.highest, shown) == pytest.approx(TRAFFIC @ (clicks + unknown) / TRAFFIC.sum(), abs=1e-10)
+    rates = np.bincount(shown.positions, shown.clicks)[1:] / TRAFFIC.sum()
+    assert estimated.unsupported == pytest.approx(TRAFFIC @ rates[[2, 1]] / TRAFFIC.sum() / rates.sum())
 
 
 def test_cascade_of_lists_that_end_with_the_last_click_is_unbiased() -> None:

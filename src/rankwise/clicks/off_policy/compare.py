@@ -73,9 +73,9 @@ def compare(
     the first that fails. The verdict is "ship" with the largest share that passed, "do not ship" where the candidate
     is worse, and else "cannot tell". A blend passes where
 
-    - the lower end of its interval is above 0, also if nobody clicked those of its documents that were never shown (or
-      so seldom that propensities are clipped; R̂ predicts them from what rankers chose to show), and with the bias at
-      either end of its own intervals (α low with β high, and the reverse)
+    - the lower end of its interval is above 0, also if nobody clicked what it shows more than production does of
+      documents that were never shown (or so seldom that propensities are clipped; R̂ predicts them from what rankers
+      chose to show), and with the bias at either end of its own intervals (α low with β high, and the reverse)
     - it and production each have an effective sample size of at least 1,000 impressions, at most a fifth of their
       exposure, α at each rank, for such documents, and, with the last two estimators, weights of 1 on average, within
       a tenth
@@ -121,9 +121,12 @@ def compare(
     caveats = [f"Unchecked, although {doubt}."] if unchecked and doubt else []
     caveats += [one.caveat for one in assumptions if one.caveat]
 
+    beside: list[Keywords] = [{"beside": one.guessed} if estimator == "position" else {} for one in baseline]
+
     @functools.cache
     def estimated(name: str, share: float) -> list[Estimated]:
-        return [one(_blended(old, scores[name], share, scales[name], data.offsets)) for one in estimate]
+        blended = _blended(old, scores[name], share, scales[name], data.offsets)
+        return [one(blended, **other) for one, other in zip(estimate, beside, strict=True)]
 
     def tested(name: str, share: float, level: float) -> Blend:
         at_bias, *at_ends = estimated(name, share)

@@ -71,6 +71,8 @@ class Estimated(NamedTuple):
     """The part of ``totals`` that is R̂ of these documents, and no clicks."""
     possible: Array | float = 0.0
     """The most that this part could be."""
+    guessed: Array | float = 0.0
+    """The exposure of each document that rests on R̂."""
 
     @property
     def lowest(self) -> Self:
@@ -117,13 +119,22 @@ class Places(NamedTuple):
 
 
 def position_based(
-    scores: Array, shown: LoggedRows, documents: Documents, cutoff: int, *, bias: Bias, exposure: Array, floor: float
+    scores: Array,
+    shown: LoggedRows,
+    documents: Documents,
+    cutoff: int,
+    *,
+    bias: Bias,
+    exposure: Array,
+    floor: float,
+    beside: Array | float = 0.0,
 ) -> Estimated:
     """Estimate Σ_d ω_d·target_d + β, with ω_d = α at the place of the document.
 
     The target is R̂ + Σ (c − β − α R̂) / max(ρ, floor) over the impressions of a query, divided by their number; ρ is
     the ``exposure`` of each pair an impression of its query. A document that was never shown has R̂; of one with ρ below
-    the floor, the part 1 − ρ / floor of the target is R̂.
+    the floor, the part 1 − ρ / floor of the target is R̂. Such documents have one relevance in all rankings: what is
+    assumed of them is what this ranking adds to the exposure that another, ``beside`` it, gives them.
     """
     places = Places.of(scores, documents)
     curves = query_curves(shown, bias, cutoff, documents.offsets.size - 1)
@@ -136,11 +147,12 @@ def position_based(
     residuals = shown.clicks - shown.weights * (beta + alpha * relevance)
     totals = shown.by_unit(weights[shown.pairs] * residuals, documents.sums(seen * documents.relevance + trusted))
     guessed = seen * documents.unseen(exposure / divisor)
-    estimated = _estimated(totals, shown, weights[shown.pairs], cutoff)
-    return estimated._replace(
+    added = np.maximum(guessed - beside, 0.0)
+    return _estimated(totals, shown, weights[shown.pairs], cutoff)._replace(
         unsupported=_share(shown, documents, guessed, seen),
-        assumed=shown.of_queries(documents.sums(guessed * documents.relevance)),
-        possible=shown.of_queries(documents.sums(guessed)),
+        assumed=shown.of_queries(documents.sums(added * documents.relevance)),
+        possible=shown.of_queries(documents.sums(added)),
+        guessed=guessed,
     )
 
 
