@@ -153,7 +153,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         bias = rw.clicks.propensities(log, "harvest", samples=50, seed=cell.seed)
     unchecked = cell.setting.endswith("unchecked")
     blends = (1.0,) if cell.setting in NEW else (0.25, 0.5, 1.0)
-    result = rw.clicks.compare(
+    result: Any = rw.clicks.compare(
         {"new": new, "production": production}, log, bias, data, unchecked=unchecked, blends=blends
     )
     share = result.recommended

@@ -83,8 +83,15 @@ def test_from_a_log_to_a_decision(folder):
         "1",
     ).stdout
     assert "60 queries" in everything
-    several = ("clicks", "compare", log, features, f"a={model}", f"b={folder / 'old.run'}")
-    several = (*several, f"production={folder / 'old.run'}", *words[2:], "--plot", folder / "several.png", "--force")
+    several = (
+        "clicks",
+        "compare",
+        log,
+        features,
+        f"a={model}",
+        *(f"{name}={folder / 'old.run'}" for name in ("b", "c")),
+    )
+    several += (*words[2:], "--plot", folder / "several.png", "--force")
     assert "Levels are Holm's for 2 candidates" in run(*several).stdout
     candidates = json.loads(run(*several, "--json").stdout)["candidates"]
     assert {name: one["level"] for name, one in candidates.items()} == {"a": 0.975, "b": 0.975}

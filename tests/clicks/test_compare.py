@@ -248,7 +248,8 @@ def hiding(rank: int, *, seldom: bool) -> tuple[Log, rw.RankingDataset, dict[str
     It is at the candidate's ``rank``. Where that is ``seldom``, one ranker showed it last in a part of the traffic.
     """
     random = np.random.default_rng(rank)
-    labels, ids = random.integers(0, 5, 80 * 12), {"query_ids": np.arange(80), "document_ids": np.arange(80 * 12)}
+    labels = random.integers(0, 5, 80 * 12)
+    ids: Any = {"query_ids": np.arange(80), "document_ids": np.arange(80 * 12)}
     features = labels[:, None] + random.normal(scale=0.1, size=(labels.size, 1))
     made = rw.RankingDataset(features, labels, np.arange(0, labels.size + 1, 12), **ids)
     hidden = random.random(made.n_docs) < 0.4
@@ -447,8 +448,8 @@ def blend(share: float, low: float, high: float, **facts: float) -> Blend:
     estimated = Estimated(np.zeros(1), facts.get("effective", 5000.0), 1.0, facts.get("unsupported", 0.1))
     ends = {name: facts.get(name, end) for name, end in (("lowest", low), ("highest", high), ("extreme", low))}
     outcome, why = decision.judge(estimated, interval, by="query", **ends)
-    measures = {"clicks": 1.0, "effective_size": 5000.0, "largest_weight": 1.0, "unsupported": 0.1}
-    bounds = {"lowest": ends["lowest"], "highest": ends["highest"]}
+    measures: Any = {"clicks": 1.0, "effective_size": 5000.0, "largest_weight": 1.0, "unsupported": 0.1}
+    bounds: Any = {"lowest": ends["lowest"], "highest": ends["highest"]}
     said: Any = {"outcome": outcome, "failure": why}
     return Blend(share=share, difference=difference, low=low, high=high, **bounds, **said, **measures)
 

@@ -13,12 +13,14 @@ from rankwise.clicks.off_policy.estimators import Documents, Estimated, Places
 from rankwise.clicks.off_policy.logged import LoggedRows, require_lists_without_gaps
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.statistics import tables
-from rankwise.statistics.significance import FEWEST, TTest, t_test
+from rankwise.statistics.significance import FEWEST, TTest
 
+Outcome = Literal["holds", "fails", "not checked"]
 ALIKE = 0.95
 """The share of its impressions in which a logged ranker has production's lists if it is production."""
 _LEVEL = 0.99  # of the interval of production's estimated clicks less its logged ones
-_OFF = 0.01  # of production's clicks: what less than that contradicts is rounding, or R̂ where propensities are clipped
+_OFF = 0.01  # of production's clicks: less than that is rounding, or R̂ where propensities are clipped
+_SEEN = 0.1  # of production's clicks: an error that the log must be able to show
 _LEAST_CLICKS = 20.0  # below a click that independent clicks would make
 _FEWER = 0.1  # by how much clicks must be fewer below a click, beyond chance
 
@@ -28,7 +30,7 @@ class Assumption:
     """Something that a comparison assumes, and what the log says to it."""
 
     name: str
-    outcome: Literal["holds", "fails", "not checked"]
+    outcome: Outcome
     sentence: str
     """What was found, or why nothing could be checked."""
     refusal: str = ""
@@ -39,14 +41,15 @@ class Assumption:
 
 def click_model(outcome: BiasCheck, *, has_intervals: bool) -> Assumption:
     """Return what the check of the position bias says."""
-    refusal, held = "", "fails" if outcome.alarm else "holds"
+    held: Outcome = "fails" if outcome.alarm else "holds"
+    refusal = ""
     if not outcome.possible:
         refusal, held = f"the click model cannot be checked: {outcome.reason}", "not checked"
     elif outcome.alarm:
         refusal = "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
     elif not has_intervals:
         refusal = "the propensities have no intervals, so that it is not known how wrong they may be"
-    return Assumption(name="the click model", outcome=held, sentence=outcome.sentence, refusal=refusal)  # type: ignore[arg-type]
+    return Assumption(name="the click model", outcome=held, sentence=outcome.sentence, refusal=refusal)
 
 
 class _Logged(NamedTuple):
@@ -87,10 +90,8 @@ def production_clicks(
         return Assumption(name=what, outcome="not checked", sentence=sentence)
     own = (shown.rankers == number) & (shown.positions <= cutoff)
     impressions = _impressions(shown, shown.rankers == number)
-    by_query = (np.bincount(shown.queries, one, log.n_queries) for one in (impressions, shown.traffic))
-    share = np.divide(
-        *by_query, out=np.zeros(log.n_queries), where=np.bincount(shown.queries, minlength=log.n_queries) > 0
-    )
+    own_traffic, traffic_of = (np.bincount(shown.queries, one, log.n_queries) for one in (impressions, shown.traffic))
+    share = np.divide(own_traffic, traffic_of, out=np.zeros(log.n_queries), where=traffic_of > 0.0)
     of_list = share[shown.queries]
     of_row = of_list[shown.lists]
     weighed = replace(
@@ -99,19 +100,16 @@ def production_clicks(
     units = shown.unit_traffic.size
     clicks = np.bincount(shown.units[shown.lists][own], shown.clicks[own], units)
     traffic = np.bincount(shown.units, impressions, units)
-    counted = (traffic > 0.0) | (weighed.unit_traffic > 0.0)
-    if np.count_nonzero(counted) < FEWEST:
+    if np.count_nonzero(traffic) < FEWEST:
         return Assumption(name=what, outcome="not checked", sentence=f"{label} was hardly shown.")
+    freedom = max(1, round(traffic.sum() ** 2 / (traffic @ traffic)) - 1)
 
     def gap(estimate: Callable[..., Estimated]) -> TTest:
         """Return the difference of two ratios of sums over units."""
         parts = (estimate(scores, shown=weighed).totals, weighed.unit_traffic), (clicks, traffic)
-        means = [values.sum() / of.sum() for values, of in parts]
-        spread = [(values - mean * of) / of.sum() for (values, of), mean in zip(parts, means, strict=True)]
-        test = t_test(((spread[0] - spread[1]) * units)[counted])
-        freedom = max(1, round(traffic.sum() ** 2 / (traffic @ traffic)) - 1)
-        scale = np.count_nonzero(counted) / units  # t_test divides by what is counted
-        return TTest(means[0] - means[1], test.error * scale, freedom)
+        new, old = (values.sum() / of.sum() for values, of in parts)
+        spread = (parts[0][0] - new * parts[0][1]) / parts[0][1].sum() - (clicks - old * traffic) / traffic.sum()
+        return TTest(float(new - old), _error(spread), freedom)
 
     tests = [gap(one) for one in estimates]
     logged = clicks.sum() / traffic.sum()
@@ -120,10 +118,15 @@ def production_clicks(
     fails = beyond and all(abs(test.mean) > _OFF * logged for test in tests)
     numbers = f"{tables.number(logged + tests[0].mean)} estimated and {tables.number(logged)} logged"
     lists = "" if alike >= ALIKE else f"; its lists are as scored in {alike:.0%} of impressions"
+    where = f"{numbers} over {traffic.sum():,.0f} impressions of {label}"
+    if not fails and (ends[0][1] - ends[0][0]) / 2.0 > _SEEN * logged:
+        sentence = f"{where}, too few to see a difference of a tenth{lists}."
+        return Assumption(name=what, outcome="not checked", sentence=sentence)
+    found = "NOT within chance" if fails else "within a hundredth" if beyond else "within chance"
     return Assumption(
         name=what,
         outcome="fails" if fails else "holds",
-        sentence=f"{numbers} over {traffic.sum():,.0f} impressions of {label}, {'NOT ' * fails}within chance{lists}.",
+        sentence=f"{where}, {found}{lists}.",
         refusal=f"the log contradicts the estimate of {name}: {numbers}{lists}" if fails else "",
     )
 
@@ -139,9 +142,15 @@ def _logged_as(name: str, places: Places, log: Log, documents: Documents, cutoff
     cells = cells.group_by("ranker", "query", "position").agg(pl.sum("shown", "same"))
     lists = cells.group_by("ranker", "query").agg(pl.max("shown"), alike=(pl.col("same") / pl.col("shown")).min())
     alike = lists.group_by("ranker").agg(alike=(pl.col("alike") * pl.col("shown")).sum() / pl.col("shown").sum())
-    share = dict(alike.sort("ranker").iter_rows())
+    share = dict.fromkeys(range(len(log.ranker_names)), 0.0) | dict(alike.sort("ranker").iter_rows())
     number = log.ranker_names.index(name) if name in log.ranker_names else max(share, key=lambda one: share[one])
-    return _Logged(number, share.get(number, 0.0))
+    return _Logged(number, share[number])
+
+
+def _error(values: Array) -> float:
+    """Return the standard error of a sum over independent units, from their values less the mean."""
+    n = np.count_nonzero(values)
+    return float(np.sqrt(values @ values * n / max(n - 1, 1)))
 
 
 def _impressions(shown: LoggedRows, rows: Array) -> Array:
@@ -165,19 +174,28 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     starts, sizes = sessions.offsets[:-1], np.diff(sessions.offsets)
     before = np.cumsum(sessions.clicked, dtype=np.int64) - sessions.clicked
     below = before > np.repeat(before[starts], sizes)
-    weights = np.repeat(sessions.weights, sizes)
-    rows = pl.DataFrame(
+    rows = pl.LazyFrame(
         {
             "pair": sessions.pairs,
             "position": sessions.positions,
             "segment": np.repeat(sessions.segments, sizes),
-            "below": weights * below,
-            "free": weights * ~below,
-            "clicks_below": weights * (below & sessions.clicked),
-            "clicks_free": weights * (~below & sessions.clicked),
+            "weight": np.repeat(sessions.weights, sizes),
+            "below": below,
+            "clicked": sessions.clicked,
         }
     )
-    strata = rows.lazy().group_by("pair", "position", "segment").sum().collect()
+    weight, is_below, clicked = pl.col("weight"), pl.col("below"), pl.col("clicked")
+    sums = {
+        "below": is_below,
+        "free": ~is_below,
+        "clicks_below": clicked & is_below,
+        "clicks_free": clicked & ~is_below,
+    }
+    strata = (
+        rows.group_by("pair", "position", "segment", maintain_order=True)
+        .agg(**{name: weight.filter(part).sum() for name, part in sums.items()})
+        .collect()
+    )
     shown = strata["below"] + strata["free"]
     queries = log.query_of_pair[strata["pair"].to_numpy()]
     observed, expected = (
@@ -191,14 +209,13 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     if total < _LEAST_CLICKS or np.count_nonzero(expected) < FEWEST:
         return Assumption(name=what, outcome="not checked", sentence="there are too few clicks below a click.")
     ratio = observed.sum() / total
-    counted = (observed > 0.0) | (expected > 0.0)
-    error = t_test((observed - ratio * expected)[counted]).error * np.count_nonzero(counted) / total
-    low, high = TTest(ratio, error, np.count_nonzero(counted) - 1).interval(level)
+    freedom = int(np.count_nonzero((observed > 0.0) | (expected > 0.0))) - 1
+    low, high = TTest(ratio, _error(observed - ratio * expected) / total, freedom).interval(level)
     number = f"{ratio:.2f} {tables.interval(max(low, 0.0), high, 2)}"
     sentence = f"clicks below a click are {number} times those at the same place without one above"
     if not (ratio < 1.0 - _FEWER and high < 1.0):
         return Assumption(name=what, outcome="holds", sentence=f"{sentence}.")
-    caveat = f"Users click less below a click, {number} times: differences of rankings are smaller than estimated"
+    caveat = f"Users click less below a click, {number} times: the size of the difference is likely overstated"
     if allows_cascade(log, by):
         caveat += '; this log allows `estimator="cascade"`'
     return Assumption(name=what, outcome="fails", sentence=f"{sentence}.", caveat=f"{caveat}.")

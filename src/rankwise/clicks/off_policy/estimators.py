@@ -277,4 +277,4 @@ def _unsupported(places: Places, shown: LoggedRows, documents: Documents, cutoff
 def _share(shown: LoggedRows, documents: Documents, part: Array, whole: Array) -> float:
     """Return the share of a part of values of documents, by the traffic of queries."""
     traffic = np.bincount(shown.queries, shown.traffic, documents.offsets.size - 1)
-    return float(traffic @ documents.sums(part) / max(traffic @ documents.sums(whole), 1e-300))
+    return float(traffic @ documents.sums(part)) / max(float(traffic @ documents.sums(whole)), 1e-300)

@@ -111,10 +111,10 @@ class LoggedRows:
 
     def by_unit(self, of_rows: Array, of_queries: Array | None = None) -> Array:
         """Add up values of rows, and of each impression the value of its query, by unit."""
-        totals = np.bincount(self.units[self.lists], of_rows, self.unit_traffic.size)
+        totals: Array = np.asarray(np.bincount(self.units[self.lists], of_rows, self.unit_traffic.size), np.float64)
         if of_queries is not None:
             totals = totals + self.of_queries(of_queries)
-        return np.asarray(totals, np.float64)
+        return totals
 
     def of_queries(self, values: Array) -> Array:
         """Add up, of each impression, the value of its query, by unit."""
