@@ -1,5 +1,6 @@
 """What an off-policy comparison assumes, held against the log where the log can tell."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
@@ -149,8 +150,8 @@ def _logged_as(name: str, places: Places, log: Log, documents: Documents, cutoff
 
 def _error(values: Array) -> float:
     """Return the standard error of a sum over independent units, from their values less the mean."""
-    n = np.count_nonzero(values)
-    return float(np.sqrt(values @ values * n / max(n - 1, 1)))
+    n = int(np.count_nonzero(values))
+    return math.sqrt(float(values @ values) * n / max(n - 1, 1))
 
 
 def _impressions(shown: LoggedRows, rows: Array) -> Array:
