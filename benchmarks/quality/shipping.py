@@ -32,6 +32,7 @@ import rankwise as rw
 from benchmarks import harness
 
 SETTINGS = ("right", "wrong", "wrong, unchecked", "harvest", "cascade", "new documents", "seldom shown", "personalised")
+CHECKS = ("production's own clicks", "the independence of clicks")
 NEW = ("new documents", "seldom shown")
 CURVE = (1.0, 0.68, 0.44, 0.32, 0.22, 0.18, 0.14, 0.12, 0.08, 0.05)
 TRUST = (0.95, tuple(0.2 / rank for rank in range(1, 11)))
@@ -173,6 +174,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         "alone": not result.blends[-1].failure,
         "reason": result.reason,
         "alarm": result.bias_check is not None and result.bias_check.alarm,
+        "failed": [one.name for one in getattr(result, "assumptions", ()) if one.outcome == "fails"],
         "difference": result.difference,
         "error": (result.high - result.low) / 4.0,
         "truth": gain(new),
@@ -197,6 +199,7 @@ def row(setting: str, outcomes: list[dict[str, Any]]) -> list[str]:
     return [
         setting,
         share([one for one in outcomes if one["alarm"]], outcomes),
+        *(str(sum(name in one["failed"] for one in outcomes)) for name in CHECKS),
         f"{covered:.2f}",
         share(shipped, outcomes),
         share([one for one in shipped if one["gain"] < 0.0], shipped),
@@ -218,7 +221,16 @@ def main() -> None:
     cells = [Cell(setting, seed) for seed in range(args.logs) for setting in args.settings]
     study: harness.Cells[Cell] = harness.Cells(args.out, [QUERIES, DOCUMENTS, IMPRESSIONS])
     outcomes = study.measure(cells, measure, args.processes)
-    header = ["", "alarms", "intervals hold", "shipped", "of these worse", "better by 2 SE: shipped", "passed alone"]
+    header = [
+        "",
+        "alarms",
+        *(f"failed: {name}" for name in CHECKS),
+        "intervals hold",
+        "shipped",
+        "of these worse",
+        "better by 2 SE: shipped",
+        "passed alone",
+    ]
     header += ["worse: do not ship", "shipped with alarm", "least gain: clicks", "least gain: NDCG@10"]
     by_setting = {name: [outcomes[cell] for cell in cells if cell.setting == name] for name in args.settings}
     print(harness.markdown(header, [row(name, part) for name, part in by_setting.items()]))
