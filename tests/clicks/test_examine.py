@@ -37,15 +37,24 @@ def sentences(log: Log) -> str:
     return "\n".join(finding.sentence for finding in log.examine().findings)
 
 
+def by_document(log: Log) -> tuple[Any, Any]:
+    """Clicks and impressions by document and position; in two segments a document is two."""
+    size = log.n_pairs * len(log.segment_names), log.n_positions
+    clicks, shown = np.zeros(size), np.zeros(size)
+    places = log.pairs * len(log.segment_names) + log.segments, log.positions - 1
+    np.add.at(clicks, places, log.clicks)
+    np.add.at(shown, places, log.impressions)
+    used = shown.sum(1) > 0
+    return clicks[used], shown[used]
+
+
 def test_exchanges_are_those_of_a_loop_over_documents() -> None:
     log = Log.from_rows(rows(200).lazy())
+    clicks, shown = by_document(log)
     n = log.n_positions
-    clicks, shown = np.zeros((log.n_pairs, n)), np.zeros((log.n_pairs, n))
-    np.add.at(clicks, (log.pairs, log.positions - 1), log.clicks)
-    np.add.at(shown, (log.pairs, log.positions - 1), log.impressions)
     expected = clicks.sum(0) / shown.sum(0) * shown
     documents, harvested, information = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    for pair, (a, b) in itertools.product(range(log.n_pairs), itertools.permutations(range(n), 2)):
+    for pair, (a, b) in itertools.product(range(len(shown)), itertools.permutations(range(n), 2)):
         if shown[pair, a] and shown[pair, b]:
             documents[a, b] += 1
             harvested[a, b] += clicks[pair, a]
@@ -59,10 +68,8 @@ def test_exchanges_are_those_of_a_loop_over_documents() -> None:
 def test_errors_are_those_of_the_likelihood() -> None:
     """The curvature of the conditional likelihood of clicks, given each document's number of clicks."""
     log = Log.from_rows(rows(300).lazy())
+    clicks, shown = by_document(log)
     n = log.n_positions
-    clicks, shown = np.zeros((log.n_pairs, n)), np.zeros((log.n_pairs, n))
-    np.add.at(clicks, (log.pairs, log.positions - 1), log.clicks)
-    np.add.at(shown, (log.pairs, log.positions - 1), log.impressions)
 
     def likelihood(curve: Any) -> float:
         return float((clicks @ curve).sum() - (clicks.sum(1) * np.log(shown @ np.exp(curve))).sum())
@@ -138,7 +145,7 @@ def test_precision_depends_on_the_number_of_clicks() -> None:
     [
         ([("q", "A", 4), ("q", "bAcdefgh", 4)], None, "length", "5% have at most 1 document, 5% at least 8 (median 4)"),
         ([("q", "Ab", 2), ("q", "bA", 2)], None, "selection", "Every impression has a click"),
-        ([("q", "A.c", 2), ("q", "c.a", 2)], None, "positions", "Nothing was shown at position 2"),
+        ([("q", "A.c", 2), ("q", "c.a", 2)], None, "identification", "Nothing was shown at position 2"),
         ([("q", "abC", 99), ("q", "bca", 9)], None, "positions", "higher at position 3 than at 1"),
         (
             [("q", "AB", 5), ("q", "ba", 5)],

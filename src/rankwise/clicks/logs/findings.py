@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from rankwise.arrays import Array
-from rankwise.clicks.logs.exchanges import Exchanges
+from rankwise.clicks.logs.exchanges import Exchanges, Gap
 from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Diagnostic
 
@@ -33,7 +32,7 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
     """Iterate over findings on positions that cannot be compared."""
     size = log.n_positions + 1
     at_one = np.bincount(np.unique(log.pairs * size + log.positions) // size, minlength=log.n_pairs) == 1
-    components = exchanges.components()
+    gap = exchanges.gap
     if not log.clicks.any():
         yield LogFinding("error", "identification", "Nothing was clicked: nothing can be estimated.")
     elif at_one.all() and exchanges.positions.size > 1:
@@ -44,14 +43,8 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
         )
         yield LogFinding("error", "identification", sentence)
     else:
-        _, firsts = np.unique(components, return_index=True)
-        if firsts.size > 1:
-            groups = [exchanges.positions[components == components[first]] for first in np.sort(firsts)]
-            exchanging = connected_components(exchanges.documents > 0, directed=False)[0]
-            clicked = "" if exchanging == firsts.size else " that was clicked"
-            names = f"{'; '.join(map(tables.spans, groups[:-1]))} and {tables.spans(groups[-1])}"
-            sentence = f"Positions {names} never exchange a document{clicked}: their propensities cannot be compared."
-            yield LogFinding("error", "identification", sentence)
+        if gap is not None:
+            yield LogFinding("error", "identification", _unidentified(gap))
         if at_one.any():
             share = log.impressions[at_one[log.pairs]].sum() / log.impressions.sum()
             sentence = (
@@ -59,6 +52,24 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
                 "only: they say nothing about propensities."
             )
             yield LogFinding("note", "exchange", sentence)
+
+
+def _unidentified(gap: Gap) -> str:
+    """Write what is missing, and which positions could be used."""
+    if gap.kind == "shown":
+        sentence = f"Nothing was shown at position {gap.groups[0]}: propensities need every position."
+    elif gap.kind == "moved":
+        sentence = "No document that was shown at two positions was clicked: positions cannot be compared."
+    elif gap.kind == "clicks":
+        sentence = (
+            f"No document that was shown elsewhere too was clicked at position {gap.groups[0]}: its propensity cannot "
+            "be estimated."
+        )
+    else:
+        names = f"{'; '.join(gap.groups[:-1])} and {gap.groups[-1]}"
+        clicked = " that was clicked" if gap.kind == "clicked" else ""
+        sentence = f"Positions {names} never exchange a document{clicked}: their propensities cannot be compared."
+    return sentence + (f" Those of positions 1 to {gap.usable} can." if gap.usable else "")
 
 
 def precision(exchanges: Exchanges, ends: Array) -> Iterator[LogFinding]:
@@ -86,9 +97,6 @@ def rankers(log: "Log") -> Iterator[LogFinding]:
 def positions(log: "Log", exchanges: Exchanges, low: Array, high: Array) -> Iterator[LogFinding]:
     """Iterate over findings on positions; ``low`` and ``high`` are the intervals of click-through."""
     last = int(exchanges.positions[-1])
-    gaps = np.setdiff1d(np.arange(1, last + 1), exchanges.positions)
-    if gaps.size:
-        yield LogFinding("warning", "positions", f"Nothing was shown at position {tables.spans(gaps)}.")
     if log.n_positions > last:
         yield LogFinding("note", "positions", f"Positions beyond {last} are not examined.")
     better = exchanges.positions[low > high[0]]

@@ -59,7 +59,6 @@ class Curves:
 
 def by_document(log: Log) -> Curves:
     """Return curves without trust, with one relevance per document."""
-    Swaps.of(log, log.pairs).check_connected("a document")
     counts = PositionCounts.of(log, log.pairs)
     clicks = counts.by_unit(counts.clicks)
     scale = 1.0 / max(float(counts.clicks.sum()), 1.0)
@@ -75,6 +74,8 @@ def by_document(log: Log) -> Curves:
         gradient = counts.by_position(mean - counts.clicks)
         return float(scale * (counts.clicks @ (np.log(total) - logs[counts.positions]))), scale * gradient[1:]
 
+    if counts.n_positions == 1:
+        return Curves(*np.zeros((4, 1)))
     solution = minimize(loss, np.zeros(counts.n_positions - 1), jac=True, method="L-BFGS-B", options=LBFGS)
     logs = np.append(0.0, solution.x)
     mean, _ = expected(logs)
