@@ -1,9 +1,10 @@
 """Position bias from simulated click logs: errors, coverage of intervals, and alarms of the check.
 
-    python -m benchmarks.quality.propensities [--logs 200] [--impressions 1000000] [--out results/propensities.md]
+    python -m benchmarks.quality.propensities [--logs 200] [--queries 2000] [--impressions 1000000] [--out FILE]
 
-Every log has 2,000 queries with 20 documents, three rankers that sort by relevance with noise of their own, and ten
-positions, examined as in the adjacent chain of Baidu-ULTR's propensities (published with ultr-bias-toolkit, MIT). Query
+Every log has 2,000 queries (``--queries 15 --impressions 3e5``: intervals from few) with 20 documents, three rankers
+that sort by relevance with noise of their own, and ten positions, examined as in the adjacent chain of Baidu-ULTR's
+propensities (published with ultr-bias-toolkit, MIT). Query
 number i is asked in proportion to 1/√i. A cell of the log, which is one document at one position by one ranker, has
 clicks with the binomial distribution: what single impressions without memory add up to. Two logs have the same seed:
 one without trust, and one with that of Vardasbi et al. (2020): at position k, .65/k of all examinations of a document
@@ -23,25 +24,25 @@ BAIDU = np.array([1.0, 0.68406, 0.44489, 0.32147, 0.22286, 0.17742, 0.13612, 0.1
 RANKS = np.arange(1, BAIDU.size + 1)
 TRUST = (BAIDU * (0.98 - RANKS / 100 - 0.65 / RANKS), BAIDU * 0.65 / RANKS)
 GRADES, SHARES = (0.05, 0.3, 0.5, 0.7, 0.9), (0.45, 0.25, 0.15, 0.1, 0.05)
-QUERIES, DOCUMENTS, RANKERS, NOISE = 2000, 20, 3, 0.25
+DOCUMENTS, RANKERS, NOISE = 20, 3, 0.25
 
 
-def simulated(seed: int, impressions: float, alpha: np.ndarray, beta: np.ndarray) -> Log:
+def simulated(seed: int, impressions: float, alpha: np.ndarray, beta: np.ndarray, queries: int = 2000) -> Log:
     """Return a log of three rankers."""
     rng = np.random.default_rng(seed)
-    relevance = rng.choice(GRADES, (QUERIES, DOCUMENTS), p=SHARES) * rng.uniform(0.8, 1.1, (QUERIES, DOCUMENTS))
-    frequency = rng.permutation(1.0 / np.sqrt(np.arange(1, QUERIES + 1)))
+    relevance = rng.choice(GRADES, (queries, DOCUMENTS), p=SHARES) * rng.uniform(0.8, 1.1, (queries, DOCUMENTS))
+    frequency = rng.permutation(1.0 / np.sqrt(np.arange(1, queries + 1)))
     shown = rng.multinomial(int(impressions), np.repeat(frequency / frequency.sum() / RANKERS, RANKERS))
-    size = (QUERIES, RANKERS, DOCUMENTS)
+    size = (queries, RANKERS, DOCUMENTS)
     order = np.argsort(-(relevance[:, None] + NOISE * rng.normal(size=size)), axis=2)[:, :, : BAIDU.size]
     query, ranker, position = (column.ravel() for column in np.indices(order.shape))
-    times = shown.reshape(QUERIES, RANKERS)[query, ranker]
+    times = shown.reshape(queries, RANKERS)[query, ranker]
     clicks = rng.binomial(times, alpha[position] * relevance[query, order.ravel()] + beta[position])
     keys, pairs = np.unique(query * DOCUMENTS + order.ravel(), return_inverse=True)
     cells = np.lexsort((ranker, position, pairs))
     return Log(
-        query_ids=np.arange(QUERIES),
-        offsets=np.append(0, np.cumsum(np.bincount(keys // DOCUMENTS, minlength=QUERIES))),
+        query_ids=np.arange(queries),
+        offsets=np.append(0, np.cumsum(np.bincount(keys // DOCUMENTS, minlength=queries))),
         document_ids=keys % DOCUMENTS,
         pairs=pairs[cells],
         positions=position[cells] + 1,
@@ -57,16 +58,17 @@ def simulated(seed: int, impressions: float, alpha: np.ndarray, beta: np.ndarray
 class Cell:
     seed: int
     impressions: float
+    queries: int = 2000
     folder: str = ""
 
 
 def measure(cell: Cell) -> dict[str, Any]:
     """Estimate and check the bias of the two logs of a seed."""
-    plain = simulated(cell.seed, cell.impressions, BAIDU, np.zeros(BAIDU.size))
+    plain = simulated(cell.seed, cell.impressions, BAIDU, np.zeros(BAIDU.size), cell.queries)
     bias = propensities(plain, seed=cell.seed)
     rates = [np.bincount(plain.positions, column)[1:] for column in (plain.clicks, plain.impressions)]
     ctr = rates[0] / rates[1]
-    log = simulated(cell.seed, cell.impressions, *TRUST)
+    log = simulated(cell.seed, cell.impressions, *TRUST, cell.queries)
     trusting = propensities(log, trust=True, seed=cell.seed)
     untrusting = trusting.pbm or trusting
     alpha, beta = TRUST[0] / TRUST[0][0], TRUST[1] - TRUST[0] * TRUST[1][0] / TRUST[0][0]
@@ -150,9 +152,10 @@ def main() -> None:
     """Measure and print."""
     parser = harness.arguments(__doc__, out="results/propensities.md", processes=1)
     parser.add_argument("--logs", type=int, default=200)
+    parser.add_argument("--queries", type=int, default=2000)
     parser.add_argument("--impressions", type=float, default=1e6)
     args = parser.parse_args()
-    cells = [Cell(seed, args.impressions) for seed in range(args.logs)]
+    cells = [Cell(seed, args.impressions, args.queries) for seed in range(args.logs)]
     outcomes = harness.Cells[Cell](args.out).measure(cells, measure, args.processes)
     text = page([outcomes[cell] for cell in cells])
     harness.write(args.out, text + "\n")

@@ -105,7 +105,7 @@ class Swaps:
         first, second = np.triu_indices(log.n_positions, 1)
         number[first, second] = np.arange(first.size)
         n_segments = len(log.segment_names) if by_segment else 1
-        groups, words = _groups(log, first.size * n_segments)
+        groups, words = groups_of(log, first.size * n_segments)
         rows = groups[counts.queries] + words.size * (log.segments[counts.cells] if by_segment else 0)
         sums = np.zeros((n_segments * words.size * first.size, 3))
         for lag in range(1, log.n_positions):
@@ -206,7 +206,7 @@ def sums_by(places: Numbers, values: Array, size: int = 0) -> Array:
     return np.bincount(places, values, size).astype(np.float64, copy=False)
 
 
-def _groups(log: Log, n_sums: int) -> tuple[Numbers, NDArray[np.uint64]]:
+def groups_of(log: Log, n_sums: int) -> tuple[Numbers, NDArray[np.uint64]]:
     """Return the group of each query, by a hash of its id, and the names of the groups."""
     words = hashed_ids(log.query_ids)
     most = int(np.clip(_MOST_SUMS // max(n_sums, 1), 256, _MOST_GROUPS))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
@@ -59,7 +59,8 @@ def propensities(
     clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for each
     segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not identify
     the bias, an error names what is missing. ``samples`` samples of queries with replacement give the intervals of
-    ``"harvest"`` and ``"randomized"`` (at most 20 those of trees); others have the sandwich formula.
+    ``"harvest"`` and ``"randomized"`` (at most 20 those of trees), the jackknife by query those with
+    trust, the sandwich formula others.
 
     >>> import polars as pl
     >>> rows = [(q, q % 2 == k, i, k + 1, i < (60 if q % 2 == k else 20) / (k + 1)) for q in range(12) for k in (0, 1)
@@ -118,14 +119,20 @@ def propensities(
 
 def _bias(curves: em.Curves, *, few: bool, level: float, **facts: Any) -> Bias:
     """Return the bias, with intervals of alpha that are symmetric on the log scale; NaN with few queries."""
-    width = np.nan if few else norm.ppf(0.5 + level / 2.0)
+    logs, beta = (
+        np.full(error.size, np.nan) if few else student.ppf(0.5 + level / 2.0, freedom) * error
+        for freedom, error in (
+            (curves.logs_freedom, curves.logs_error),
+            (curves.beta_freedom, curves.beta_error),
+        )
+    )
     columns: Keywords = {
         "alpha": np.exp(curves.logs),
-        "alpha_low": np.exp(curves.logs - width * curves.logs_error),
-        "alpha_high": np.exp(curves.logs + width * curves.logs_error),
+        "alpha_low": np.exp(curves.logs - logs),
+        "alpha_high": np.exp(curves.logs + logs),
         "beta": curves.beta,
-        "beta_low": curves.beta - width * curves.beta_error,
-        "beta_high": curves.beta + width * curves.beta_error,
+        "beta_low": curves.beta - beta,
+        "beta_high": curves.beta + beta,
     }
     columns = {name: read_only(column) for name, column in columns.items()}
     return Bias(**columns, level=level, **facts)
@@ -159,7 +166,8 @@ def _check_shuffled(log: Log, gap: Gap | None) -> None:
         got = "documents that were shown too seldom to tell whether they were shuffled"
     else:
         return
-    hint = "`set ranker=…`, the traffic that was shuffled" + ("" if gap else ', or `set method="harvest"`')
+    hint = "`set ranker=…`, the traffic that was shuffled" if len(log.ranker_names) > 1 else "shuffle some traffic"
+    hint += "" if gap else ', or `set method="harvest"`'
     raise check.error(
         "method 'randomized' needs documents that were shuffled by chance",
         got=f"{got} (rankers {log.ranker_names})",
