@@ -194,7 +194,7 @@ def test_the_frame_has_click_through_with_intervals() -> None:
 
 def test_the_page_and_the_figure(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    names: Any = {name: name for name in rows().columns}
+    names: Any = {name: name for name in rows().columns if name != "day"}
     log = rw.clicks.read(rows().with_columns(pl.col("position") - 1), **names)
     page = log.examine()
     text = repr(page)

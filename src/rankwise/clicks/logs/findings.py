@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array
 from rankwise.clicks.logs.exchanges import Exchanges, Gap
+from rankwise.clicks.logs.robots import robots
 from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Diagnostic
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _PRECISE = 0.1  # relative error of a propensity
 _FEW_ROWS = 10  # of a user who has clicked all of them
 _HEAVY = 0.05  # of all impressions, for one user
+_NAMED = 5  # users
 _DOUBLED = 0.01  # of all impressions
 
 
@@ -126,12 +128,15 @@ def lists(sessions: "Sessions") -> Iterator[LogFinding]:
 def users(sessions: "Sessions") -> Iterator[LogFinding]:
     """Iterate over findings on users: who clicks everything, who searches too much, who has the same list twice."""
     if sessions.users is None:
-        sentence = "There are no users (user=): doubled impressions and users who click everything are not examined."
+        sentence = "There are no users (user=): doubled impressions and robots are not examined."
         yield LogFinding("note", "users", sentence)
         return
     user_of_row = np.repeat(sessions.users, np.diff(sessions.offsets))
     shown, clicked = np.bincount(user_of_row), np.bincount(user_of_row, sessions.clicked)
-    eager = (shown >= _FEW_ROWS) & (clicked == shown)
+    marked = robots(sessions)
+    eager = (shown >= _FEW_ROWS) & (clicked == shown) & ~marked
+    if marked.any():
+        yield LogFinding("warning", "users", _sentence_on_robots(sessions, marked))
     if eager.any():
         count = tables.count(int(eager.sum()), "user")
         share = clicked[eager].sum() / clicked.sum()
@@ -149,6 +154,24 @@ def users(sessions: "Sessions") -> Iterator[LogFinding]:
             "reloads, or doubled records?"
         )
         yield LogFinding("warning" if share > _DOUBLED else "note", "doubled", sentence)
+
+
+def _sentence_on_robots(sessions: "Sessions", marked: NDArray[np.bool_]) -> str:
+    """Write how many users click far more than the others, who, and what clicks at the first and last position lose."""
+    rows = np.repeat(marked[sessions.users], np.diff(sessions.offsets))
+    weights = np.repeat(sessions.weights, np.diff(sessions.offsets))
+    shown, clicks = (np.bincount(sessions.positions, weights * column) for column in (1.0, sessions.clicked))
+    theirs = np.bincount(sessions.positions[rows], (weights * sessions.clicked)[rows], clicks.size)
+    first, last = np.flatnonzero(clicks)[[0, -1]]
+    names = "" if sessions.user_ids is None else ", ".join(map(repr, sessions.user_ids[marked][:_NAMED].tolist()))
+    names = f" ({names}{', …' if marked.sum() > _NAMED else ''})" if names else ""
+    them = tables.count(int(marked.sum()), "user")
+    return (
+        f"{them} click more than the spread of users explains{names}: {weights[rows].sum() / shown.sum():.1%} of what "
+        f"was shown, {theirs.sum() / clicks.sum():.1%} of the clicks; without them there are "
+        f"{theirs[last] / clicks[last]:.0%} less at position {last} and {theirs[first] / clicks[first]:.0%} less at "
+        f"{first}. Leave robots out: log.only(users=~log.robots), or where the log is read."
+    )
 
 
 def _list_keys(sessions: "Sessions") -> NDArray[np.uint64]:
