@@ -11,6 +11,7 @@ from rankwise.clicks.logs.exchanges import Gap
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions import em
 from rankwise.clicks.positions.bias import Bias
+from rankwise.clicks.positions.confounding import items_by_period
 from rankwise.clicks.positions.harvest import PositionCounts, Swaps, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.statistics import tables
@@ -43,6 +44,7 @@ def propensities(
     features: RankingDataset | None = None,
     segments: bool = False,
     ranker: str | None = None,
+    period: int | None = None,
     samples: int = 200,
     level: float = 0.95,
     seed: int = 0,
@@ -55,11 +57,12 @@ def propensities(
     - ``"em"`` fits relevance and position together (regression EM, Wang et al. 2018): relevance is a function of
       ``features``, or without them one number per query and document.
 
-    ``ranker`` selects the impressions of one ranker, such as the shuffled part of the traffic. ``trust=True`` estimates
-    clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for each
-    segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not identify
-    the bias, an error names what is missing. ``samples`` samples of queries with replacement give the intervals of
-    ``"harvest"`` and ``"randomized"`` (at most 20 those of trees), the jackknife by query those with
+    ``ranker`` selects the impressions of one ranker, such as the shuffled part of the traffic. ``period=7`` compares
+    documents only within seven days, where relevance changes and rankers follow it; the log needs times. ``trust=True``
+    estimates clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for
+    each segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not
+    identify the bias, an error names what is missing. ``samples`` samples of queries with replacement give the
+    intervals of ``"harvest"`` and ``"randomized"`` (at most 20 those of trees), the jackknife by query those with
     trust, the sandwich formula others.
 
     >>> import polars as pl
@@ -81,9 +84,14 @@ def propensities(
         raise check.error("trust=True works without features", hint="leave features out: documents have to move then")
     if segments and (trust or method == "em"):
         raise check.error("segments=True works with method='harvest' or 'randomized' and without trust")
+    if period is not None and (trust or method != "harvest"):
+        raise check.error("period= works with method='harvest' and without trust")
     stream = Stream(seed).child("propensities")
     log = log if ranker is None else log.only(rankers=ranker)
-    swaps = Swaps.of(log, log.pairs, by_segment=segments)
+    items = log.pairs
+    if period is not None:
+        log, items = items_by_period(log, check.integer("period", period, least=1))
+    swaps = Swaps.of(log, items, by_segment=segments)
     if (gap := swaps.gap) and (gap.kind == "shown" or (features is None and method != "randomized")):
         raise gap.error()
     few = log.n_queries < RESAMPLED
@@ -106,6 +114,8 @@ def propensities(
             curves, words = _segments(swaps, logs, log, stream)
             by_segment = {"segment_names": log.segment_names, "by_segment": curves}
             notes += words
+    if period is not None:
+        notes.append(f"documents were compared within periods of {tables.count(period, 'day')}")
     if len(log.segment_names) > 1 and not segments:
         notes.append(f"all {len(log.segment_names)} segments have one curve (segments=True fits one for each)")
     if few:
