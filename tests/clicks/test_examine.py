@@ -169,6 +169,51 @@ def test_findings_on_lists_and_users(lists: Any, users: Any, topic: str, words: 
     assert topic in topics(log)
 
 
+def shown_to_users(seed: int, robots: int = 5, users: int = 400, lists: int = 3000) -> Log:
+    """A log of users with their own click rates, some of them heavy, and of robots: 1% of the impressions."""
+    random = np.random.default_rng(seed)
+    often = random.pareto(1.2, users) + 0.2
+    theirs = lists // 100 if robots else 0
+    user = np.append(
+        random.choice(users, lists - theirs, p=often / often.sum()), users + np.arange(theirs) % (robots or 1)
+    )
+    relevance, rate = random.uniform(0.1, 1.0, (20, 6)), np.append(random.beta(4, 12, users), [0.0] * robots)
+    query, order = random.integers(0, 20, lists), np.argsort(random.random((lists, 6)), axis=1)
+    chance = rate[user][:, None] * relevance[query[:, None], order] * np.array([1.0, 0.7, 0.5, 0.3, 0.2, 0.1])
+    clicked = random.random((lists, 6)) < np.where(user[:, None] < users, chance, 0.97)
+    table = {
+        "query": np.repeat(query, 6),
+        "document": order.ravel(),
+        "impression": np.repeat(np.arange(lists), 6),
+        "position": np.tile(np.arange(1, 7), lists),
+        "clicked": clicked.ravel().astype(int),
+        "user": np.repeat(user, 6),
+    }
+    return Log.from_rows(pl.LazyFrame(table))
+
+
+def test_robots_are_found_and_heavy_users_are_not() -> None:
+    marked = [shown_to_users(seed, robots=0).robots.sum() for seed in range(8)]
+    assert sum(marked) == 0
+    log = shown_to_users(1)
+    assert log.sessions is not None
+    assert log.sessions.user_ids is not None
+    assert log.sessions.user_ids[log.robots].tolist() == [400, 401, 402, 403, 404]
+    sentence = next(one.sentence for one in log.examine().findings if one.topic == "users")
+    assert sentence.startswith(
+        "5 users click more than the spread of users explains (400, 401, 402, 403, 404): 1.0% of"
+    )
+    rest = log.only(users=~log.robots)  # the hint is followed
+    assert not rest.robots.any()
+    last = (log.positions == 6, rest.positions == 6)
+    less = 1 - rest.clicks[last[1]].sum() / log.clicks[last[0]].sum()
+    assert f"without them there are {less:.0%} less at position 6" in sentence
+    bias = rw.clicks.propensities(log, samples=2)
+    assert "without users who click like robots" in bias.check(log).sentence
+    assert bias.check(log).alarm
+    assert not rw.clicks.propensities(rest, samples=2).check(log).alarms
+
+
 def test_a_sound_log_has_no_warning() -> None:
     lists = [("q", "Abc", 400), ("q", "bAc", 400), ("q", "cbA", 400), ("q", "Bca", 300), ("q", "aBc", 300)]
     lists += [("q", "acB", 300), ("q", "abC", 100), ("q", "bCa", 100), ("q", "cab", 400), ("q", "Cab", 100)]

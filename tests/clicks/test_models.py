@@ -299,7 +299,7 @@ def small_log(seed):
 
 @pytest.mark.filterwarnings("error")
 def test_small_and_saturated_logs_have_numbers_or_the_error_of_propensities_and_of_the_examination():
-    outcomes = set()
+    outcomes: set[bool | str] = set()
     for log in filter(lambda log: log.clicks.any(), map(small_log, range(150))):
         refusals = []
         for estimate in (lambda log: rw.clicks.propensities(log, samples=2), lambda log: fit(log, "pbm")):

@@ -23,11 +23,15 @@ _MORE_LOGS = (
 _NUMBERED = "number positions from 1 without gaps, as users see them, before the log is read"
 
 
+_Kind = Literal["shown", "moved", "exchanged", "clicked", "clicks"]
+_Counts = Array | NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class Gap:
     """Why position bias is not identified: what examinations, propensities and click models all go by."""
 
-    kind: Literal["shown", "moved", "exchanged", "clicked", "clicks"]
+    kind: _Kind
     groups: tuple[str, ...]
     """The positions that are concerned; several groups cannot be compared with each other."""
     usable: int
@@ -57,7 +61,7 @@ class Gap:
         return f"keep the first positions with log.only(positions=range(1, {self.usable + 1})), or {_MORE_LOGS}"
 
 
-def gap_of(positions: NDArray[np.int64], documents: Array, clicks: Array) -> Gap | None:
+def gap_of(positions: NDArray[np.int64], documents: _Counts, clicks: _Counts) -> Gap | None:
     """Return what is missing to compare positions: None if all can be compared.
 
     ``documents`` and ``clicks`` are by pair of positions, as in :class:`Exchanges`.
@@ -79,16 +83,15 @@ def gap_of(positions: NDArray[np.int64], documents: Array, clicks: Array) -> Gap
     return Gap(kind, groups, usable)
 
 
-def _missing(
-    positions: NDArray[np.int64], documents: Array, clicks: Array
-) -> tuple[Literal["moved", "exchanged", "clicked", "clicks"] | None, tuple[str, ...]]:
+def _missing(positions: NDArray[np.int64], documents: _Counts, clicks: _Counts) -> tuple[_Kind | None, tuple[str, ...]]:
     """Return the kind of gap and the groups of positions; None where all positions can be compared."""
     if positions.size == 1:
         return None, ()  # nothing to compare
     clicked = clicks + clicks.T
     if not documents.any():
         return "moved", ()
-    for kind, joined in (("exchanged", documents > 0), ("clicked", clicked > 0)):
+    steps: tuple[tuple[_Kind, NDArray[np.bool_]], ...] = (("exchanged", documents > 0), ("clicked", clicked > 0))
+    for kind, joined in steps:
         count, numbers = connected_components(joined, directed=False)
         if count > 1:
             return kind, tuple(tables.spans(positions[numbers == number]) for number in range(count))

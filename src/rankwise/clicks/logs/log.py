@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Column, Offsets, read_only
+from rankwise.arrays import Array, Column, Keywords, Offsets, read_only
 from rankwise.clicks.logs.days import Days as Days
 from rankwise.clicks.logs.examination import Examination, examine
 from rankwise.clicks.logs.robots import robots
@@ -20,7 +20,6 @@ from rankwise.data.dataset import RankingDataset
 
 KEYS = ("query", "document", "position", "ranker", "segment")
 """Columns by which rows are added up."""
-_CELL = ("positions", "rankers", "segments")
 _SHOWN = 3  # examples in an error
 
 
@@ -321,7 +320,9 @@ class Log:
             shown = rest(days.impressions, places[same], weights[same])
             clicks = rest(days.clicks, places[same], clicked[same])
             kept = shown > 0.0
-            days = Days(*map(read_only, (days.cells[kept], days.days[kept], shown[kept], clicks[kept])))
+            days = Days(
+                read_only(days.cells[kept]), read_only(days.days[kept]), read_only(shown[kept]), read_only(clicks[kept])
+            )
         clicks = rest(self.clicks, cells, clicked)
         part = replace(self, impressions=impressions, clicks=clicks, probabilities=chances, days=days)
         return part._part(impressions > 0.0, ~rows)
@@ -389,10 +390,10 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         """Return the log with a cell for each day, in the order of ``days``."""
         if (days := self.days) is None:
             raise check.error("this needs the times of a log", got="none", hint="`set time=…` where it is read")
-        columns = {name: read_only(getattr(self, name)[days.cells]) for name in ("pairs", *_CELL)}
-        return replace(
-            self, **columns, impressions=days.impressions, clicks=days.clicks, probabilities=None, sessions=None
-        )
+        names = ("pairs", "positions", "rankers", "segments")
+        columns: Keywords = {name: read_only(getattr(self, name)[days.cells]) for name in names}
+        columns |= {"impressions": days.impressions, "clicks": days.clicks}
+        return replace(self, **columns, probabilities=None, sessions=None, days=None)
 
     def _part(self, cells: NDArray[np.bool_], rows: NDArray[np.bool_] | None) -> "Log":
         """Return these cells and rows of impressions, numbered anew."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from rankwise.arrays import Array
@@ -103,9 +104,9 @@ class _Curve:
         return cls(logs, np.log(plain.alpha / plain.alpha[0])[: log.n_positions], width * errors)
 
     @property
-    def off(self) -> Array:
+    def off(self) -> NDArray[np.bool_]:
         """Where both differ by more than a tenth, and not by chance."""
-        gaps = np.abs(self.logs - self.expected)
+        gaps: Array = np.abs(self.logs - self.expected)
         return (gaps > np.log1p(_TOLERANCE)) & (gaps > self.half)
 
     @property

@@ -116,8 +116,8 @@ class Swaps:
             columns = (shown[upper] * shown[lower], clicks[upper] * shown[lower], clicks[lower] * shown[upper])
             for j, column in enumerate(columns):
                 sums[:, j] += sums_by(place, column * share, len(sums))
-        sums = sums.reshape(n_segments, words.size, first.size, 3)
-        return cls(first, second, sums, words, np.unique(positions) + 1, log.n_positions)
+        table = sums.reshape(n_segments, words.size, first.size, 3)
+        return cls(first, second, table, words, np.unique(positions) + 1, log.n_positions)
 
     def clicks(self, sums: Array) -> Array:
         """Return clicks by position of sums by pair."""
