@@ -245,6 +245,7 @@ def test_a_dbn_whose_clicks_are_all_at_the_end():
     assert fitted.log_likelihood(log) == pytest.approx(np.log(0.25) * 2)
     with pytest.raises(ValueError, match="a DBN needs lists: got one document in every impression"):
         fit(log_of(["a", "b"], [(1,), (0,)], [1.0, 1.0]), "dbn")
+    assert fit(log_of(["a", "b"], [(1,), (0,)], [1.0, 1.0]), "pbm").examination.tolist() == [1.0]  # as the hint says
 
 
 def test_a_pbm_needs_no_sessions_and_its_likelihood_is_that_of_the_sessions():
@@ -317,6 +318,8 @@ def test_small_and_saturated_logs_have_numbers_or_the_error_of_propensities_and_
                 fitted = fit(log, model)
                 assert not np.isnan(fitted.log_likelihood(log))
                 assert model in ("sdbn", "dcm") or fitted.notes or not np.isnan(fitted.attractiveness).any()
+                if any("set a prior" in note for note in fitted.notes):  # the hint is followed
+                    assert not np.isnan(fit(log, model, prior=0.3).attractiveness).any()
         if "range(1, " in refusals[0]:  # the hint is followed
             last = int(refusals[0].split("range(1, ")[1].split(")")[0])
             rw.clicks.propensities(log.only(positions=range(1, last)), samples=2)

@@ -190,7 +190,7 @@ def _by_context(
         update[first] = 1.0
         change = float(np.nanmax(np.abs(update - examination)))
         examination, step = update, step + 1
-    attractiveness[impressions == 0.0] = np.nan
+    attractiveness[impressions + sum(added) == 0.0] = np.nan
     table = examination if model == "pbm" else examination.reshape(depth, depth)
     return {"attractiveness": attractiveness, "examination": table}, change
 
