@@ -107,7 +107,8 @@ class _Curve:
     def off(self) -> NDArray[np.bool_]:
         """Where both differ by more than a tenth, and not by chance."""
         gaps: Array = np.abs(self.logs - self.expected)
-        return (gaps > np.log1p(_TOLERANCE)) & (gaps > self.half)
+        off: NDArray[np.bool_] = gaps > np.maximum(np.log1p(_TOLERANCE), self.half)
+        return off
 
     @property
     def precise(self) -> bool:
