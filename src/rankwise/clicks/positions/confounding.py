@@ -67,16 +67,18 @@ def confounding(bias: "Bias", log: Log, level: float) -> Confounding:
         hint = f"relevance changed and rankers followed it; estimate the bias with period={period}"
         alarms.append(f"{apart}: {hint}")
     elif shorter := [length for length in lengths if period is None or length < period]:
-        changes = {length: change for length in shorter if (change := _change(log, length)) > _CHANGED}
-        for length, change in list(changes.items())[:1]:
+        changes = {length: _change(log, length) for length in shorter}
+        changed = [length for length, (change, _) in changes.items() if change > _CHANGED]
+        if changed:
             alarms.append(
-                f"click rates of documents that did not move differ by {change:.0%} between periods of "
-                f"{tables.count(length, 'day')}, and too few documents moved within one: relevance changes, and so may "
+                f"click rates of documents that did not move differ by {changes[changed[0]][0]:.0%} between periods of "
+                f"{tables.count(changed[0], 'day')}, and too few documents moved within one: relevance changes, and so may "
                 "documents have moved because of it"
             )
-        if not changes:
+        else:
             span = tables.count(period or int(np.ptp(log.days.days)) + 1, "day")
-            blind.append(f"relevance that changes within {span}, but only where documents move")
+            known = any(least < _PRECISE for _, least in changes.values())
+            blind.append(f"relevance that changes within {span}{', but only where documents move' if known else ''}")
     return Confounding(tuple(alarms), tuple(blind), period)
 
 
@@ -136,8 +138,10 @@ def _robots(bias: "Bias", log: Log, level: float) -> Iterator[str]:
             yield f"{found}: leave them out with log.only(users=~log.robots)"
 
 
-def _change(log: Log, period: int) -> float:
-    """Return the standard deviation of click rates between periods at one position, as a share; 0 if by chance.
+def _change(log: Log, period: int) -> tuple[float, float]:
+    """Return the standard deviation of click rates between periods at one position, as a share, 0 if by chance.
+
+    The second number is the least deviation that would be seen.
 
     With rates p_t of a document, its clicks c_t of n_t impressions have Σ n_t (c_t/n_t − p)² of mean
     (T − 1) p(1 − p) + (N − Σ n_t²/N) Var(p_t). What all documents have in common, such as a week-end, is left out.
@@ -160,6 +164,8 @@ def _change(log: Log, period: int) -> float:
     scale = float(np.where(known, spread * clicked * np.maximum(clicked - 1.0, 0.0) / pairs, 0.0).sum())
     queries = log.query_of_pair[units // (len(log.segment_names) * log.n_positions)]
     by_query = sums_by(queries, excess, log.n_queries)
-    if scale <= 0.0 or by_query.sum() < _SURELY * np.sqrt((by_query**2).sum()):
-        return 0.0
-    return float(np.sqrt(by_query.sum() / scale))
+    surely = _SURELY * float(np.sqrt((by_query**2).sum()))
+    if scale <= 0.0 or not by_query.any():
+        return 0.0, np.inf
+    found = float(by_query.sum())
+    return float(np.sqrt(found / scale)) if found > surely else 0.0, float(np.sqrt(surely / scale))
