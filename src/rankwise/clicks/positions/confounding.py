@@ -70,9 +70,10 @@ def confounding(bias: "Bias", log: Log, level: float) -> Confounding:
         changes = {length: _change(log, length) for length in shorter}
         changed = [length for length, (change, _) in changes.items() if change > _CHANGED]
         if changed:
+            length = changed[0]
             alarms.append(
-                f"click rates of documents that did not move differ by {changes[changed[0]][0]:.0%} between periods of "
-                f"{tables.count(changed[0], 'day')}, and too few documents moved within one: relevance changes, and so may "
+                f"click rates of documents that did not move differ by {changes[length][0]:.0%} between periods of "
+                f"{tables.count(length, 'day')}, and too few documents moved within one: relevance changes, and so may "
                 "documents have moved because of it"
             )
         else:
