@@ -32,6 +32,9 @@ def folder(tmp_path_factory) -> Path:
         "rank": sessions.positions,
         "clicked": sessions.clicked,
         "arm": np.array(log.ranker_names)[np.repeat(sessions.rankers, lengths)],
+        "when": np.array(["2024-05-01T12:00:00Z", "2024-05-02T01:00:00+02:00"])[
+            np.repeat(np.arange(lengths.size) % 2, lengths)
+        ],
     }
     pl.DataFrame(rows).write_parquet(folder / "log.parquet")
     rw.to_frame(data).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(
@@ -55,6 +58,10 @@ def test_from_a_log_to_a_decision(folder):
     )
     assert np.array_equal(rw.clicks.read_bias(bias).alpha, rw.clicks.propensities(read).alpha)
     assert "exists already" in refused("clicks", "propensities", log, *NAMES, "-o", bias)
+    daily = run(
+        "clicks", "propensities", log, *NAMES, "--time", "when", "--period", "1", "-o", folder / "1.json"
+    ).stdout
+    assert "documents were compared within periods of 1 day" in " ".join(daily.split())
 
     words = (log, features, *NAMES, "--bias", bias)
     expression = "lightgbm(plrank(samples=20), rounds=5, leaves=4)"

@@ -1,6 +1,7 @@
 """Logs whose clicks are exact expectations: what an estimator computes from them must be the truth."""
 
 import numpy as np
+import polars as pl
 
 from rankwise.clicks import Log
 
@@ -69,3 +70,15 @@ def rankings(n_queries, n_documents, n_rankers, *, seed=0, noise=1.0, best_first
             rows += [(query, int(document), place + 1) for place, document in enumerate(order[query])]
             names += [ranker] * n_documents
     return rows, names
+
+
+def over_days(*logs, days=None):
+    """Return one log with times of logs that were shown on one day each."""
+    frames = [
+        log.to_frame().lazy().with_columns(day=pl.lit(day, pl.Int32))
+        for log, day in zip(logs, range(20_000, 20_000 + len(logs)) if days is None else days, strict=True)
+    ]
+    cells = pl.concat(frames)
+    clicked = cells.with_columns(weight=pl.col("clicks"), clicked=1)
+    missed = cells.with_columns(weight=pl.col("impressions") - pl.col("clicks"), clicked=0)
+    return Log.from_rows([clicked, missed], sessions=False)

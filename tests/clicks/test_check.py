@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankwise.clicks import Bias
-from tests.clicks.logs import CURVE, exact_log, rankings
+from rankwise.clicks import Bias, propensities
+from rankwise.clicks.positions.confounding import _change
+from tests.clicks.logs import CURVE, exact_log, over_days, rankings
 
 RELEVANCE = np.random.default_rng(5).uniform(0.02, 0.9, (40, 6))
 BETA = np.array([0.0, 0.05, 0.04, 0.03, 0.02, 0.02])
@@ -125,3 +126,97 @@ def test_rankers_that_agree_cannot_be_checked():
 def test_the_figure_is_written(tmp_path):
     outcome = Bias.known(CURVE**0.5).check(logged(draw=np.random.default_rng(0)))
     assert outcome.plot(tmp_path / "check.png").stat().st_size > 1000
+
+
+def changing(*, follow=True, change=0.5, n_days=4, n_rankers=3, draw=True, alternate=False):
+    """Return a log in which documents change their relevance from day to day, and rankers may follow."""
+    random = np.random.default_rng(8)
+    relevance = first = random.uniform(0.02, 0.9, (60, 6)) ** 2
+    logs = []
+    for day in range(n_days):
+        fresh = random.uniform(0.02, 0.9, relevance.shape) ** 2
+        relevance = np.where(random.random(relevance.shape) < (change if day else 0.0), fresh, relevance)
+        noise = {"noise": 0.3, "best_first": relevance if follow else first, "seed": day if follow else 1}
+        rows, rankers = rankings(60, 6, n_rankers, **noise)
+        if alternate:
+            rows = [row for row, one in zip(rows, rankers, strict=True) if one == 0]
+            rankers = [day % n_rankers] * len(rows)
+        options = {"impressions": [400] * len(rows), "draw": random if draw else None}
+        logs.append(exact_log(rows, relevance=relevance, rankers=rankers, n_documents=6, **options))
+    return over_days(*logs)
+
+
+def test_relevance_that_changes_while_rankers_follow_it_is_seen_with_times_alone():
+    log = changing()
+    bias, without = propensities(log, samples=2), replace(log, days=None)
+    assert bias.alpha[-1] < 0.7 * CURVE[-1]
+    assert not bias.check(without).off.any()  # all swaps are confounded alike
+    assert (
+        "This cannot see robots (the log has no users: user=), nor relevance that changes while rankers follow it"
+        in (bias.check(without).sentence)
+    )
+    outcome = bias.check(log)
+    assert outcome.alarm
+    assert "within 1 day and" in outcome.sentence
+    assert "estimate the bias with period=1" in outcome.sentence
+    within = propensities(log, samples=2, period=1)  # the hint is followed
+    np.testing.assert_allclose(within.alpha, CURVE, rtol=0.06)
+    assert not within.check(log).alarm
+    assert "within chance, within 1 day" in within.check(log).sentence
+
+
+def test_swaps_within_a_period_are_exact():
+    log = changing(draw=False)
+    np.testing.assert_allclose(propensities(log, samples=2, period=1).alpha, CURVE, rtol=1e-6)
+    whole = propensities(log, samples=2).alpha
+    np.testing.assert_allclose(propensities(log, samples=2, period=4).alpha, whole, rtol=1e-9)
+    outcome = Bias.known(CURVE).check(log)
+    np.testing.assert_allclose(outcome.ratio, 1.0, rtol=1e-9)
+    assert outcome.period == 1
+
+
+@pytest.mark.parametrize("options", [{"change": 0.0}, {"follow": False}, {"change": 0.0, "alternate": True}])
+def test_times_do_not_alarm_where_relevance_stays_or_rankers_do_not_follow(options):
+    log = changing(**options)
+    outcome = propensities(log, samples=2).check(log)
+    assert not outcome.alarm
+    assert outcome.period == (None if "alternate" in options else 1)
+    assert ("relevance that changes within 4 days, but only where documents move" in outcome.sentence) == (
+        "alternate" in options
+    )
+
+
+def test_documents_that_did_not_move_tell_where_no_day_has_two_rankers():
+    log = changing(alternate=True)
+    outcome = propensities(log, samples=2).check(log)
+    assert "click rates of documents that did not move differ by" in outcome.sentence
+    assert outcome.alarm
+
+
+def test_a_change_of_click_rates_by_hand():
+    # Half of the documents have rates of .1 and .3, whose variance is .02, the others always .2: √(.02/2) over .2.
+    relevance = np.full((80, 1), 0.2)
+    up, down = (relevance + np.where(np.arange(80) % 2, sign * 0.1, 0.0)[:, None] for sign in (1, -1))
+    rows = [(query, 0, 1) for query in range(80)]
+    draw = np.random.default_rng(0)
+    days = [
+        exact_log(rows, alpha=np.ones(1), relevance=one, impressions=[500] * 80, draw=draw)
+        for one in (np.where(np.arange(80)[:, None] % 4 < 2, a, b) for a, b in ((up, down), (down, up)))
+    ]
+    assert _change(over_days(*days), 1)[0] == pytest.approx(0.5, rel=0.1)
+    change, least = _change(over_days(*[days[0]] * 2), 1)
+    assert change == 0.0
+    assert least < 0.2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"period": 1}, "needs the times of a log"),
+        ({"period": 1, "trust": True}, "period= works with method='harvest'"),
+        ({"period": 1, "method": "em"}, "period= works with method='harvest'"),
+    ],
+)
+def test_periods_need_times_and_harvest(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        propensities(logged(), **arguments)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import rankwise as rw
 from rankwise.clicks import propensities
+from rankwise.clicks.positions import em
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 RELEVANCE = np.random.default_rng(5).uniform(0.05, 0.9, (30, 6))
@@ -59,6 +61,25 @@ def test_intervals_hold():
         bias = propensities(logged(draw=np.random.default_rng(seed)), "em")
         inside.append((bias.alpha_low <= CURVE) & (bias.alpha_high >= CURVE))
     assert 0.85 < np.mean(np.array(inside)[:, 1:]) < 0.995
+
+
+def test_errors_with_trust_are_those_of_leaving_each_query_out():
+    log = logged(beta=BETA, impressions=[20_000] * 540, draw=np.random.default_rng(2))
+    log = log.only(queries=np.arange(30) < 12)
+    plain = np.log(propensities(log).alpha)
+    whole = em.with_trust(log, plain)
+    fits = [em.with_trust(log.only(queries=np.arange(12) != query), plain) for query in range(12)]
+    for name in ("logs", "beta"):
+        parts = np.array([getattr(fit, name) for fit in fits])
+        errors = np.sqrt(11 / 12 * ((parts - parts.mean(0)) ** 2).sum(0))
+        np.testing.assert_allclose(getattr(whole, f"{name}_error"), errors, rtol=0.05)
+        freedom = getattr(whole, f"{name}_freedom")[1:]
+        assert ((freedom >= 1) & (freedom <= 11)).all()
+    wide, narrow = (
+        np.diff(np.log([bias.alpha_low[1], bias.alpha_high[1]]))
+        for bias in (propensities(log, trust=True), propensities(log, trust=True, level=0.5))
+    )
+    assert wide / narrow > 1.02 * stats.norm.ppf(0.975) / stats.norm.ppf(0.75)  # few queries: Student's quantiles
 
 
 def test_one_ranking_identifies_nothing():

@@ -37,15 +37,24 @@ def sentences(log: Log) -> str:
     return "\n".join(finding.sentence for finding in log.examine().findings)
 
 
+def by_document(log: Log) -> tuple[Any, Any]:
+    """Clicks and impressions by document and position; in two segments a document is two."""
+    size = log.n_pairs * len(log.segment_names), log.n_positions
+    clicks, shown = np.zeros(size), np.zeros(size)
+    places = log.pairs * len(log.segment_names) + log.segments, log.positions - 1
+    np.add.at(clicks, places, log.clicks)
+    np.add.at(shown, places, log.impressions)
+    used = shown.sum(1) > 0
+    return clicks[used], shown[used]
+
+
 def test_exchanges_are_those_of_a_loop_over_documents() -> None:
     log = Log.from_rows(rows(200).lazy())
+    clicks, shown = by_document(log)
     n = log.n_positions
-    clicks, shown = np.zeros((log.n_pairs, n)), np.zeros((log.n_pairs, n))
-    np.add.at(clicks, (log.pairs, log.positions - 1), log.clicks)
-    np.add.at(shown, (log.pairs, log.positions - 1), log.impressions)
     expected = clicks.sum(0) / shown.sum(0) * shown
     documents, harvested, information = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    for pair, (a, b) in itertools.product(range(log.n_pairs), itertools.permutations(range(n), 2)):
+    for pair, (a, b) in itertools.product(range(len(shown)), itertools.permutations(range(n), 2)):
         if shown[pair, a] and shown[pair, b]:
             documents[a, b] += 1
             harvested[a, b] += clicks[pair, a]
@@ -59,10 +68,8 @@ def test_exchanges_are_those_of_a_loop_over_documents() -> None:
 def test_errors_are_those_of_the_likelihood() -> None:
     """The curvature of the conditional likelihood of clicks, given each document's number of clicks."""
     log = Log.from_rows(rows(300).lazy())
+    clicks, shown = by_document(log)
     n = log.n_positions
-    clicks, shown = np.zeros((log.n_pairs, n)), np.zeros((log.n_pairs, n))
-    np.add.at(clicks, (log.pairs, log.positions - 1), log.clicks)
-    np.add.at(shown, (log.pairs, log.positions - 1), log.impressions)
 
     def likelihood(curve: Any) -> float:
         return float((clicks @ curve).sum() - (clicks.sum(1) * np.log(shown @ np.exp(curve))).sum())
@@ -138,7 +145,7 @@ def test_precision_depends_on_the_number_of_clicks() -> None:
     [
         ([("q", "A", 4), ("q", "bAcdefgh", 4)], None, "length", "5% have at most 1 document, 5% at least 8 (median 4)"),
         ([("q", "Ab", 2), ("q", "bA", 2)], None, "selection", "Every impression has a click"),
-        ([("q", "A.c", 2), ("q", "c.a", 2)], None, "positions", "Nothing was shown at position 2"),
+        ([("q", "A.c", 2), ("q", "c.a", 2)], None, "identification", "Nothing was shown at position 2"),
         ([("q", "abC", 99), ("q", "bca", 9)], None, "positions", "higher at position 3 than at 1"),
         (
             [("q", "AB", 5), ("q", "ba", 5)],
@@ -160,6 +167,51 @@ def test_findings_on_lists_and_users(lists: Any, users: Any, topic: str, words: 
     log = log_of(lists, **({"user": users} if users else {}))
     assert words in sentences(log)
     assert topic in topics(log)
+
+
+def shown_to_users(seed: int, robots: int = 5, users: int = 400, lists: int = 3000) -> Log:
+    """A log of users with their own click rates, some of them heavy, and of robots: 1% of the impressions."""
+    random = np.random.default_rng(seed)
+    often = random.pareto(1.2, users) + 0.2
+    theirs = lists // 100 if robots else 0
+    user = np.append(
+        random.choice(users, lists - theirs, p=often / often.sum()), users + np.arange(theirs) % (robots or 1)
+    )
+    relevance, rate = random.uniform(0.1, 1.0, (20, 6)), np.append(random.beta(4, 12, users), [0.0] * robots)
+    query, order = random.integers(0, 20, lists), np.argsort(random.random((lists, 6)), axis=1)
+    chance = rate[user][:, None] * relevance[query[:, None], order] * np.array([1.0, 0.7, 0.5, 0.3, 0.2, 0.1])
+    clicked = random.random((lists, 6)) < np.where(user[:, None] < users, chance, 0.97)
+    table = {
+        "query": np.repeat(query, 6),
+        "document": order.ravel(),
+        "impression": np.repeat(np.arange(lists), 6),
+        "position": np.tile(np.arange(1, 7), lists),
+        "clicked": clicked.ravel().astype(int),
+        "user": np.repeat(user, 6),
+    }
+    return Log.from_rows(pl.LazyFrame(table))
+
+
+def test_robots_are_found_and_heavy_users_are_not() -> None:
+    marked = [shown_to_users(seed, robots=0).robots.sum() for seed in range(8)]
+    assert sum(marked) == 0
+    log = shown_to_users(1)
+    assert log.sessions is not None
+    assert log.sessions.user_ids is not None
+    assert log.sessions.user_ids[log.robots].tolist() == [400, 401, 402, 403, 404]
+    sentence = next(one.sentence for one in log.examine().findings if one.topic == "users")
+    assert sentence.startswith(
+        "5 users click more than the spread of users explains (400, 401, 402, 403, 404): 1.0% of"
+    )
+    rest = log.only(users=~log.robots)  # the hint is followed
+    assert not rest.robots.any()
+    last = (log.positions == 6, rest.positions == 6)
+    less = 1 - rest.clicks[last[1]].sum() / log.clicks[last[0]].sum()
+    assert f"without them there are {less:.0%} less at position 6" in sentence
+    bias = rw.clicks.propensities(log, samples=2)
+    assert "without users who click like robots" in bias.check(log).sentence
+    assert bias.check(log).alarm
+    assert not rw.clicks.propensities(rest, samples=2).check(log).alarms
 
 
 def test_a_sound_log_has_no_warning() -> None:
@@ -187,7 +239,7 @@ def test_the_frame_has_click_through_with_intervals() -> None:
 
 def test_the_page_and_the_figure(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    names: Any = {name: name for name in rows().columns}
+    names: Any = {name: name for name in rows().columns if name != "day"}
     log = rw.clicks.read(rows().with_columns(pl.col("position") - 1), **names)
     page = log.examine()
     text = repr(page)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.clicks import Log, Sessions
+from rankwise.clicks import Days, Log, Sessions
 
 
 def rows(n_impressions: int = 60) -> pl.DataFrame:
@@ -29,6 +29,8 @@ def rows(n_impressions: int = 60) -> pl.DataFrame:
                     "user": [f"u{number % 7}"] * size,
                     "weight": [1.0 + number % 2] * size,
                     "probability": random.uniform(0.1, 1, size).tolist(),
+                    "time": [f"2024-05-0{1 + number % 9}T12:00:00Z"] * size,
+                    "day": [19_844 + number % 9] * size,
                 }
             )
         )
@@ -37,8 +39,12 @@ def rows(n_impressions: int = 60) -> pl.DataFrame:
 
 def assert_same(left: Log, right: Log) -> None:
     for name in (field.name for field in dataclasses.fields(Log)):
-        if name not in {"sessions", "notes"}:
+        if name == "probabilities":  # of single impressions they are kept in 32 bits
+            np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-6)
+        elif name not in {"sessions", "notes", "days"}:
             np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
+    for name in (field.name for field in dataclasses.fields(Days)):
+        np.testing.assert_array_equal(getattr(left.days, name), getattr(right.days, name), err_msg=name)
     for name in (field.name for field in dataclasses.fields(Sessions)):
         np.testing.assert_array_equal(getattr(left.sessions, name), getattr(right.sessions, name), err_msg=name)
         assert getattr(left.sessions, name).dtype == getattr(right.sessions, name).dtype, name
@@ -51,6 +57,11 @@ PARTS = {
     "positions": ({"positions": [2, 4]}, pl.col("position").is_in([2, 4])),
     "position": ({"positions": 3}, pl.col("position") == 3),
     "queries": ({"queries": np.array([0, 1, 0, 0, 1], bool)}, pl.col("query").is_in(["q1", "q4"])),
+    "users": ({"users": np.array([1, 1, 0, 1, 0, 0, 1], bool)}, pl.col("user").is_in(["u0", "u1", "u3", "u6"])),
+    "users and queries": (
+        {"users": np.arange(7) == 2, "queries": np.array([0, 1, 0, 0, 1], bool), "rankers": "random"},
+        (pl.col("user") == "u2") & pl.col("query").is_in(["q1", "q4"]) & (pl.col("ranker") == "random"),
+    ),
     "all": (
         {"rankers": "old", "segments": ["desk"], "positions": range(1, 3), "queries": np.arange(5) > 2},
         (pl.col("ranker") == "old")
@@ -81,6 +92,7 @@ def test_a_part_without_sessions_has_none() -> None:
         ({"rankers": "nobody"}, "the ranker must be in the log"),
         ({"segments": ["nowhere"]}, "the segment must be in the log"),
         ({"queries": [0, 1]}, "a truth value for each query"),
+        ({"users": [True]}, "a truth value for each user"),
         ({"positions": 99}, "a part of a log must have rows"),
     ],
 )

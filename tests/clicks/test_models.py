@@ -1,5 +1,6 @@
 """Click models: patterns by listing every hidden state, optima, recovery of parameters, priors, errors."""
 
+import contextlib
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -244,6 +245,7 @@ def test_a_dbn_whose_clicks_are_all_at_the_end():
     assert fitted.log_likelihood(log) == pytest.approx(np.log(0.25) * 2)
     with pytest.raises(ValueError, match="a DBN needs lists: got one document in every impression"):
         fit(log_of(["a", "b"], [(1,), (0,)], [1.0, 1.0]), "dbn")
+    assert fit(log_of(["a", "b"], [(1,), (0,)], [1.0, 1.0]), "pbm").examination.tolist() == [1.0]  # as the hint says
 
 
 def test_a_pbm_needs_no_sessions_and_its_likelihood_is_that_of_the_sessions():
@@ -270,15 +272,59 @@ def test_pairs_of_another_log_are_found_by_their_ids():
 def test_one_deterministic_ranker_identifies_nothing_unless_means_are_known():
     lists = log_of(["abc"] * 4, [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0)], [5.0, 2.0, 1.0, 1.0])
     for model in ("pbm", "ubm"):
-        with pytest.raises(ValueError, match=r"no clicked document connects position 2, 3 with the first: exam"):
+        with pytest.raises(ValueError, match="position bias is not identified: a document at two positions"):
             fit(lists, model, prior=0.3)
     # A document that is never clicked tells nothing of the positions where it stands.
     swapped = log_of(["ab", "zb", "az"], [(1, 1), (0, 1), (1, 0)], [1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match="no clicked document connects position 2 with the first"):
+    with pytest.raises(ValueError, match="positions 1 and 2 exchange no click"):
         fit(swapped, "pbm")
     fitted = fit(lists, "pbm", prior=[0.5, 0.5, 0.5], strength=1000.0)
     # With known attractiveness .5, examination is the click-through rate over it.
     np.testing.assert_allclose(fitted.examination, [1.0, 2 * 3 / 9, 2 * 1 / 9], rtol=0.02)
+
+
+def small_log(seed):
+    """A log of a few impressions, in which all, many or few documents are clicked."""
+    draw, rows, number = np.random.default_rng(seed), [], 0
+    depth, rate = draw.integers(2, 5), draw.choice([0.1, 0.4, 0.9, 1.0])
+    for query in range(draw.integers(1, 4)):
+        documents = [*"abcdef"[: depth + draw.integers(0, 2)]]
+        for _ in range(draw.integers(1, 6)):
+            documents = draw.permutation(documents).tolist() if draw.random() < 0.6 else documents
+            clicks = draw.random(depth) < (rate if rate == 1.0 else rate / np.arange(1, depth + 1))
+            rows += [(str(query), documents[k], number, k + 1, int(clicks[k])) for k in range(depth)]
+            number += 1
+    names = ("query", "document", "impression", "position", "clicked")
+    return Log.from_rows(pl.LazyFrame(rows, schema=names, orient="row"))
+
+
+@pytest.mark.filterwarnings("error")
+def test_small_and_saturated_logs_have_numbers_or_the_error_of_propensities_and_of_the_examination():
+    outcomes: set[bool | str] = set()
+    for log in filter(lambda log: log.clicks.any(), map(small_log, range(150))):
+        refusals = []
+        for estimate in (lambda log: rw.clicks.propensities(log, samples=2), lambda log: fit(log, "pbm")):
+            try:
+                estimate(log)
+                refusals.append("")
+            except ValueError as error:
+                refusals.append(str(error))
+        refused = any(finding.severity == "error" for finding in log.examine().findings)
+        assert refusals[0] == refusals[1]
+        assert bool(refusals[0]) == refused
+        outcomes.add(refused)
+        for model in EVERY:
+            with contextlib.suppress(ValueError):
+                fitted = fit(log, model)
+                assert not np.isnan(fitted.log_likelihood(log))
+                assert model in ("sdbn", "dcm") or fitted.notes or not np.isnan(fitted.attractiveness).any()
+                if any("set a prior" in note for note in fitted.notes):  # the hint is followed
+                    assert not np.isnan(fit(log, model, prior=0.3).attractiveness).any()
+        if "range(1, " in refusals[0]:  # the hint is followed
+            last = int(refusals[0].split("range(1, ")[1].split(")")[0])
+            rw.clicks.propensities(log.only(positions=range(1, last)), samples=2)
+            outcomes.add("hint")
+    assert outcomes == {True, False, "hint"}
 
 
 @pytest.mark.parametrize("model", ["ubm", "dbn", "sdbn", "dcm"])

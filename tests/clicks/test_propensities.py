@@ -48,11 +48,32 @@ def test_traffic_that_was_not_shuffled_is_refused_and_the_shuffled_part_can_be_n
         rankers=[0] * len(fixed) + [1] * (len(rows) - len(fixed)),
         impressions=[9e3] * len(fixed) + [100] * (len(rows) - len(fixed)),
     )
-    with pytest.raises(ValueError, match="shuffled by chance: got positions of a document vary"):
+    with pytest.raises(ValueError, match="shuffled by chance: got chances of a document that differ"):
         propensities(log, "randomized")
     np.testing.assert_allclose(propensities(log, "randomized", ranker="ranker 1").alpha, CURVE, rtol=1e-6)
     with pytest.raises(ValueError, match="the ranker must be in the log"):
         propensities(log, "randomized", ranker="ranker 9")
+
+
+def in_orders(orders, n_queries=60, times=400):
+    """Return a log whose traffic is shared by fixed orders, the best document first in the first of them."""
+    relevance = np.sort(np.random.default_rng(3).uniform(0.05, 0.9, (n_queries, 6)))[:, ::-1]
+    rows = [(query, document, k + 1) for query in range(n_queries) for one in orders for k, document in enumerate(one)]
+    return exact_log(rows, relevance=relevance, impressions=[times] * len(rows))
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        (in_orders([range(6), range(5, -1, -1)]), "positions 1, 6 and 2, 5 and 3 to 4 that never exchange a document"),
+        (in_orders([range(6), range(5, -1, -1), np.roll(range(6), 1)]), "chances of a document that differ"),
+        (in_orders([range(6)]), "documents at one position each"),
+        (in_orders([np.roll(range(6), k) for k in range(2)], times=1, n_queries=2), "too seldom"),
+    ],
+)
+def test_a_few_fixed_orders_are_not_shuffled(log, message):
+    with pytest.raises(ValueError, match=f"shuffled by chance: got .*{message}"):
+        propensities(log, "randomized")
 
 
 def segmented(curves, swaps=(True, True), n_queries=60, draw=None):

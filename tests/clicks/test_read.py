@@ -22,6 +22,7 @@ ROLES: Any = {
     "user": "who",
     "weight": "times",
     "probability": "chance",
+    "time": "when",
 }
 FEW: Any = {role: ROLES[role] for role in ("query", "document", "impression", "position", "clicked")}
 GOOD = pl.DataFrame(
@@ -48,6 +49,35 @@ def changed(row: int, **values: Any) -> pl.DataFrame:
     table = GOOD.cast(pl.String).to_dicts()
     table[row] |= values
     return pl.DataFrame(table, schema=dict.fromkeys(GOOD.columns, pl.String))
+
+
+@pytest.mark.parametrize(
+    ("times", "days"),
+    [
+        (pl.Series(["2024-05-01", "2024-05-02T23:59:59Z", "2024-05-02 23:00:00-02", "2024-05-02T00:30+01:00"]), "1231"),
+        (pl.Series([1714521600, 1714607999, 1714608000, 1714694400]), "1123"),
+        (pl.Series([1714521600123, 1714607999999, 1714608000000, 1714694400000]), "1123"),
+        (pl.Series(["2024-05-01", "2024-05-01", "2024-05-02", "2024-05-02"]).str.to_date(), "1122"),
+        (pl.Series(["2024-05-01T23:30"] * 4).str.to_datetime(time_zone="America/New_York"), "2222"),
+        (pl.Series(["2024-05-01T23:30"] * 4).str.to_datetime(), "1111"),
+    ],
+)
+def test_times_are_kept_by_day_in_utc(times: pl.Series, days: str) -> None:
+    log = rw.clicks.read(GOOD.with_columns(when=times, search=pl.int_range(4)), **FEW, time="when")
+    assert log.sessions is not None
+    assert log.sessions.days is not None
+    assert [int(day) - 19_843 for day in log.sessions.days] == [int(day) for day in days]
+    assert log.days is not None
+    assert log.days.impressions.sum() == 4
+    plain = rw.clicks.read(GOOD.with_columns(search=pl.int_range(4)), **FEW)
+    assert plain.days is None
+    assert log.to_frame().equals(plain.to_frame())  # estimates do not change with times
+
+
+@pytest.mark.parametrize("time", ["20240501", "01.05.2024", "", "2024-05-01T25:00", "2024-05-01T08:00 CEST", "17"])
+def test_times_that_cannot_be_read_are_errors(time: str) -> None:
+    with pytest.raises(ValueError, match="1 row with a time that is neither a date, ISO 8601 nor seconds since 1970"):
+        rw.clicks.read(GOOD.with_columns(when=pl.Series(["2024-05-01"] * 3 + [time])), **FEW, time="when")
 
 
 @pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "arrow", "csv", "tsv.gz", "parquet", "categories"])

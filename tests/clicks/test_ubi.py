@@ -14,7 +14,8 @@ from tests import shared
 
 def event(action: str, search: str | None, document: str | None, position: Any, **fields: Any) -> dict[str, Any]:
     attributes = {"object": {"object_id": document}, "position": {"ordinal": position}}
-    common = {"application": "shop", "action_name": action, "client_id": "u1", "user_query": "tv", "timestamp": "1"}
+    common = {"application": "shop", "action_name": action, "client_id": "u1", "user_query": "tv"}
+    common |= {"timestamp": "2024-05-01T08:00:01Z"}
     return common | {"query_id": search, "event_attributes": attributes} | fields
 
 
@@ -101,10 +102,10 @@ def test_queries_and_events_apart_and_other_actions_as_clicks(tmp_path: Path) ->
 def test_what_does_not_fit_is_counted(tmp_path: Path) -> None:
     path = written(
         tmp_path / "ubi.ndjson",
-        event("impression", "s1", "a", 1, timestamp="1"),
-        event("impression", "s1", "b", 2, timestamp="2"),
-        event("impression", "s1", "c", 1, timestamp="3"),  # the list was loaded again
-        event("impression", "s1", "a", 2, timestamp="4"),
+        event("impression", "s1", "a", 1, timestamp="2024-05-01T08:00:01Z"),
+        event("impression", "s1", "b", 2, timestamp="2024-05-01T08:00:02Z"),
+        event("impression", "s1", "c", 1, timestamp="2024-05-01T08:00:03Z"),  # the list was loaded again
+        event("impression", "s1", "a", 2, timestamp="2024-05-01T08:00:04Z"),
         event("impression", "s2", "a", 1, user_query="", client_id=None),
         event("click", "s1", "a", 2),
         event("click", "s1", "a", 1),
@@ -122,6 +123,22 @@ def test_what_does_not_fit_is_counted(tmp_path: Path) -> None:
     assert log.sessions is not None
     assert sorted(log.sessions.offsets[1:] - log.sessions.offsets[:-1]) == [1, 2]
     assert log.to_frame()["clicks"].to_list() == [1.0, 0.0, 0.0]
+
+
+def test_days_are_those_of_the_timestamps_in_utc(tmp_path: Path) -> None:
+    times = ("2024-05-01T23:30:00.250-02:00", "2024-05-02T00:10:00+0100", 1714608000000)
+    events = [event("impression", f"s{i}", "a", 1, timestamp=time) for i, time in enumerate(times)]
+    path = written(tmp_path / "ubi.ndjson", *events)
+    log = rw.clicks.read_ubi(path)
+    assert log.days is not None
+    assert log.sessions is not None
+    assert log.sessions.days is not None
+    assert sorted(log.sessions.days.tolist()) == [19_844, 19_845, 19_845]  # 1, 2 and 2 May
+    assert log.days.impressions.tolist() == [1.0, 2.0]
+    events.append(event("impression", "s4", "a", 1, timestamp="yesterday"))
+    log = rw.clicks.read_ubi(written(path, *events))
+    assert log.days is None
+    assert log.notes[-1] == "times are not known: 1 displays have no timestamp that can be read"
 
 
 def test_hits_of_the_searches_where_pages_report_nothing(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def _log(path: Path) -> None:
         "rank": shown.positions,
         "click": shown.clicked,
         "arm": np.repeat(names[shown.rankers], sizes),
+        "shown_at": np.repeat(1_714_521_600 + 3600 * np.arange(sizes.size), sizes),
     }
     pl.DataFrame(table).write_parquet(path)
 

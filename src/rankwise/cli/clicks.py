@@ -41,6 +41,8 @@ _OPTIONS = options.SHARED | options.described(f"""
 --ranker COLUMN: The column of the log with the system that ordered the list; of UBI, a field. [default: none]
 --user COLUMN: The column of the log with the user. [default: none]
 --segment COLUMN: The column of the log with the part of the traffic, such as the device. [default: none]
+--time COLUMN: The column of the log with the time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.
+    [default: none]
 --weight COLUMN: The column of the log with the number of impressions that a row stands for. [default: 1]
 --bias FILE: The position bias that 'rankwise clicks propensities' wrote.
 --holdout SHARE: The share of the queries that 'clicks train' leaves out, and by which 'clicks compare' compares: a
@@ -68,6 +70,7 @@ class LogColumns:
     ranker: str | None = None
     user: str | None = None
     segment: str | None = None
+    time: str | None = None
     weight: str | None = None
 
 
@@ -98,6 +101,7 @@ def propensities(
     method: str = "harvest",
     trust: bool = False,
     shuffled: str | None = None,
+    period: int | None = None,
     plot: Path | None = None,
     seed: int = 0,
     force: bool = False,
@@ -116,12 +120,15 @@ def propensities(
         relevance and position together.
     --trust: Estimate clicks by trust, too.
     --shuffled NAME: With --method randomized: the ranker whose lists were shuffled. [default: all]
+    --period DAYS>=1: Compare documents only within so many days, where relevance changes and rankers follow it; needs
+        --time. [default: over all time]
     """
     outputs.free(output, (".json",), force=force)
     outputs.free(plot, outputs.PICTURES, force=force, beside=output)
     clicks = _read(log, columns)
     by_segment = columns.segment is not None
-    bias = rw.clicks.propensities(clicks, method, trust=trust, segments=by_segment, ranker=shuffled, seed=seed)
+    settings: Keywords = {"trust": trust, "segments": by_segment, "ranker": shuffled, "period": period, "seed": seed}
+    bias = rw.clicks.propensities(clicks, method, **settings)
     bias.save(output, force=force)
     if plot is not None:
         bias.plot(plot, force=force)

@@ -1,3 +1,4 @@
+from .logs.days import Days as Days
 from .logs.examination import Examination as Examination
 from .logs.findings import LogFinding as LogFinding
 from .logs.log import Log as Log

@@ -206,6 +206,9 @@ def examine(log: "Log") -> Examination:
         findings.rankers(log),
         findings.positions(log, exchanges, low, high),
     ]
+    if log.days is None:
+        sentence = "There are no times (time=): relevance that changes while rankers follow it cannot be seen."
+        parts.append(iter([LogFinding("note", "times", sentence)]))
     if log.sessions is None:
         sentence = "Impressions were not kept one by one: their lengths, doubled ones and users are not examined."
         parts.append(iter([LogFinding("note", "sessions", sentence)]))

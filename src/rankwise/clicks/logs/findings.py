@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
 from rankwise.arrays import Array
-from rankwise.clicks.logs.exchanges import Exchanges
+from rankwise.clicks.logs.exchanges import Exchanges, Gap
+from rankwise.clicks.logs.robots import robots
 from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Diagnostic
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _PRECISE = 0.1  # relative error of a propensity
 _FEW_ROWS = 10  # of a user who has clicked all of them
 _HEAVY = 0.05  # of all impressions, for one user
+_NAMED = 5  # users
 _DOUBLED = 0.01  # of all impressions
 
 
@@ -33,7 +34,7 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
     """Iterate over findings on positions that cannot be compared."""
     size = log.n_positions + 1
     at_one = np.bincount(np.unique(log.pairs * size + log.positions) // size, minlength=log.n_pairs) == 1
-    components = exchanges.components()
+    gap = exchanges.gap
     if not log.clicks.any():
         yield LogFinding("error", "identification", "Nothing was clicked: nothing can be estimated.")
     elif at_one.all() and exchanges.positions.size > 1:
@@ -44,14 +45,8 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
         )
         yield LogFinding("error", "identification", sentence)
     else:
-        _, firsts = np.unique(components, return_index=True)
-        if firsts.size > 1:
-            groups = [exchanges.positions[components == components[first]] for first in np.sort(firsts)]
-            exchanging = connected_components(exchanges.documents > 0, directed=False)[0]
-            clicked = "" if exchanging == firsts.size else " that was clicked"
-            names = f"{'; '.join(map(tables.spans, groups[:-1]))} and {tables.spans(groups[-1])}"
-            sentence = f"Positions {names} never exchange a document{clicked}: their propensities cannot be compared."
-            yield LogFinding("error", "identification", sentence)
+        if gap is not None:
+            yield LogFinding("error", "identification", _unidentified(gap))
         if at_one.any():
             share = log.impressions[at_one[log.pairs]].sum() / log.impressions.sum()
             sentence = (
@@ -59,6 +54,24 @@ def identification(log: "Log", exchanges: Exchanges) -> Iterator[LogFinding]:
                 "only: they say nothing about propensities."
             )
             yield LogFinding("note", "exchange", sentence)
+
+
+def _unidentified(gap: Gap) -> str:
+    """Write what is missing, and which positions could be used."""
+    if gap.kind == "shown":
+        sentence = f"Nothing was shown at position {gap.groups[0]}: propensities need every position."
+    elif gap.kind == "moved":
+        sentence = "No document that was shown at two positions was clicked: positions cannot be compared."
+    elif gap.kind == "clicks":
+        sentence = (
+            f"No document that was shown elsewhere too was clicked at position {gap.groups[0]}: its propensity cannot "
+            "be estimated."
+        )
+    else:
+        names = f"{'; '.join(gap.groups[:-1])} and {gap.groups[-1]}"
+        clicked = " that was clicked" if gap.kind == "clicked" else ""
+        sentence = f"Positions {names} never exchange a document{clicked}: their propensities cannot be compared."
+    return sentence + (f" Those of positions 1 to {gap.usable} can." if gap.usable else "")
 
 
 def precision(exchanges: Exchanges, ends: Array) -> Iterator[LogFinding]:
@@ -86,9 +99,6 @@ def rankers(log: "Log") -> Iterator[LogFinding]:
 def positions(log: "Log", exchanges: Exchanges, low: Array, high: Array) -> Iterator[LogFinding]:
     """Iterate over findings on positions; ``low`` and ``high`` are the intervals of click-through."""
     last = int(exchanges.positions[-1])
-    gaps = np.setdiff1d(np.arange(1, last + 1), exchanges.positions)
-    if gaps.size:
-        yield LogFinding("warning", "positions", f"Nothing was shown at position {tables.spans(gaps)}.")
     if log.n_positions > last:
         yield LogFinding("note", "positions", f"Positions beyond {last} are not examined.")
     better = exchanges.positions[low > high[0]]
@@ -118,12 +128,15 @@ def lists(sessions: "Sessions") -> Iterator[LogFinding]:
 def users(sessions: "Sessions") -> Iterator[LogFinding]:
     """Iterate over findings on users: who clicks everything, who searches too much, who has the same list twice."""
     if sessions.users is None:
-        sentence = "There are no users (user=): doubled impressions and users who click everything are not examined."
+        sentence = "There are no users (user=): doubled impressions and robots are not examined."
         yield LogFinding("note", "users", sentence)
         return
     user_of_row = np.repeat(sessions.users, np.diff(sessions.offsets))
     shown, clicked = np.bincount(user_of_row), np.bincount(user_of_row, sessions.clicked)
-    eager = (shown >= _FEW_ROWS) & (clicked == shown)
+    marked = robots(sessions)
+    eager = (shown >= _FEW_ROWS) & (clicked == shown) & ~marked
+    if marked.any():
+        yield LogFinding("warning", "users", _sentence_on_robots(sessions, marked))
     if eager.any():
         count = tables.count(int(eager.sum()), "user")
         share = clicked[eager].sum() / clicked.sum()
@@ -141,6 +154,24 @@ def users(sessions: "Sessions") -> Iterator[LogFinding]:
             "reloads, or doubled records?"
         )
         yield LogFinding("warning" if share > _DOUBLED else "note", "doubled", sentence)
+
+
+def _sentence_on_robots(sessions: "Sessions", marked: NDArray[np.bool_]) -> str:
+    """Write how many users click far more than the others, who, and what clicks at the first and last position lose."""
+    rows = np.repeat(marked[sessions.users], np.diff(sessions.offsets))
+    weights = np.repeat(sessions.weights, np.diff(sessions.offsets))
+    shown, clicks = (np.bincount(sessions.positions, weights * column) for column in (1.0, sessions.clicked))
+    theirs = np.bincount(sessions.positions[rows], (weights * sessions.clicked)[rows], clicks.size)
+    first, last = np.flatnonzero(clicks)[[0, -1]]
+    names = "" if sessions.user_ids is None else ", ".join(map(repr, sessions.user_ids[marked][:_NAMED].tolist()))
+    names = f" ({names}{', …' if marked.sum() > _NAMED else ''})" if names else ""
+    them = tables.count(int(marked.sum()), "user")
+    return (
+        f"{them} click more than the spread of users explains{names}: {weights[rows].sum() / shown.sum():.1%} of what "
+        f"was shown, {theirs.sum() / clicks.sum():.1%} of the clicks; without them there are "
+        f"{theirs[last] / clicks[last]:.0%} less at position {last} and {theirs[first] / clicks[first]:.0%} less at "
+        f"{first}. Leave robots out: log.only(users=~log.robots), or where the log is read."
+    )
 
 
 def _list_keys(sessions: "Sessions") -> NDArray[np.uint64]:

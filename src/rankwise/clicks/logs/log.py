@@ -11,8 +11,10 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Column, Offsets, read_only
+from rankwise.arrays import Array, Column, Keywords, Offsets, read_only
+from rankwise.clicks.logs.days import Days as Days
 from rankwise.clicks.logs.examination import Examination, examine
+from rankwise.clicks.logs.robots import robots
 from rankwise.clicks.logs.sessions import Sessions as Sessions
 from rankwise.data.dataset import RankingDataset
 
@@ -54,6 +56,8 @@ class Log:
     segment_names: tuple[str, ...] = ("",)
     sessions: Sessions | None = None
     """The impressions one by one, where they were kept."""
+    days: Days | None = None
+    """Cells by day, where the log has times."""
     notes: tuple[str, ...] = ()
     """What reading found: rows that were left out with their number, positions that were counted from 0."""
 
@@ -90,6 +94,14 @@ class Log:
         """The query of each cell."""
         return self.query_of_pair[self.pairs]
 
+    @functools.cached_property
+    def robots(self) -> NDArray[np.bool_]:
+        """Whether each user clicks more often than the spread of users explains; empty without users.
+
+        ``log.only(users=~log.robots)`` leaves them out.
+        """
+        return read_only(robots(self.sessions)) if self.sessions is not None else np.zeros(0, np.bool_)
+
     def __repr__(self) -> str:
         """Describe the log in a line.
 
@@ -112,8 +124,8 @@ class Log:
         """Add up checked rows; parts of a large log are added up one after another.
 
         Columns are ``query``, ``document``, ``impression``, ``position`` (from 1) and ``clicked`` (0 or 1), and
-        optionally ``ranker``, ``segment``, ``user``, ``weight`` and ``probability``. ``sessions`` keeps the impressions
-        too, which takes about 16 bytes a row.
+        optionally ``ranker``, ``segment``, ``user``, ``weight``, ``probability`` and ``day`` (since 1970). ``sessions``
+        keeps the impressions too, which takes about 16 bytes a row.
         """
         threads.check_tables()
         parts = [rows] if isinstance(rows, pl.LazyFrame) else list(rows)
@@ -130,17 +142,29 @@ class Log:
         }
         sizes = {key: len(values) for key, values in names.items()}
         sizes["position"] = 1 + cast("int", names["position"].max() or 0)
+        first_day, sizes["day"] = _range(parts) if "day" in schema else (0, 1)
         if math.prod(sizes.values()) > np.iinfo(np.int64).max:
-            raise check.error("a click log has too many ids to add it up", got=sizes, hint="read a part of the queries")
+            hint = "read a part of the queries" + (", or leave the times out" if "day" in schema else "")
+            raise check.error("a click log has too many ids to add it up", got=sizes, hint=hint)
         parts = [part.with_columns(**numbers) for part in parts]
         cell = functools.reduce(
             lambda number, key: number * sizes[key] + pl.col(key).cast(pl.Int64), KEYS, pl.lit(0, pl.Int64)
         )
+        if "day" in schema:
+            cell = cell * sizes["day"] + (pl.col("day") - first_day).cast(pl.Int64)
         weight = pl.col("weight").cast(pl.Float64)
         values = {"impressions": weight, "clicks": weight * pl.col("clicked").cast(pl.Float64)}
         if "probability" in schema:
             values["probability"] = weight * pl.col("probability").cast(pl.Float64)
         cells, sums = _sums(parts, cell, values)
+        days: Days | None = None
+        if "day" in schema:
+            cells, number = np.divmod(cells, sizes["day"])
+            firsts = np.diff(cells, prepend=-1) > 0
+            columns = np.cumsum(firsts, dtype=np.int32) - np.int32(1), (number + first_day).astype(np.int32)
+            days = Days(*map(read_only, (*columns, sums["impressions"], sums["clicks"])))
+            cells, places = cells[firsts], np.flatnonzero(firsts)
+            sums = {name: np.add.reduceat(column, places) for name, column in sums.items()}
         rest, segments = np.divmod(cells, sizes["segment"])
         rest, rankers = np.divmod(rest, sizes["ranker"])
         rest, positions = np.divmod(rest, sizes["position"])
@@ -159,6 +183,7 @@ class Log:
             probabilities=read_only(sums["probability"] / sums["impressions"]) if "probability" in schema else None,
             ranker_names=tuple(names["ranker"].cast(pl.String)),
             segment_names=tuple(names["segment"].cast(pl.String)),
+            days=days,
             notes=notes,
         )
         if not sessions:
@@ -196,18 +221,27 @@ class Log:
         segments: str | Iterable[str] | None = None,
         positions: int | Iterable[int] | None = None,
         queries: ArrayLike | None = None,
+        users: ArrayLike | None = None,
     ) -> "Log":
         """Return a part of the log: what reading only these rows returns.
 
-        ``queries`` has a truth value for each query. Rankers, segments and queries select whole impressions, positions
-        the rows of impressions. Queries, pairs, rankers and segments without rows are left out, so that numbers of
-        pairs change.
+        ``queries`` has a truth value for each query, ``users`` one for each of ``log.sessions.user_ids``. Rankers,
+        segments, queries and users select whole impressions, positions the rows of impressions. Queries, pairs, rankers
+        and segments without rows are left out, so that numbers of pairs change.
 
         >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
         >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]}))
         >>> log.only(positions=2)
         Log(1 impressions, 1 queries, 1 pairs, 1 rankers, positions 2 to 2, 1.0000 clicks a document)
         """
+        if users is not None:
+            rest = self._without(~self._user_mask(users))
+            return rest.only(
+                rankers=rankers,
+                segments=segments,
+                positions=positions,
+                queries=None if queries is None else np.asarray(queries)[np.isin(self.query_ids, rest.query_ids)],
+            )
         sessions = self.sessions
         cells = np.ones(self.pairs.size, np.bool_)
         lists = np.ones(0 if sessions is None else sessions.n_impressions, np.bool_)
@@ -235,6 +269,63 @@ class Log:
             cells &= np.isin(self.positions, numbers)
             rows = None if rows is None or sessions is None else rows & np.isin(sessions.positions, numbers)
         return self._part(cells, rows)
+
+    def _user_mask(self, users: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each user is selected."""
+        mask = np.asarray(users)
+        if self.sessions is None or self.sessions.user_ids is None:
+            got, hint = "a log without them", "`set user=…` where the log is read, and sessions=True"
+            raise check.error("this needs the users of impressions", got=got, hint=hint)
+        if mask.dtype != np.bool_ or mask.shape != self.sessions.user_ids.shape:
+            raise check.error(
+                "users must be a truth value for each user of the log",
+                got=f"{mask.dtype} of shape {mask.shape} for {self.sessions.user_ids.size:,} users",
+                hint="compare log.sessions.user_ids with what you look for",
+            )
+        return mask
+
+    def _without(self, users: NDArray[np.bool_]) -> "Log":
+        """Return the log without the impressions of these users: their sums are subtracted."""
+        sessions = self.sessions
+        if sessions is None or sessions.users is None or not users.any():
+            return self
+        sizes = np.diff(sessions.offsets)
+        rows = np.repeat(users[sessions.users], sizes)
+        lists = np.repeat(np.arange(sizes.size), sizes)[rows]
+        widths = (self.n_positions + 1, len(self.ranker_names), len(self.segment_names))
+
+        def key(pairs: Column, *codes: Column) -> NDArray[np.int64]:
+            columns = zip(widths, codes, strict=True)
+            return functools.reduce(lambda number, one: number * one[0] + one[1], columns, pairs.astype(np.int64))
+
+        of_rows = sessions.pairs[rows], sessions.positions[rows], sessions.rankers[lists], sessions.segments[lists]
+        cells = np.searchsorted(key(self.pairs, self.positions, self.rankers, self.segments), key(*of_rows))
+        weights = sessions.weights[lists]
+
+        def rest(column: Array, places: Column, values: Array) -> Array:
+            left = column - np.bincount(places, values, column.size)
+            return read_only(np.where(left > 1e-9 * column, left, 0.0))
+
+        clicked = weights * sessions.clicked[rows]
+        impressions, chances, days = rest(self.impressions, cells, weights), self.probabilities, self.days
+        if chances is not None and sessions.probabilities is not None:
+            sums = rest(chances * self.impressions, cells, weights * sessions.probabilities[rows])
+            chances = read_only(sums / np.where(impressions > 0.0, impressions, 1.0))
+        if days is not None and sessions.days is not None:
+            span, first = int(np.ptp(days.days)) + 1, int(days.days.min())
+            numbers = cells * span + sessions.days[lists] - first
+            known = days.cells.astype(np.int64) * span + days.days - first
+            places = np.searchsorted(known, numbers).clip(max=known.size - 1)
+            same = known[places] == numbers  # not the rows after midnight
+            shown = rest(days.impressions, places[same], weights[same])
+            clicks = rest(days.clicks, places[same], clicked[same])
+            kept = shown > 0.0
+            days = Days(
+                read_only(days.cells[kept]), read_only(days.days[kept]), read_only(shown[kept]), read_only(clicks[kept])
+            )
+        clicks = rest(self.clicks, cells, clicked)
+        part = replace(self, impressions=impressions, clicks=clicks, probabilities=chances, days=days)
+        return part._part(impressions > 0.0, ~rows)
 
     def examine(self) -> Examination:
         """Examine what this log can identify, how precisely at best, and what looks wrong in it.
@@ -295,6 +386,15 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         shown = pl.DataFrame({"query": names, "document": self.document_ids.astype(str)})
         return shown.join(rows, on=["query", "document"], how="left", maintain_order="left")
 
+    def by_day(self) -> "Log":
+        """Return the log with a cell for each day, in the order of ``days``."""
+        if (days := self.days) is None:
+            raise check.error("this needs the times of a log", got="none", hint="`set time=…` where it is read")
+        names = ("pairs", "positions", "rankers", "segments")
+        columns: Keywords = {name: read_only(getattr(self, name)[days.cells]) for name in names}
+        columns |= {"impressions": days.impressions, "clicks": days.clicks}
+        return replace(self, **columns, probabilities=None, sessions=None, days=None)
+
     def _part(self, cells: NDArray[np.bool_], rows: NDArray[np.bool_] | None) -> "Log":
         """Return these cells and rows of impressions, numbered anew."""
         if not cells.any():
@@ -324,6 +424,7 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
             sessions=None
             if self.sessions is None or rows is None
             else self.sessions.part(rows, pairs=pairs, rankers=rankers, segments=segments),
+            days=None if self.days is None else self.days.part(cells),
             notes=self.notes,
         )
 
@@ -335,6 +436,13 @@ def _distinct(parts: Sequence[pl.LazyFrame], key: str) -> pl.Series:
         added = part.select(pl.col(key).unique()).collect(engine="streaming").to_series()
         values = added if values is None else pl.concat([values, added]).unique()
     return pl.Series(key, values).sort()
+
+
+def _range(parts: Sequence[pl.LazyFrame]) -> tuple[int, int]:
+    """Return the first day of a log and the number of days to the last."""
+    ends = [part.select(pl.min("day"), last=pl.max("day")).collect(engine="streaming").row(0) for part in parts]
+    first, last = min(a for a, _ in ends if a is not None), max(b for _, b in ends if b is not None)
+    return first, last - first + 1
 
 
 def _sums(

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from rankwise import check
+from rankwise.clicks.logs.days import day
 from rankwise.clicks.logs.log import Log
 from rankwise.data import compressed
 from rankwise.data.tables import Table, parquet
@@ -54,6 +55,7 @@ def read(
     weight: str | None = None,
     user: str | None = None,
     segment: str | None = None,
+    time: str | None = None,
     first: int | None = None,
     sessions: bool | None = None,
     errors: Literal["raise", "drop"] = "raise",
@@ -64,7 +66,8 @@ def read(
     of files, or a polars, pandas or Arrow table. The other arguments name columns: ``impression`` is the id of one
     display of a list, ``ranker`` the system that ordered it, ``probability`` that with which the ranker shows the
     document at its position given those above, ``weight`` how many impressions a row stands for, ``segment`` a part of
-    the traffic whose users look at the page in another way, such as the device.
+    the traffic whose users look at the page in another way, such as the device, ``time`` when the list was shown, which
+    is kept by day in UTC: a date, a datetime, ISO 8601 with or without a zone, or seconds (milliseconds …) since 1970.
 
     A bad row (an id is missing, a click is not 0, 1, true or false, a document appears twice in an impression …) is an
     error with its file and line; ``errors="drop"`` leaves bad rows out, with their number in ``log.notes``. Positions
@@ -92,6 +95,7 @@ def read(
         "weight": weight,
         "user": user,
         "segment": segment,
+        "time": time,
     }
     named = {role: name for role, name in names.items() if name is not None}
     with contextlib.ExitStack() as stack:
@@ -161,6 +165,10 @@ def typed_columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tupl
                 raise check.error(what, got=str(kind), hint="cast it before")
             columns[name] = column
             problems[f"no {name}"] = name, column.is_null()
+            continue
+        if name == "time":
+            columns["day"] = day(column, kind)
+            problems["a time that is neither a date, ISO 8601 nor seconds since 1970"] = name, columns["day"].is_null()
             continue
         number = _number(column, kind)
         if name == "clicked":

@@ -8,7 +8,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, read_only
+from rankwise.arrays import Array, Column, Offsets, read_only
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,6 +30,10 @@ class Sessions:
     """The weight of each impression."""
     users: NDArray[np.int64] | None = None
     """The number of each impression's user."""
+    user_ids: Column | None = None
+    """One per user."""
+    days: NDArray[np.int32] | None = None
+    """The day of each impression since 1970-01-01 (UTC)."""
     probabilities: NDArray[np.float32] | None = None
     """The logging probability of each row."""
 
@@ -58,6 +62,10 @@ class Sessions:
             segments=read_only(segments[self.segments[lists]].astype(np.int16)),
             weights=read_only(self.weights[lists]),
             users=None if self.users is None else read_only(np.unique(self.users[lists], return_inverse=True)[1]),
+            user_ids=None
+            if self.users is None or self.user_ids is None
+            else read_only(self.user_ids[np.unique(self.users[lists])]),
+            days=None if self.days is None else read_only(self.days[lists]),
             probabilities=None if self.probabilities is None else read_only(self.probabilities[rows]),
         )
 
@@ -76,6 +84,7 @@ class Sessions:
                 impression=number,
                 **({"probability": pl.col("probability").cast(pl.Float32)} if "probability" in schema else {}),
                 **({"user": pl.col("user")} if "user" in schema else {}),
+                **({"day": pl.col("day").cast(pl.Int32)} if "day" in schema else {}),
             )
             .sort("query", "impression", "position", "pair")
             .collect(engine="streaming")
@@ -100,5 +109,7 @@ class Sessions:
             segments=read_only(heads["segment"].to_numpy()),
             weights=read_only(heads["weight"].to_numpy()),
             users=read_only(heads["user"].rank("dense").cast(pl.Int64).to_numpy() - 1) if "user" in schema else None,
+            user_ids=read_only(heads["user"].unique().sort().to_numpy()) if "user" in schema else None,
+            days=read_only(heads["day"].to_numpy()) if "day" in schema else None,
             probabilities=read_only(table["probability"].to_numpy()) if "probability" in schema else None,
         )

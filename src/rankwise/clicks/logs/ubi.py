@@ -11,6 +11,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
+from rankwise.clicks.logs.days import day
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import LogRows, add_up, left_out
 from rankwise.data.compressed import read_lines
@@ -42,7 +43,8 @@ def read_ubi(
     A query is the text that the user wrote: that of the event, else that of its search. An impression is a search
     (``query_id``); where it shows another document at a position that it has shown, a new impression begins. A document
     counts once in a search, at its first position, and was clicked if any of the events that count as clicks names it.
-    What cannot be joined is left out, with its number in ``log.notes``.
+    What cannot be joined is left out, with its number in ``log.notes``. Days are those of ``timestamp`` in UTC, if all
+    displays have one.
 
     Positions are counted from 0 by some applications and from 1 by others, also in one file. Each ``application`` is
     looked at apart: one with events at position 0 counts from 0, and 1 is added. Where applications differ there is a
@@ -85,7 +87,13 @@ def read_ubi(
     table, more = records.joined(displays)
     if not table:
         raise check.error("searches must have the text of their query", got="; ".join(more), hint="add the queries")
-    frame = pl.DataFrame(table, schema_overrides={"position": pl.String}, infer_schema_length=None)
+    frame = pl.DataFrame(
+        table, schema_overrides=dict.fromkeys(("position", "time"), pl.String()), infer_schema_length=None
+    )
+    if timeless := frame.select(day(pl.col("time"), pl.String()).is_null().sum()).item():
+        if frame["time"].count():
+            more += [f"times are not known: {timeless:,} displays have no timestamp that can be read"]
+        frame = frame.drop("time")
     if strangers := frame["user"].null_count():
         more += [f"users are not known: {strangers:,} displays have no client_id"]
         frame = frame.drop("user")
@@ -136,7 +144,7 @@ class _Records:
         display = common | {
             "impression": search,
             "user": _text(record.get("client_id")),
-            "time": str(record.get("timestamp")),
+            "time": _text(record.get("timestamp")),
             "place": place,
         }
         if "action_name" not in record:
@@ -175,7 +183,6 @@ class _Records:
                 position_of[search, document] = position
                 name = search if len(pages) == 1 or search is None else f"{search}, list {len(pages)}"
                 clicked = int((search, document) in self.clicks)
-                del row["time"]
                 rows.append(row | {"impression": name, "position": _text(position), "clicked": clicked})
         matched = {key: positions for key, positions in self.clicks.items() if key in position_of}
         notes = {

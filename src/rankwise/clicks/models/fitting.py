@@ -10,10 +10,11 @@ from scipy.sparse.csgraph import connected_components
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Keywords, read_only
+from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.models.model import NAMES, ClickModel, contexts_of, sessions_of
 from rankwise.compiling import kernel
-from rankwise.statistics.tables import count
+from rankwise.statistics.tables import count, spans
 
 _BLOCKS = 128  # of pairs; each has sums of its own, so that they do not depend on threads
 
@@ -45,9 +46,8 @@ def click_model(
     ``strength`` examinations, of which that share was clicked: what makes rare queries usable. Satisfaction is then
     drawn to its mean in the same way. All models but ``"pbm"`` need ``log.sessions``.
 
-    Attractiveness in PBM and UBM is the probability of a click at the first position. They raise where no clicked
-    document connects a position with the first, as with one deterministic ranker, unless there is a prior mean for
-    each pair.
+    Attractiveness in PBM and UBM is the probability of a click at the first position. They raise where the log does
+    not identify position bias, as :func:`propensities` does, unless there is a prior mean for each pair.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=200, n_docs=8, seed=1)
@@ -70,7 +70,7 @@ def click_model(
     if model in ("pbm", "ubm"):
         cells = cells_of(log, model)
         if np.ndim(prior) == 0:  # type: ignore[arg-type]
-            cells, notes = _identified(log, model, cells)
+            cells, notes = _identified(log, cells)
         parameters, change = _by_context(log, model, cells, added, iterations, tolerance)
     elif model == "dbn":
         parameters, change = _dbn(log, added, iterations, tolerance)
@@ -131,8 +131,13 @@ def cells_of(log: Log, model: str) -> Cells:
     return Cells(*(read_only(column.to_numpy()) for column in frame.sort("pairs", "contexts").collect()))
 
 
-def _identified(log: Log, model: str, cells: Cells) -> tuple[Cells, tuple[str, ...]]:
-    """Return cells of contexts that pairs with clicks connect with the first, and a note; raise for whole positions."""
+def _identified(log: Log, cells: Cells) -> tuple[Cells, tuple[str, ...]]:
+    """Return cells of contexts that pairs with clicks connect with the first, and a note.
+
+    Raise an error where positions cannot be compared, by the rule of :func:`rankwise.clicks.propensities`.
+    """
+    if gap := Exchanges.of(log).gap:
+        raise gap.error()
     n_contexts = 1 + int(cells.contexts.max())
     linked = (np.bincount(cells.pairs, cells.clicked, log.n_pairs) > 0.0)[cells.pairs]
     links = cells.contexts[linked], n_contexts + cells.pairs[linked]
@@ -141,15 +146,12 @@ def _identified(log: Log, model: str, cells: Cells) -> tuple[Cells, tuple[str, .
     inside = (component[:n_contexts] == component[cells.contexts.min()])[cells.contexts]
     if inside.all():
         return cells, ()
-    contexts_of_position = 1 if model == "pbm" else log.n_positions
     outside = np.unique(cells.contexts[~inside])
-    positions = np.setdiff1d(outside // contexts_of_position, cells.contexts[inside] // contexts_of_position)
-    if positions.size:
-        places = ", ".join(str(k + 1) for k in positions.tolist())
+    positions = np.setdiff1d(outside // log.n_positions, cells.contexts[inside] // log.n_positions)
+    if positions.size:  # of a PBM every position is inside
         raise check.error(
-            f"no clicked document connects position {places} with the first: examination is not identified",
-            got=f"{count(len(log.ranker_names), 'ranker')}, {count(log.n_pairs, 'pair')}",
-            hint="log several rankers or some shuffled lists, or set a prior mean for each pair",
+            f"no clicked document connects position {spans(positions + 1)} with the first, given the last click above",
+            hint="estimate a PBM, or set a prior mean for each pair",
         )
     note = f"{count(outside.size, 'context')} not connected with the first by a clicked document: left out."
     return Cells._make(read_only(column[inside]) for column in cells), (note,)
@@ -188,7 +190,7 @@ def _by_context(
         update[first] = 1.0
         change = float(np.nanmax(np.abs(update - examination)))
         examination, step = update, step + 1
-    attractiveness[impressions == 0.0] = np.nan
+    attractiveness[impressions + sum(added) == 0.0] = np.nan
     table = examination if model == "pbm" else examination.reshape(depth, depth)
     return {"attractiveness": attractiveness, "examination": table}, change
 
@@ -204,8 +206,10 @@ def _examine(  # type: ignore[no-untyped-def]
             examined = added[pair]
             for cell in range(starts[pair], starts[pair + 1]):
                 chance = examination[contexts[cell]]
-                # P(examined | not clicked), times the impressions without a click
-                unclicked = skips[cell] * (chance * (1.0 - attractive) / (1.0 - chance * attractive))
+                # P(examined | not clicked), times the impressions without a click; 1 where all is examined, not 0/0
+                unclicked = skips[cell]
+                if chance < 1.0:
+                    unclicked *= chance * (1.0 - attractive) / (1.0 - chance * attractive)
                 sums[block, contexts[cell]] += unclicked
                 examined += unclicked
             if examined > 0.0:
@@ -266,7 +270,8 @@ def _dbn(log: Log, added: tuple[Array, Array], iterations: int, tolerance: float
         attractive = _ratio(clicks + added[0], added_up(examined) + strength)
         attractiveness = np.where(np.isnan(attractive), attractiveness, attractive)
         satisfaction = _ratio(added_up(satisfied) + strength * mean, informative + strength)
-        continuation = float(examined[below].sum() / (examined - satisfied)[above].sum())
+        unsatisfied = float((examined - satisfied)[above].sum())
+        continuation = float(examined[below].sum()) / unsatisfied if unsatisfied > 0.0 else continuation
         moved = np.fmax(abs(attractiveness - current[0]), abs(satisfaction - current[1]))
         change = max(float(np.nansum(moved * shown) / shown.sum()), abs(continuation - current[2]))
         step += 1
@@ -302,12 +307,13 @@ def _forward_backward(  # type: ignore[no-untyped-def]
             leaves = satisfaction[pairs[bottom]]
             onward = (1.0 - leaves) * continuation * unseen[bottom + 1 - begin]
             total = leaves + (1.0 - leaves) * (1.0 - continuation) + onward
-            satisfied[bottom] = weight * leaves / total
-            present = weight * onward / total
+            if total > 0.0:  # else nobody leaves, whatever is below was read
+                satisfied[bottom] = weight * leaves / total
+                present = weight * onward / total
         for row in range(bottom + 1, end):
             examined[row] = present
             onward = continuation * unseen[row + 1 - begin]
-            if present > 0.0:
+            if present > 0.0 and continuation < 1.0:
                 present *= onward / (1.0 - continuation + onward)
 
 

@@ -10,7 +10,7 @@ from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets
 from rankwise.clicks.logs.log import Log, Sessions
 from rankwise.compiling import kernel
-from rankwise.statistics.tables import Table, count, number
+from rankwise.statistics.tables import Table, count, number, spans
 
 NAMES = {
     "pbm": "position-based model",
@@ -98,8 +98,10 @@ class ClickModel:
             table = self._by_position(self.examination, log)
             if self.model == "pbm":
                 examined = table[lists.positions - 1]
-            else:  # contexts that were not seen are as without a click above
-                table = np.where(np.isnan(table), table[:, :1], table)
+            else:  # contexts that were not seen are as without a click above, else as the others of their position
+                known = ~np.isnan(table)
+                means = np.where(known, table, 0.0).sum(1) / np.maximum(known.sum(1), 1)
+                table = np.where(known, table, np.where(known[:, 0], table[:, 0], means)[:, None])
                 examined = table.ravel()[contexts_of(lists, len(table))]
             chances = examined * attractiveness[lists.pairs]
         terms = xlogy(lists.clicked, chances) + xlog1py(~lists.clicked, -chances)
@@ -127,11 +129,17 @@ class ClickModel:
 
         return values_of(self.attractiveness), values_of(self.satisfaction)
 
-    @staticmethod
-    def _by_position(values: Array | None, log: Log) -> Array:
+    def _by_position(self, values: Array | None, log: Log) -> Array:
         if values is None or len(values) < log.n_positions:
             what = f"the click model knows positions 1 to {0 if values is None else len(values)}"
             raise check.error(what, got=f"position {log.n_positions}", hint="leave the positions below out")
+        shown = np.unique(log.positions) - 1
+        unknown = shown[np.isnan(values[shown].reshape(shown.size, -1)).all(1)]
+        if unknown.size and values is self.examination:  # continuation is that of other positions
+            what = "the click model was estimated without some positions of this log"
+            raise check.error(
+                what, got=f"position {spans(unknown + 1)}", hint="leave them out with log.only(positions=…)"
+            )
         return values
 
 

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import KEYS, Log
+from rankwise.clicks.positions.confounding import confounding, items_by_period
 from rankwise.clicks.positions.harvest import Numbers, sums_by
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
@@ -46,6 +47,12 @@ class BiasCheck:
     level: float
     reason: str = ""
     """Why nothing can be checked."""
+    alarms: tuple[str, ...] = ()
+    """What times and users say against the bias."""
+    blind: tuple[str, ...] = ()
+    """What this check cannot see."""
+    period: int | None = None
+    """Rankers were compared within periods of so many days; None: over all time."""
 
     @property
     def possible(self) -> bool:
@@ -66,11 +73,13 @@ class BiasCheck:
     @property
     def alarm(self) -> bool:
         """Whether the bias is wrong by more than a tenth at a position, beyond what chance allows."""
-        return bool(self.off.any())
+        return bool(self.off.any() or self.alarms)
 
     @property
     def sentence(self) -> str:
         """The verdict."""
+        if self.alarms:
+            return f"ALARM: {'; '.join(self.alarms)}."
         if self.alarm:
             gaps = np.where(self.off, np.abs(np.log(np.maximum(self.ratio, 1e-9))), 0.0)
             ranker, place = np.unravel_index(int(np.argmax(gaps)), gaps.shape)
@@ -83,8 +92,12 @@ class BiasCheck:
         if not self.possible:
             return f"This bias cannot be checked: {self.reason}."
         unseen = np.flatnonzero(self.unseen.all(0)) + 1
-        blind = f"; too few clicks to see an error of a fifth at {_at(unseen)}" if unseen.size else ""
-        return f"No alarm: clicks of what was held out are predicted within a tenth, or within chance{blind}."
+        unsure = f"; too few clicks to see an error of a fifth at {_at(unseen)}" if unseen.size else ""
+        how = "" if self.period is None else f", within {tables.count(self.period, 'day')}"
+        blind = f" This cannot see {', nor '.join(self.blind)}." if self.blind else ""
+        return (
+            f"No alarm: clicks of what was held out are predicted within a tenth, or within chance{how}{unsure}.{blind}"
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """One row per held-out ranker and position."""
@@ -146,14 +159,26 @@ def check_bias(bias: "Bias", log: Log, other: Log | None = None, *, level: float
 
     With r̂ = Σ (clicks − β·impressions) / Σ α·impressions over the other rankers' impressions of a document at other
     positions, which has the document's relevance as its mean whatever the number of impressions, the clicks of the
-    held-out ranker have the mean of impressions · (α r̂ + β) if the bias is right.
+    held-out ranker have the mean of impressions · (α r̂ + β) if the bias is right. With times, both are of one period
+    where enough documents moved within one.
     """
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     log = log if other is None else _joined(log, other)
+    found = confounding(bias, log, level)
+    if found.period is not None:
+        daily, items = items_by_period(log, found.period)
+        outcome = _held_out(bias, daily, items, level)
+        if outcome.possible:
+            return replace(outcome, alarms=found.alarms, blind=found.blind, period=found.period)
+    return replace(_held_out(bias, log, log.pairs, level), alarms=found.alarms, blind=found.blind)
+
+
+def _held_out(bias: "Bias", log: Log, items: Numbers, level: float) -> BiasCheck:
+    """Compare the clicks of each ranker with predictions; ``items`` are documents, or documents of a period."""
     alpha, beta = bias.of_cells(log)
     cells = pl.DataFrame(
         {
-            "unit": log.pairs * len(log.segment_names) + log.segments,
+            "unit": items * len(log.segment_names) + log.segments,
             "query": log.queries,
             "ranker": log.rankers,
             "position": log.positions,
@@ -219,7 +244,10 @@ def _ratios(places: NDArray[np.int64], observed: Array, predicted: Array, size: 
 def _of_others(column: pl.Expr) -> pl.Expr:
     """Return for each cell the sum over its document's cells with another ranker and another position."""
     return (
-        column.sum().over("unit") - column.sum().over("unit", "ranker") - column.sum().over("unit", "position") + column
+        column.sum().over("unit")
+        - column.sum().over("unit", "ranker")
+        - column.sum().over("unit", "position")
+        + column.sum().over("unit", "ranker", "position")
     )
 
 

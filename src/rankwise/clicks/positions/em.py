@@ -21,7 +21,7 @@ from scipy.special import expit, logit, xlog1py, xlogy
 from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, Swaps, poisson_counts, sums_by
+from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library
@@ -45,21 +45,23 @@ _TREES: Keywords = {
 _REFITS = 20  # samples of queries at most: each is a training
 _SMALLEST = 1e-9  # of the rates of clicks and of missing ones
 _LONGEST = 0.5  # step of a logarithm
+_FARTHEST = 50.0  # of a logarithm from 0
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """log α and β by position, with their standard errors."""
+    """log α and β by position, with their standard errors and the degrees of freedom of these."""
 
     logs: Array
     beta: Array
     logs_error: Array
     beta_error: Array
+    logs_freedom: Array | float = np.inf
+    beta_freedom: Array | float = np.inf
 
 
 def by_document(log: Log) -> Curves:
     """Return curves without trust, with one relevance per document."""
-    Swaps.of(log, log.pairs).check_connected("a document")
     counts = PositionCounts.of(log, log.pairs)
     clicks = counts.by_unit(counts.clicks)
     scale = 1.0 / max(float(counts.clicks.sum()), 1.0)
@@ -75,14 +77,16 @@ def by_document(log: Log) -> Curves:
         gradient = counts.by_position(mean - counts.clicks)
         return float(scale * (counts.clicks @ (np.log(total) - logs[counts.positions]))), scale * gradient[1:]
 
+    if counts.n_positions == 1:
+        return Curves(*np.zeros((4, 1)))
     solution = minimize(loss, np.zeros(counts.n_positions - 1), jac=True, method="L-BFGS-B", options=LBFGS)
     logs = np.append(0.0, solution.x)
     mean, _ = expected(logs)
     share = sparse.csr_array((mean / np.sqrt(np.maximum(clicks, 1e-300)), (counts.units, counts.positions)))
     information = np.diag(counts.by_position(mean)) - (share.T @ share).toarray()
-    errors = _sandwich(information[1:, 1:], counts.by_query(counts.clicks - mean)[:, 1:])
+    errors, freedom = _jackknife(information[1:, 1:], counts.by_query(counts.clicks - mean)[:, 1:])
     none = np.zeros(logs.size)
-    return Curves(logs, none, np.append(0.0, errors), none)
+    return Curves(logs, none, np.append(0.0, errors), none, np.append(np.inf, freedom))
 
 
 def with_trust(log: Log, plain: Array) -> Curves:
@@ -91,6 +95,8 @@ def with_trust(log: Log, plain: Array) -> Curves:
     measured = counts.shown > 1.0  # noise needs two impressions to be known
     rows = measured & (counts.by_unit(measured.astype(np.float64)) > 1.0)
     names = ("units", "positions", "shown", "clicks")
+    groups, words = groups_of(log, (2 * counts.n_positions) ** 2)
+    counts = replace(counts, queries=groups[counts.queries], n_queries=words.size)
     counts = replace(counts, **{name: getattr(counts, name)[rows] for name in names})
     if missing := sorted(set(range(counts.n_positions)) - set(counts.positions)):
         where = tables.spans(np.array(missing) + 1)
@@ -125,9 +131,10 @@ def _solved(counts: PositionCounts, weights: Array, logs: Array, beta: Array) ->
 
     def terms(free: Array) -> Array:
         logs, beta = curves(free)
-        alpha = np.exp(logs)[place]
+        alpha = np.exp(logs.clip(-_FARTHEST, _FARTHEST))[place]  # steps of the search may go anywhere
         columns = counts.shown * alpha, counts.clicks - counts.shown * beta[place]
         exposure, excess = (counts.by_unit(column) - column for column in columns)
+        exposure = np.maximum(exposure, _SMALLEST)  # less is rounding
         relevance = excess / exposure
         residual = counts.clicks / counts.shown - alpha * relevance - beta[place]
         product = residual * relevance + alpha * noise / exposure**2
@@ -136,24 +143,37 @@ def _solved(counts: PositionCounts, weights: Array, logs: Array, beta: Array) ->
     def sums(free: Array) -> Array:
         return np.concatenate([counts.by_position(term)[1:] for term in terms(free)])
 
+    def by_query(free: Array) -> Array:
+        return np.hstack([counts.by_query(term)[:, 1:] for term in terms(free)])
+
     solution = root(sums, np.append(logs[1:], beta[1:]), method="hybr", options={"xtol": 1e-12})
     free: Array = solution.x
     if not solution.success and not np.abs(solution.fun).max() < 1e-10:
         return None
     steps = 1e-5 * np.eye(free.size)
-    slopes = np.array([(sums(free + step) - sums(free - step)) / 2e-5 for step in steps]).T
-    errors = _sandwich(slopes, np.hstack([counts.by_query(term)[:, 1:] for term in terms(free)]))
-    return Curves(*curves(free), *curves(errors))
+    slopes = np.stack([(by_query(free + step) - by_query(free - step)) / 2e-5 for step in steps], axis=2)
+    errors, freedom = _jackknife(slopes, by_query(free))
+    return Curves(*curves(free), *curves(errors), *(np.append(np.inf, part) for part in np.split(freedom, 2)))
 
 
-def _sandwich(slopes: Array, scores: Array) -> Array:
-    """Return standard errors of the solution of equations, from their slopes and their terms by query."""
+def _jackknife(slopes: Array, scores: Array) -> tuple[Array, Array]:
+    """Return standard errors of the solution of equations, and their degrees of freedom, by leaving out each query.
+
+    ``slopes`` and ``scores`` are the equations' derivatives and terms, by query; without one query, the solution is a
+    Newton step away. Derivatives may also be those of the sum, which is the sandwich formula.
+    """
+    left = slopes.sum(0) - slopes if slopes.ndim > 2 else slopes
     try:
-        inverse = np.linalg.inv(slopes)
+        gaps = np.linalg.solve(left, scores[:, :, None])[..., 0]
     except np.linalg.LinAlgError:
-        return np.full(len(slopes), np.inf)
-    covariance = inverse @ (scores.T @ scores) @ inverse.T * len(scores) / max(len(scores) - 1, 1)
-    return np.sqrt(np.diag(covariance))
+        return np.full(scores.shape[1], np.inf), np.full(scores.shape[1], np.inf)
+    n = len(gaps)
+    squares = (gaps - gaps.mean(0)) ** 2
+    total = squares.sum(0)
+    # Twice the square of the variance over the variance of that: few where a few queries make most of it.
+    rest = np.maximum((squares**2).sum(0) - total**2 / n, 1e-300)
+    more = (n - 1) / n if slopes.ndim > 2 else n / max(n - 1, 1)
+    return np.sqrt(total * more), (2.0 * total**2 / rest).clip(1.0, max(n - 1, 1))
 
 
 def _check_agreement(best: Curves, fits: Sequence[Curves]) -> None:

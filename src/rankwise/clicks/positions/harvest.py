@@ -15,14 +15,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.sparse.csgraph import connected_components
 from scipy.special import xlog1py, xlogy
 from scipy.stats import poisson
 
-from rankwise import check
 from rankwise.arrays import Array
+from rankwise.clicks.logs.exchanges import Gap, gap_of
 from rankwise.clicks.logs.log import Log
-from rankwise.statistics import tables
 from rankwise.stream import Stream, hashed_ids
 
 _MOST_GROUPS = 4096  # more queries than that are resampled in groups
@@ -94,6 +92,8 @@ class Swaps:
     """Segment × group of queries × pair × (weight, clicks at the first, clicks at the second position)."""
     words: NDArray[np.uint64]
     """The name of each group in random streams."""
+    positions: Numbers
+    """Those that were shown, from 1."""
     n_positions: int
 
     @classmethod
@@ -105,7 +105,7 @@ class Swaps:
         first, second = np.triu_indices(log.n_positions, 1)
         number[first, second] = np.arange(first.size)
         n_segments = len(log.segment_names) if by_segment else 1
-        groups, words = _groups(log, first.size * n_segments)
+        groups, words = groups_of(log, first.size * n_segments)
         rows = groups[counts.queries] + words.size * (log.segments[counts.cells] if by_segment else 0)
         sums = np.zeros((n_segments * words.size * first.size, 3))
         for lag in range(1, log.n_positions):
@@ -116,44 +116,28 @@ class Swaps:
             columns = (shown[upper] * shown[lower], clicks[upper] * shown[lower], clicks[lower] * shown[upper])
             for j, column in enumerate(columns):
                 sums[:, j] += sums_by(place, column * share, len(sums))
-        return cls(first, second, sums.reshape(n_segments, words.size, first.size, 3), words, log.n_positions)
+        table = sums.reshape(n_segments, words.size, first.size, 3)
+        return cls(first, second, table, words, np.unique(positions) + 1, log.n_positions)
 
     def clicks(self, sums: Array) -> Array:
         """Return clicks by position of sums by pair."""
         upper, lower = sums_by(self.first, sums[:, 1], self.n_positions), sums_by(self.second, sums[:, 2])
         return upper + lower
 
-    def check_connected(self, what: str) -> None:
-        """Raise an error that names positions whose clicks are not comparable, by impressions and by clicks."""
-        total = self.sums.sum((0, 1))
-        for column, why in ((total[:, 0], f"never exchange {what}"), (total[:, 1:].sum(1), "exchange no click")):
-            joined = np.zeros((self.n_positions, self.n_positions), bool)
-            joined[self.first, self.second] = column > 0
-            count, component = connected_components(joined, directed=False)
-            if not joined.any():
-                raise check.error(
-                    f"position bias is not identified: {what} at two positions, and clicks on it, are needed",
-                    got="no click" if total.any() else "one position each, as one ranker shows that always ranks alike",
-                    hint="log several rankers on the same queries, shuffle a part of the traffic, or pass curves that "
-                    "are known from elsewhere to rw.clicks.Bias.known",
-                )
-            if count > 1:
-                parts = [tables.spans(np.flatnonzero(component == part) + 1) for part in range(count)]
-                raise check.error(
-                    f"position bias is not identified: positions {' and '.join(parts)} {why}",
-                    hint="log several rankers or shuffle a part of the traffic, or keep the positions of one part with"
-                    f" log.only(positions=…), such as {parts[0]}",
-                )
-        if not (clicks := self.clicks(total)).all():
-            raise check.error(
-                "position bias needs clicks at every position",
-                got=f"none at {tables.spans(np.flatnonzero(clicks == 0) + 1)} on {what} that was shown elsewhere too",
-                hint="keep the positions above with log.only(positions=…)",
-            )
+    @property
+    def gap(self) -> Gap | None:
+        """What is missing to compare all positions."""
+        shown, clicks = np.zeros((2, self.n_positions, self.n_positions))
+        total, places = self.sums.sum((0, 1)), self.positions - 1
+        for first, second, column in ((self.first, self.second, 1), (self.second, self.first, 2)):
+            shown[first, second], clicks[first, second] = total[:, 0], total[:, column]
+        return gap_of(self.positions, shown[np.ix_(places, places)], clicks[np.ix_(places, places)])
 
     def fit(self, sums: Array, center: Array | None = None, ridge: float = 0.0) -> Array:
         """Return log θ, 0 at the first position, from sums by pair; ``ridge`` pulls it to ``center``."""
         middle = np.zeros(self.n_positions) if center is None else center
+        if self.n_positions == 1:
+            return np.zeros(1)
         scale = 1.0 / max(float(sums[:, 1:].sum()), 1.0)
 
         def loss(free: Array) -> tuple[float, Array]:
@@ -222,7 +206,7 @@ def sums_by(places: Numbers, values: Array, size: int = 0) -> Array:
     return np.bincount(places, values, size).astype(np.float64, copy=False)
 
 
-def _groups(log: Log, n_sums: int) -> tuple[Numbers, NDArray[np.uint64]]:
+def groups_of(log: Log, n_sums: int) -> tuple[Numbers, NDArray[np.uint64]]:
     """Return the group of each query, by a hash of its id, and the names of the groups."""
     words = hashed_ids(log.query_ids)
     most = int(np.clip(_MOST_SUMS // max(n_sums, 1), 256, _MOST_GROUPS))

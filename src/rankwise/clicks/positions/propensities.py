@@ -3,14 +3,16 @@
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import t as student
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, read_only
+from rankwise.clicks.logs.exchanges import Gap
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions import em
 from rankwise.clicks.positions.bias import Bias
-from rankwise.clicks.positions.harvest import Numbers, Swaps, sums_by
+from rankwise.clicks.positions.confounding import items_by_period
+from rankwise.clicks.positions.harvest import PositionCounts, Swaps, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.statistics import tables
 from rankwise.statistics.significance import RESAMPLED
@@ -30,7 +32,8 @@ _METHODS = {
 _FEATURES = "relevance is a function of the features that trees learn"
 _FOLDS = 5
 _SPREADS = (0.0, 0.03, 0.1, 0.3, 1.0)  # standard deviations of segments around the common curve, on the log scale
-_SHUFFLED = 0.8  # of the variance of positions that shuffling has, within documents
+_UNEVEN = 0.2  # of shuffled documents: how far chances of positions may be from even ones, in the mean square
+_SURELY = 3.0  # standard errors
 
 
 def propensities(
@@ -41,6 +44,7 @@ def propensities(
     features: RankingDataset | None = None,
     segments: bool = False,
     ranker: str | None = None,
+    period: int | None = None,
     samples: int = 200,
     level: float = 0.95,
     seed: int = 0,
@@ -53,11 +57,13 @@ def propensities(
     - ``"em"`` fits relevance and position together (regression EM, Wang et al. 2018): relevance is a function of
       ``features``, or without them one number per query and document.
 
-    ``ranker`` selects the impressions of one ranker, such as the shuffled part of the traffic. ``trust=True`` estimates
-    clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for each
-    segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not identify
-    the bias, an error names what is missing. ``samples`` samples of queries with replacement give the intervals of
-    ``"harvest"`` and ``"randomized"`` (at most 20 those of trees); others have the sandwich formula.
+    ``ranker`` selects the impressions of one ranker, such as the shuffled part of the traffic. ``period=7`` compares
+    documents only within seven days, where relevance changes and rankers follow it; the log needs times. ``trust=True``
+    estimates clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for
+    each segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not
+    identify the bias, an error names what is missing. ``samples`` samples of queries with replacement give the
+    intervals of ``"harvest"`` and ``"randomized"`` (at most 20 those of trees), the jackknife by query those with
+    trust, the sandwich formula others.
 
     >>> import polars as pl
     >>> rows = [(q, q % 2 == k, i, k + 1, i < (60 if q % 2 == k else 20) / (k + 1)) for q in range(12) for k in (0, 1)
@@ -78,12 +84,16 @@ def propensities(
         raise check.error("trust=True works without features", hint="leave features out: documents have to move then")
     if segments and (trust or method == "em"):
         raise check.error("segments=True works with method='harvest' or 'randomized' and without trust")
+    if period is not None and (trust or method != "harvest"):
+        raise check.error("period= works with method='harvest' and without trust")
     stream = Stream(seed).child("propensities")
     log = log if ranker is None else log.only(rankers=ranker)
-    shown = sums_by(log.positions - 1, log.impressions)
-    if not shown.all():
-        missing = tables.spans(np.flatnonzero(shown == 0) + 1)
-        raise check.error("position bias needs impressions at every position", got=f"none at {missing}")
+    items = log.pairs
+    if period is not None:
+        log, items = items_by_period(log, check.integer("period", period, least=1))
+    swaps = Swaps.of(log, items, by_segment=segments)
+    if (gap := swaps.gap) and (gap.kind == "shown" or (features is None and method != "randomized")):
+        raise gap.error()
     few = log.n_queries < RESAMPLED
     notes = [_METHODS[method] if features is None else _FEATURES]
     by_segment: Keywords = {}
@@ -92,7 +102,11 @@ def propensities(
     elif method == "em":
         plain = em.by_document(log)
     else:
-        swaps = _swaps(log, method, by_segment=segments)
+        if method == "randomized":
+            _check_shuffled(log, gap)
+            swaps = Swaps.of(log, log.queries, by_segment=segments)
+            if gap := swaps.gap:
+                raise gap.error("query")
         logs, none = swaps.fit(swaps.sums.sum((0, 1))), np.zeros(log.n_positions)
         errors = none if few else swaps.resampled(logs, samples, stream).std(0, ddof=1)
         plain = em.Curves(logs, none, errors, none)
@@ -100,6 +114,8 @@ def propensities(
             curves, words = _segments(swaps, logs, log, stream)
             by_segment = {"segment_names": log.segment_names, "by_segment": curves}
             notes += words
+    if period is not None:
+        notes.append(f"documents were compared within periods of {tables.count(period, 'day')}")
     if len(log.segment_names) > 1 and not segments:
         notes.append(f"all {len(log.segment_names)} segments have one curve (segments=True fits one for each)")
     if few:
@@ -113,43 +129,60 @@ def propensities(
 
 def _bias(curves: em.Curves, *, few: bool, level: float, **facts: Any) -> Bias:
     """Return the bias, with intervals of alpha that are symmetric on the log scale; NaN with few queries."""
-    width = np.nan if few else norm.ppf(0.5 + level / 2.0)
+    logs, beta = (
+        np.full(error.size, np.nan) if few else student.ppf(0.5 + level / 2.0, freedom) * error
+        for freedom, error in (
+            (curves.logs_freedom, curves.logs_error),
+            (curves.beta_freedom, curves.beta_error),
+        )
+    )
     columns: Keywords = {
         "alpha": np.exp(curves.logs),
-        "alpha_low": np.exp(curves.logs - width * curves.logs_error),
-        "alpha_high": np.exp(curves.logs + width * curves.logs_error),
+        "alpha_low": np.exp(curves.logs - logs),
+        "alpha_high": np.exp(curves.logs + logs),
         "beta": curves.beta,
-        "beta_low": curves.beta - width * curves.beta_error,
-        "beta_high": curves.beta + width * curves.beta_error,
+        "beta_low": curves.beta - beta,
+        "beta_high": curves.beta + beta,
     }
     columns = {name: read_only(column) for name, column in columns.items()}
     return Bias(**columns, level=level, **facts)
 
 
-def _swaps(log: Log, method: str, *, by_segment: bool) -> Swaps:
-    """Return swaps of documents, or of positions in queries whose documents were shuffled; raise without enough."""
-    if method == "harvest":
-        items, what = log.pairs, "a document"
+def _check_shuffled(log: Log, gap: Gap | None) -> None:
+    """Raise an error unless documents connect all positions and are at each about as often as their query is.
+
+    With n impressions of a document, Σ (observed − expected)²/expected over the K positions of its query has the mean
+    K − 1 + (n − 1) φ², where φ² is the mean squared distance of its chances from even ones, relative to these.
+    """
+    counts = PositionCounts.of(log, log.pairs)
+    lists = (counts.queries * len(log.segment_names) + log.segments[counts.cells])[counts.units]
+    shape = log.n_queries * len(log.segment_names), log.n_positions
+    shown = sums_by(lists * shape[1] + counts.positions, counts.shown, shape[0] * shape[1]).reshape(shape)
+    times = counts.by_unit(counts.shown)
+    expected = times * shown[lists, counts.positions] / shown[lists].sum(1)
+    _, first = np.unique(counts.units, return_index=True)
+    several = times[first] > 1.0
+    times, free = times[first][several], ((shown > 0).sum(1) - 1.0)[lists[first]][several]
+    squares = sums_by(counts.units, counts.shown**2 / expected)[several] - times
+    total = max(float((times - 1.0).sum()), 1e-12)
+    uneven = float((squares - free).sum()) / total
+    error = float(np.sqrt((2.0 * free * (times - 1.0) / times).sum())) / total if times.size else np.inf
+    if gap is not None and gap.kind in ("moved", "exchanged"):
+        got = "documents at one position each" if gap.kind == "moved" else ""
+        got = got or f"positions {' and '.join(gap.groups)} that never exchange a document, as with a few fixed orders"
+    elif uneven > max(_UNEVEN**2, _SURELY * error):
+        got = f"chances of a document that differ from one position to another by {np.sqrt(uneven):.0%} of their mean"
+    elif not max(uneven, 0.0) + _SURELY * error < 1.0:
+        got = "documents that were shown too seldom to tell whether they were shuffled"
     else:
-        items, what = log.queries, "query"
-        share = _variance(log, log.pairs) / max(_variance(log, log.queries), 1e-12)
-        if not share >= _SHUFFLED:
-            raise check.error(
-                "method 'randomized' needs documents that were shuffled by chance",
-                got=f"positions of a document vary {share:.0%} of what shuffling gives (rankers {log.ranker_names})",
-                hint='`set ranker=…`, the traffic that was shuffled, or `set method="harvest"`',
-            )
-    swaps = Swaps.of(log, items, by_segment=by_segment)
-    swaps.check_connected(what)
-    return swaps
-
-
-def _variance(log: Log, items: Numbers) -> float:
-    """Return the mean variance of positions within items, without the bias of few impressions."""
-    times, sums, squares = (sums_by(items, log.impressions * log.positions**power) for power in (0, 1, 2))
-    several = times > 1
-    spread = squares[several] - sums[several] ** 2 / times[several]
-    return float(spread.sum() / max((times[several] - 1.0).sum(), 1e-12))
+        return
+    hint = "`set ranker=…`, the traffic that was shuffled" if len(log.ranker_names) > 1 else "shuffle some traffic"
+    hint += "" if gap else ', or `set method="harvest"`'
+    raise check.error(
+        "method 'randomized' needs documents that were shuffled by chance",
+        got=f"{got} (rankers {log.ranker_names})",
+        hint=hint,
+    )
 
 
 def _segments(swaps: Swaps, common: Array, log: Log, stream: Stream) -> tuple[Array, list[str]]:

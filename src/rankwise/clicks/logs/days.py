@@ -1,0 +1,85 @@
+"""Days of a click log: when each cell was shown, and how times are read."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from rankwise.arrays import Array, read_only
+
+_ISO = (
+    r"^(?<date>\d{4}-\d{2}-\d{2})(?:[T ](?<hour>\d{2}):(?<minute>\d{2})(?::\d{2}(?:[.,]\d+)?)?"
+    r"\s*(?<zone>[Zz]|UTC|[+-]\d{2}(?::?\d{2})?)?)?$"
+)
+_MINUTES = 1440
+_DAY = 86_400
+
+
+@dataclass(frozen=True, eq=False)
+class Days:
+    """Impressions and clicks of the cells of a log by day (UTC)."""
+
+    cells: NDArray[np.int32]
+    """The cell of each row, sorted; days are sorted within a cell."""
+    days: NDArray[np.int32]
+    """Days since 1970-01-01."""
+    impressions: Array
+    clicks: Array
+
+    def part(self, cells: NDArray[np.bool_]) -> "Days":
+        """Return the rows of these cells, numbered anew."""
+        rows = cells[self.cells]
+        numbers = np.cumsum(cells, dtype=np.int32) - np.int32(1)
+        columns = numbers[self.cells[rows]], self.days[rows], self.impressions[rows], self.clicks[rows]
+        return Days(*map(read_only, columns))
+
+    def periods(self, length: int) -> NDArray[np.int64]:
+        """Return the number of each row's period of ``length`` days, from that of the first day."""
+        numbers: NDArray[np.int64] = (self.days.astype(np.int64) - int(self.days.min())) // length
+        return numbers
+
+
+def day(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
+    """Return the day in UTC of a column of times, null where it holds none.
+
+    Times are dates, datetimes, ISO 8601 with or without a zone (UTC), or seconds, milli-, micro- or nanoseconds since
+    1970, of 2001 and later, which are told apart by their size.
+
+    >>> texts = ["2024-05-01", "2024-05-01T23:30:00-02:00", "2024-05-01 00:10:00.5+0100", "1714521600", "1.5.2024"]
+    >>> days = pl.DataFrame({"time": texts}).select(day(pl.col("time"), pl.String()).cast(pl.Date))
+    >>> days.to_series().cast(pl.String).to_list()
+    ['2024-05-01', '2024-05-02', '2024-04-30', '2024-05-01', None]
+    """
+    if isinstance(kind, pl.Date):
+        return column.cast(pl.Int32)
+    if isinstance(kind, pl.Datetime):
+        in_utc = column.dt.convert_time_zone("UTC") if kind.time_zone else column
+        return in_utc.dt.date().cast(pl.Int32)
+    if not isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        return _since_1970(column.cast(pl.Float64, strict=False))
+    text = column.cast(pl.String).str.strip_chars()
+    parts = text.str.extract_groups(_ISO).struct
+    date = parts.field("date").str.to_date("%Y-%m-%d", strict=False).cast(pl.Int32)
+    hour, minute = (parts.field(name).cast(pl.Int32).fill_null(0) for name in ("hour", "minute"))
+    zone = parts.field("zone")
+    away = zone.str.slice(1, 2).cast(pl.Int32, strict=False).fill_null(0) * 60
+    away += zone.str.slice(3).str.strip_prefix(":").cast(pl.Int32, strict=False).fill_null(0)
+    away = pl.when(zone.str.starts_with("-")).then(-away).otherwise(away)
+    of_text = pl.when((hour <= 24) & (minute < 60)).then(date + (hour * 60 + minute - away).floordiv(_MINUTES))
+    return pl.coalesce(of_text, _since_1970(text.cast(pl.Float64, strict=False))).cast(pl.Int32)
+
+
+def _since_1970(number: pl.Expr) -> pl.Expr:
+    """Return the day of a time in (parts of) seconds; smaller numbers may be dates such as 20240501."""
+    seconds = (
+        pl.when(number.is_between(1e9, 1e11, closed="left"))
+        .then(number)
+        .when(number.is_between(1e11, 1e14, closed="left"))
+        .then(number / 1e3)
+        .when(number.is_between(1e14, 1e17, closed="left"))
+        .then(number / 1e6)
+        .when(number.is_between(1e17, 1e19, closed="left"))
+        .then(number / 1e9)
+    )
+    return (seconds / _DAY).floor().cast(pl.Int32)
