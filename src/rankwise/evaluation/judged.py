@@ -177,7 +177,7 @@ def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.i
     return str(metric), estimates
 
 
-def _informative(joined: Joined, metric: Metric, signs: Array) -> Array:
+def _informative(joined: Joined, metric: Metric, signs: Array) -> NDArray[np.bool_]:
     """(n_signs, n_queries) whether a query has something to tell: its lists differ, or it is about one system."""
     lists = joined.lists(metric)
     out = np.ones((len(signs), joined.offsets.size - 1), np.bool_)

@@ -146,7 +146,8 @@ def shrunken(results: "Results", data: str | None = None) -> list[str]:
     if not small:
         return []
     if data is not None:
-        tested = results.queries.filter(data=data).group_by("trial").agg(pl.col("query").n_unique())["query"].mean()
+        queries = results.queries.filter(data=data)
+        tested = queries.select("trial", "query").n_unique() / queries["trial"].n_unique()
         small.append(f"{tested:,.0f} test queries a trial")
     return [f"A small form, not the paper's: {'; '.join(small)}. Its figures are not comparable with published ones."]
 

@@ -145,7 +145,7 @@ def _unseen(discounts: Array, judge: Array, left: Array) -> float:
     """Return the variance of one error as large as the spread of the judge's gains, in the documents drawn."""
     gains = judge[discounts != 0.0]
     square = float(gains.var()) or float(gains.max(initial=0.0)) ** 2 or 1.0
-    return square / max(np.count_nonzero(left), 1) * math.fsum(discounts**2 * left)
+    return square / max(int(np.count_nonzero(left)), 1) * math.fsum(discounts**2 * left)
 
 
 def _require_same_documents(size: Array, weights: Array, left: Array) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, row_blocks
+from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.sparse import dense
@@ -159,11 +159,12 @@ def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         sentence += f"{named(data, [worst, *sorted(set(found) - {worst})])} ({what} {share:.0%} of the documents with "
         sentence += f"label {grade:g} or more, and of hardly any other)."
         hint = "see whether it was set after documents were judged or clicked, and leave it out"
-        severity = "error" if share >= _MOSTLY else "warning"
-        yield DataFinding(severity, "mark of a label", sentence, part, len(found), hint)
+        yield DataFinding(
+            "error" if share >= _MOSTLY else "warning", "mark of a label", sentence, part, len(found), hint
+        )
 
 
-def _marked(values: Array, high: NDArray[np.bool_], categorical: NDArray[np.bool_]) -> Iterator[tuple[str, Array]]:
+def _marked(values: Floats, high: NDArray[np.bool_], categorical: NDArray[np.bool_]) -> Iterator[tuple[str, Array]]:
     """Iterate over what may mark documents, and the share of ``high`` ones that it marks, for each column."""
     missing, exceptions = np.isnan(values), int(_EXCEPTIONS * _MARKS * high.sum())
     for sign, what in ((1.0, "its highest values are those of"), (-1.0, "its lowest values are those of")):
@@ -204,8 +205,8 @@ def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         sentence = f"{count(columns.size, 'feature')} missing by label: {named(data, columns)} (in {first:.0%} of the "
         sentence += f"documents with label {data.labels.min():g}, {second:.0%} of others)."
         hint = "see whether it was computed for some documents because of their label, and leave it out"
-        severity = "error" if gaps[columns[0]] >= LEAK else "warning"
-        yield DataFinding(severity, "missing by label", sentence, part, columns.size, hint)
+        leak = gaps[columns[0]] >= LEAK
+        yield DataFinding("error" if leak else "warning", "missing by label", sentence, part, columns.size, hint)
 
 
 def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:
