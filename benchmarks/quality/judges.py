@@ -98,8 +98,8 @@ def uninformative(cell: Cell) -> dict[str, Any]:
             mean = prediction_powered(y[known], f[known], f[others], copies).over(counts.mean(), counts.size)
             held = holds(mean, truth, fixed=False)
         rows.append([holds(plain, truth, fixed=False), held])
-    held = np.array(rows, float)
-    return {"plain": held[:, 0].mean(), "held": np.nanmean(held[:, 1]), "refused": np.isnan(held[:, 1]).mean()}
+    plain, kept = np.array(rows, float).T
+    return {"plain": plain.mean(), "held": np.nanmean(kept), "refused": np.isnan(kept).mean()}
 
 
 def holds(estimate: JudgedMean, truth: float, *, fixed: bool) -> bool:

@@ -1,5 +1,7 @@
 """Runs, qrels and a judge: how they are joined, what is printed, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -166,7 +168,7 @@ def test_a_difference_is_that_of_the_queries_whose_lists_differ_times_their_shar
 
 
 A, B, C, D = range(4)
-LISTS = {
+LISTS: dict[str, tuple[Any, bool]] = {
     "ndcg@2": ([[A, B, C, D], [A, B, D, C]], True),  # beyond the cutoff
     "ndcg@3": ([[A, B, C, D], [A, B, D, C]], False),
     "precision@2": ([[A, B, C, D], [B, A, C, D]], True),  # within it, where documents are only counted
@@ -199,8 +201,10 @@ def test_lists_are_equal_where_the_metric_is_whatever_the_labels(name):
     one, other = joined.lists(rw.metric(name))
     assert (one == other).all() == equal
     all_labels = [np.array(labels, float) for labels in product(range(3), repeat=4)]
-    values = [[rw.metric(name, empty=0)(row, labels, offsets)[0] for row in scores] for labels in all_labels]
-    assert np.allclose(*np.transpose(values), atol=1e-12) == equal
+    first, second = np.transpose(
+        [[rw.metric(name, empty=0)(row, labels, offsets)[0] for row in scores] for labels in all_labels]
+    )
+    assert np.allclose(first, second, atol=1e-12) == equal
 
 
 @pytest.mark.parametrize("ids", ["global", "places"])

@@ -126,7 +126,7 @@ def test_a_function_of_torch_is_an_objective_by_autograd():
     np.testing.assert_array_equal(actual.hessian, np.abs(actual.gradient))
     assert rw.check_objective(cross_entropy).passed
     train = rw.synthetic(n_queries=30, n_docs=8, seed=0)
-    ranker = rw.LightGBMRanker(rw.stochastic(cross_entropy, samples=2, scale=0.1), rounds=2, threads=1)
+    ranker = rw.LightGBMRanker(rw.stochastic(rw.objective(cross_entropy), samples=2, scale=0.1), rounds=2, threads=1)
     assert np.isfinite(ranker.fit(train).predict(train)).all()
 
 
