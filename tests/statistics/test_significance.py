@@ -234,3 +234,14 @@ def test_the_correction_for_shared_data_holds_its_level_where_the_plain_test_doe
 def test_refusals(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+@pytest.mark.parametrize("power", [0.5, 0.8])
+def test_times_as_many_reaches_the_power(power: float, confidence: float) -> None:
+    difference, error = 0.013, 0.011
+    quantile = stats.norm.ppf(0.5 + confidence / 2.0)
+    times = significance.times_as_many(difference, quantile * error, confidence=confidence, power=power)
+    # The probability that the interval lies above 0 with that many queries, of a true difference as large as this one.
+    assert stats.norm.sf(quantile - difference / (error / math.sqrt(times))) == pytest.approx(power)
+    assert significance.times_as_many(0.0, error) == math.inf

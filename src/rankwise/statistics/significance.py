@@ -5,6 +5,7 @@ mean: the differences enter multiplied by their weights, and equal weights give 
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -208,6 +209,22 @@ def effect_size(differences: ArrayLike, weights: ArrayLike | None = None) -> flo
     if deviation == 0.0:
         return math.copysign(math.inf, mean) if mean else 0.0
     return mean / deviation
+
+
+def times_as_many(difference: float, half: float, *, confidence: float = 0.95, power: float = 0.8) -> float:
+    """Return how many times as many queries would show a true ``difference`` with a probability of ``power``.
+
+    ``half`` is half of the width of its interval of that ``confidence`` now. With (half / difference)² times as many the
+    interval would just reach 0 on average, so that half of such experiments would miss the difference.
+
+    >>> round(times_as_many(0.01, 0.02, power=0.5), 2), round(times_as_many(0.01, 0.02), 2)
+    (4.0, 8.17)
+    """
+    if difference == 0.0:
+        return math.inf
+    normal = NormalDist()
+    ratio = 1.0 + normal.inv_cdf(power) / normal.inv_cdf(0.5 + confidence / 2.0)
+    return (ratio * half / difference) ** 2
 
 
 def wins_ties_losses(differences: ArrayLike, *, tolerance: float = 1e-9) -> tuple[int, int, int]:

@@ -13,6 +13,7 @@ from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.significance import times_as_many
 
 Verdict = Literal["ship", "do not ship", "cannot tell"]
 LEAST_EFFECTIVE = 1000.0
@@ -177,8 +178,9 @@ def failure(interval: tuple[float, float, float], extreme: float, by: str) -> st
     if high < 0.0:
         return f"{_FEWER}, {tables.number(difference, signed=True)} an impression {written}"
     if not low > 0.0:
-        times = ((high - low) / 2.0 / difference) ** 2 if difference > 0.0 else np.inf
-        more = f"; about {times:.1f} times as many {_UNITS[by]} would tell such a difference" if times < 100.0 else ""
+        times = times_as_many(difference, (high - low) / 2.0) if difference > 0.0 else np.inf
+        more = f"; about {times:.1f} times as many {_UNITS[by]} would show such a difference in 80% of cases"
+        more *= times < 100.0
         return f"the interval of the difference, {written}, includes 0{more}"
     if not extreme > 0.0:
         return "the propensities are not known well enough: at an end of their intervals the difference includes 0"
