@@ -15,7 +15,7 @@ from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.figures.comparisons import plot_differences, plot_means
-from rankwise.statistics.titles import Titles, titles_of
+from rankwise.statistics.titles import Titles, bounds_of, titles_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -109,15 +109,18 @@ class Comparison:
     def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
         """Metric -> system -> interval of the mean: by bootstrap over queries, or Student's over trials.
 
-        Of fewer than three trials there is none: its ends are NaN.
+        Of fewer than three trials there is none: its ends are NaN. Trials that all have the same mean have one that
+        allows for means that were not seen.
         """
 
         def interval(system: str, metric: str, row: NDArray[np.float64]) -> tuple[float, float]:
             evaluation = self.paired.evaluations.get(system)
             if evaluation is not None:
                 return evaluation.interval[metric]
-            few = np.count_nonzero(~np.isnan(row)) < significance.FEWEST
-            return (np.nan, np.nan) if few else significance.t_test(row).interval(1.0 - self.alpha)
+            if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
+                return np.nan, np.nan
+            same = significance.interval_of_same(row, bounds=bounds_of(metric), confidence=1.0 - self.alpha)
+            return same or significance.t_test(row).interval(1.0 - self.alpha)
 
         return {
             metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}

@@ -15,7 +15,7 @@ from rankwise.compiling import kernel
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance, tables
-from rankwise.statistics.titles import Titles, canonical, find, titles_of
+from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:
@@ -135,19 +135,36 @@ class Evaluation:
 
         Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
         on the values and the seed, and not on threads or on the order of queries. Of fewer than ten queries that would
-        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN.
+        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN. Values
+        that are all 0 or 1 have the interval of Clopper and Pearson, and values that are all the same one that allows
+        for others that were not seen (:func:`rankwise.statistics.significance.interval_of_same`).
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
         intervals = dict(zip(self.values, zip(low, high, strict=True), strict=True))
-        return intervals | {name: self._of_few(name) for name in self._few}
+        return intervals | self._without_spread | {name: self._of_few(name) for name in self._few}
+
+    @cached_property
+    def _without_spread(self) -> dict[str, tuple[float, float]]:
+        """Intervals of metrics whose values, all 0 or 1 or all the same, have no spread to resample."""
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        found = {}
+        for name, column in self.values.items():
+            counted = ~np.isnan(column) & (weights > 0.0)
+            if counted.sum() >= significance.FEWEST:
+                values, bounds = (column[counted], weights[counted]), bounds_of(name)
+                found[name] = significance.interval_of_same(*values, bounds=bounds, confidence=self.confidence)
+                if found[name] is None and bounds in ((0.0, 1.0), Metric.bounds):  # not of counts, of DCG and the like
+                    found[name] = significance.interval_of_share(*values, confidence=self.confidence)
+        return {name: interval for name, interval in found.items() if interval is not None}
 
     @property
     def _few(self) -> dict[str, int]:
         """How many queries count, of the metrics of which they are too few to resample."""
         weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
         counts = {name: int((~np.isnan(column) & (weights > 0)).sum()) for name, column in self.values.items()}
-        return {name: count for name, count in counts.items() if count < significance.RESAMPLED}
+        few = {name: count for name, count in counts.items() if count < significance.RESAMPLED}
+        return {name: count for name, count in few.items() if name not in self._without_spread}
 
     def _of_few(self, name: str) -> tuple[float, float]:
         """Student's interval of the mean of few queries, within what the metric can be."""
@@ -156,7 +173,7 @@ class Evaluation:
         scored = ~np.isnan(self.values[name])
         weights = None if self.weights is None else self.weights[scored]
         low, high = significance.t_test(self.values[name][scored], weights).interval(self.confidence)
-        lowest, highest = next((metric(text).bounds for text in canonical(name)), Metric.bounds)
+        lowest, highest = bounds_of(name)
         return max(low, lowest), min(high, highest)
 
     def resampled(self) -> NDArray[np.float64]:
@@ -238,11 +255,26 @@ class Evaluation:
             student = f"Fewer than {few} queries: the interval is Student's, as resampling so few is too narrow."
             none = f"Fewer than {least} queries: no interval."
             notes += [student if max(self._few.values()) >= least else none]
+        notes += self._spread_notes(shown)
         if self.total:
             notes.append(
                 "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
             )
         return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
+
+    def _spread_notes(self, shown: Mapping[str, str]) -> list[str]:
+        """What is said of metrics that have the same value on every query."""
+        ends = {name: low for name, (low, _) in self._without_spread.items() if name not in self.total}
+        same = {
+            name: low for name, low in ends.items() if np.ptp(self.values[name][~np.isnan(self.values[name])]) < 1e-9
+        }
+        bounded = ", ".join(shown[name] for name, low in same.items() if not math.isnan(low))
+        unbounded = ", ".join(shown[name] for name, low in same.items() if math.isnan(low))
+        notes = [
+            f"The same value on every query ({bounded}): the interval allows for other values, not seen in so few."
+        ]
+        notes += [f"The same value on every query ({unbounded}): no interval, as the metric has no range."]
+        return [note for note, names in zip(notes, (bounded, unbounded), strict=True) if names]
 
     def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
         """Return all tables: the summary, and those of a policy."""
