@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -29,6 +30,64 @@ def evaluation(values, ids=IDS, **options):
 @pytest.fixture(scope="module")
 def comparison():
     return rw.compare({name: evaluation(values) for name, values in VALUES.items()})
+
+
+RUN = {f"q{q}": {f"d{d}": float(d) for d in range(4)} for q in range(6)}
+OTHER_RUN = {f"q{q}": {f"d{d}": -float(d) for d in range(1, 9)} for q in range(6)}
+QRELS = {f"q{q}": {"d1": 1, "d2": 2, "d3": 0} for q in range(6)}
+
+
+def graded(**changed):
+    """Qrels of which some queries were graded anew."""
+    return {query: changed.get(query, grades) for query, grades in QRELS.items()}
+
+
+@pytest.mark.parametrize(
+    ("qrels", "named"),
+    [
+        (graded(q3={"d1": 1, "d2": 1}), ["'new' than in 'old' for 1 of 6 queries", "query 'q3'"]),
+        (graded(q3={"d1": 2, "d2": 1}), ["for 1 of 6 queries"]),  # the same grades, of other documents
+        (graded(q0={"d1": 1}, q5={"d7": 1}), ["for 2 of 6 queries", "query 'q0' and others"]),
+    ],
+)
+def test_evaluations_by_other_labels_are_not_compared(qrels, named, tmp_path):
+    old, new = rw.evaluate(RUN, QRELS, "ndcg@10"), rw.evaluate(OTHER_RUN, qrels, "ndcg@10")
+    stored = [
+        rw.read_evaluation(rw.write_evaluation(one, tmp_path / f"{n}.parquet")) for n, one in enumerate((old, new))
+    ]
+    for pair in ((old, new), stored, (stored[0], new)):
+        with pytest.raises(ValueError, match="must be evaluated by the same labels") as error:
+            rw.compare(dict(zip(("old", "new"), pair, strict=True)))
+        assert all(words in str(error.value) for words in named)
+
+
+def test_evaluations_by_the_same_labels_are_compared(tmp_path):
+    qrels = graded(q1={"d2": 2, "d1": 1, "d9": 0})  # neither order nor what is not relevant counts
+    old, new = rw.evaluate(RUN, QRELS, "ndcg@10"), rw.evaluate(OTHER_RUN, qrels, "ndcg@10")
+    assert "Not checked" not in str(rw.compare({"old": old, "new": new}))
+    data = rw.judge(RUN, QRELS)[1]
+    unnamed = rw.evaluate(data.labels, data.with_(document_ids=None, judged=None), "ndcg@10")
+    rw.compare({"old": old, "unnamed": unnamed})  # without ids the grades alone are compared
+    with pytest.raises(ValueError, match="for 6 of 6 queries"):
+        rw.compare({"old": old, "unnamed": rw.evaluate(data.labels, data.with_(labels=2 * data.labels))})
+    path = rw.write_evaluation(new, tmp_path / "new.parquet")
+    kept = rw.read_evaluation(path)
+    assert kept.metrics == ("ndcg@10",)
+    assert np.array_equal(kept.label_digests["labels"], new.label_digests["labels"])
+    pl.read_parquet(path).drop("digest of labels").write_parquet(path)  # as earlier versions wrote it
+    text = " ".join(str(rw.compare({"old": old, "new": rw.read_evaluation(path)})).split())
+    assert "Not checked: by which labels new was evaluated" in text
+
+
+def test_cross_validations_by_other_labels_are_not_compared():
+    data = rw.synthetic(n_queries=40, n_docs=8, seed=0)
+    changed = data.labels.copy()
+    changed[data.offsets[7]] += 1.0
+    ranker = rw.LightGBMRanker(rounds=2, leaves=3, threads=1)
+    one = rw.cross_validate(ranker, data, folds=2)
+    assert np.array_equal(one.label_digests["labels"], rw.evaluate(data.labels, data).label_digests["labels"])
+    with pytest.raises(ValueError, match="for 1 of 40 queries"):
+        rw.compare({"one": one, "other": rw.cross_validate(ranker, data.with_(labels=changed), folds=2)})
 
 
 def test_every_number_of_a_pair(comparison):

@@ -15,6 +15,7 @@ from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation, Ranked
 from rankwise.statistics.judged import JudgedEvaluation
+from rankwise.statistics.judgements import judgements_of
 
 
 @overload
@@ -127,4 +128,5 @@ def evaluate(
     columns = {str(one): one.of(values, lists) for one in chosen_metrics}
     ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
+    settings["judgements"] = judgements_of(lists, chosen_metrics)
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)

@@ -14,6 +14,8 @@ FILE = "results.parquet"
 _ABOUT = ("ranking", "query", "weight", "fold")
 """Columns that are no metric."""
 _CANDIDATES = "rankwise.candidates"
+_DIGEST = "digest of "
+"""How names of columns begin that hold digests of labels."""
 
 
 def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = False) -> Path:
@@ -22,14 +24,21 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     if path.suffix.lower() != ".parquet":
         raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
     with files.replacing(path, force=force) as new:
-        evaluation.to_frame().write_parquet(new, metadata={_CANDIDATES: evaluation.candidates})
+        frame_of(evaluation).write_parquet(new, metadata={_CANDIDATES: evaluation.candidates})
     return path
+
+
+def frame_of(evaluation: Evaluation) -> pl.DataFrame:
+    """Return the rows of a file: those of ``to_frame()``, and digests of the labels that the values rest on."""
+    digests = [pl.Series(_DIGEST + name, column) for name, column in evaluation.label_digests.items()]
+    return evaluation.to_frame().with_columns(digests)
 
 
 def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     """Read what :func:`write_evaluation` wrote, or the folder of ``rankwise train --folds``; for :func:`compare`.
 
-    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``confidence``, ``resamples``.
+    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``confidence``, ``resamples``. A file of an earlier
+    version keeps no digest of the labels: whether others rest on the same ones cannot be checked then.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -56,8 +65,13 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
             {name: frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names},
             np.array(ids.to_list(), np.str_) if ids.dtype == pl.String else ids.to_numpy(),
             None if (weights == 1.0).all() else weights,
-            **{"candidates": candidates, **about},
+            **{"candidates": candidates, "judgements": _digests(frame), **about},
         )
+
+
+def _digests(frame: pl.DataFrame) -> dict[str, Any]:
+    columns = [name for name in frame.columns if name.startswith(_DIGEST)]
+    return {name.removeprefix(_DIGEST): frame[name].cast(pl.UInt64).to_numpy() for name in columns}
 
 
 def is_evaluation(path: str | Path) -> bool:
@@ -74,6 +88,6 @@ def is_evaluation(path: str | Path) -> bool:
 
 def _metrics(schema: Any) -> list[str] | None:
     """The columns that hold metrics; None if this is another table."""
-    names = [name for name in schema if name not in _ABOUT]
+    names = [name for name in schema if name not in _ABOUT and not name.startswith(_DIGEST)]
     numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)
     return names if "query" in schema and names and numbers and not {"label", "score"} & set(names) else None

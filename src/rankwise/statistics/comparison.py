@@ -16,6 +16,7 @@ from rankwise.statistics import significance, tables
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.figures.comparisons import plot_differences, plot_means
 from rankwise.statistics.titles import Titles, bounds_of, titles_of
+from rankwise.statistics.verdict import listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -163,7 +164,16 @@ class Comparison:
         """What stands below the table of means."""
         weighted = (WEIGHTED,) if varies(self.paired.weights) else ()
         tested = () if any(pair.significant for pair in self.pairs) else ("No difference is significant.",)
-        return (*weighted, *tested, self.legend())
+        unknown = [name for name, one in self.paired.evaluations.items() if one.judgements == {}]
+        checked = (
+            (
+                f"Not checked: by which labels {listed(unknown)} {'was' if len(unknown) == 1 else 'were'} evaluated; "
+                "files of earlier versions do not keep that.",
+            )
+            if unknown
+            else ()
+        )
+        return (*weighted, *tested, self.legend(), *checked)
 
     @property
     def labels(self) -> list[str]:

@@ -15,6 +15,7 @@ from rankwise.compiling import kernel
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance, tables
+from rankwise.statistics.judgements import Digests, Judgements
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 from rankwise.stream import Stream, uniform_pair
 
@@ -64,6 +65,9 @@ class Evaluation:
     """Which documents were ranked, where that is not just the lists of the data; said under the table."""
     ranked: Ranked | None = None
     """The documents, where they are known, which a report shows."""
+    judgements: Judgements | None = None
+    """Digests of the labels of every query, so that evaluations by other labels are not compared; empty where a file
+    does not have them, None where values were computed elsewhere."""
 
     if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
 
@@ -78,6 +82,7 @@ class Evaluation:
             resamples: int = 2000,
             candidates: str = "",
             ranked: Ranked | None = None,
+            judgements: Judgements | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -111,6 +116,11 @@ class Evaluation:
             return self.values[column]
         hint = check.suggestion(str(name), self.values).rstrip("?")
         raise KeyError(f"this evaluation has no metric {str(name)!r}: {hint}")
+
+    @cached_property
+    def label_digests(self) -> Digests:
+        """Name of labels -> a digest of those of each query (computed on first use); empty where they are not known."""
+        return self.judgements() if callable(self.judgements) else self.judgements or {}
 
     @cached_property
     def mean(self) -> dict[str, float]:
