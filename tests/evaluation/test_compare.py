@@ -61,6 +61,7 @@ def test_evaluations_by_other_labels_are_not_compared(qrels, named, tmp_path):
         assert all(words in str(error.value) for words in named)
 
 
+@pytest.mark.filterwarnings("ignore:.*were judged")
 def test_evaluations_by_the_same_labels_are_compared(tmp_path):
     qrels = graded(q1={"d2": 2, "d1": 1, "d9": 0})  # neither order nor what is not relevant counts
     old, new = rw.evaluate(RUN, QRELS, "ndcg@10"), rw.evaluate(OTHER_RUN, qrels, "ndcg@10")
@@ -88,6 +89,36 @@ def test_cross_validations_by_other_labels_are_not_compared():
     assert np.array_equal(one.label_digests["labels"], rw.evaluate(data.labels, data).label_digests["labels"])
     with pytest.raises(ValueError, match="for 1 of 40 queries"):
         rw.compare({"one": one, "other": rw.cross_validate(ranker, data.with_(labels=changed), folds=2)})
+
+
+def test_documents_that_were_never_judged_are_said(tmp_path):
+    judged = {"old": {f"q{q}": {"d1": 3.0, "d2": 2.0, "d3": 1.0} for q in range(6)}}
+    judged["new"] = {query: {"x": 9.0, "y": 8.0, **row} for query, row in judged["old"].items()}
+    with pytest.warns(UserWarning, match="100% of the first 4 documents of old were judged, but 50% of new's"):
+        compared = rw.compare(judged, QRELS, ["ndcg@4", "ap"])
+    assert [row[-1] for row in compared.table().rows] == ["1.0000", "0.5000"]
+    assert compared.table().header[-1] == "judged@4"
+    assert compared.to_frame().select("judged", "judged_against").rows() == [(0.5, 1.0)] * 2
+    assert compared.to_dict()["judged"]["new"] == {"cutoff": 4, "mean": 0.5}
+    assert "may come from them and not" in " ".join(str(compared).split())
+    assert compared.to_latex().count("judged@4") == 2
+    new = rw.evaluate(judged["new"], QRELS, "ap")  # a metric without a cutoff: the first ten
+    assert new.table().header[-1] == "judged@10"
+    assert new.summary()["judged"].to_list() == [0.6]
+    assert new.to_dict()["judged"] == {"cutoff": 10, "mean": 0.6}
+    kept = rw.read_evaluation(rw.write_evaluation(new, tmp_path / "new.parquet"))
+    assert kept.judged == new.judged
+    scores, data = rw.judge(judged["new"], QRELS)
+    assert rw.evaluate(scores, data.with_(judged=None)).judged is None  # every document is judged
+
+
+def test_the_same_share_of_judged_documents_is_no_warning():
+    runs = {"old": RUN, "new": {query: {**row, "d1": 9.0} for query, row in RUN.items()}}
+    assert [row[-1] for row in rw.compare(runs, QRELS).table().rows] == ["0.7500", "0.7500"]
+    asked = rw.compare(runs, QRELS, ["ap", "judged@10"]).table()
+    assert asked.header == ("", "system", "ap", "judged@10")  # once
+    data = rw.synthetic(n_queries=20, seed=0)
+    assert "judged" not in str(rw.compare({"a": data.features[:, 0], "b": data.features[:, 1]}, data))
 
 
 def test_every_number_of_a_pair(comparison):

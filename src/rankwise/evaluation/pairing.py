@@ -91,6 +91,8 @@ def _by_query(
     if len(set(paired.candidates.values())) > 1:
         listed = "; ".join(f"{name}: {candidates}" for name, candidates in paired.candidates.items())
         warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=4)
+    if paired.holes:
+        warnings.warn(paired.holes, stacklevel=4)
     return paired
 
 

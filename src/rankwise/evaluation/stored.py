@@ -1,5 +1,6 @@
 """Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,14 @@ import numpy as np
 import polars as pl
 
 from rankwise import check, files
-from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.evaluation import Evaluation, JudgedShare
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""
 _ABOUT = ("ranking", "query", "weight", "fold")
 """Columns that are no metric."""
 _CANDIDATES = "rankwise.candidates"
+_JUDGED = "rankwise.judged"
 _DIGEST = "digest of "
 """How names of columns begin that hold digests of labels."""
 
@@ -24,7 +26,8 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     if path.suffix.lower() != ".parquet":
         raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
     with files.replacing(path, force=force) as new:
-        frame_of(evaluation).write_parquet(new, metadata={_CANDIDATES: evaluation.candidates})
+        about = {_CANDIDATES: evaluation.candidates, _JUDGED: json.dumps(evaluation.judged)}
+        frame_of(evaluation).write_parquet(new, metadata=about)
     return path
 
 
@@ -49,7 +52,9 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     path = Path(path)
     path = check.readable(path / FILE if path.is_dir() else path)
     with check.library("an evaluation", path):
-        frame, candidates = pl.read_parquet(path), pl.read_parquet_metadata(path).get(_CANDIDATES, "")
+        frame, kept = pl.read_parquet(path), pl.read_parquet_metadata(path)
+        judged = json.loads(kept.get(_JUDGED, "null"))
+        known = {"candidates": kept.get(_CANDIDATES, ""), "judged": judged and JudgedShare(int(judged[0]), *judged[1:])}
     names = _metrics(frame.schema)
     if names is None:
         hint = "pass what 'rankwise train --folds', 'rankwise evaluate --per-query' or write_evaluation wrote"
@@ -65,7 +70,7 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
             {name: frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names},
             np.array(ids.to_list(), np.str_) if ids.dtype == pl.String else ids.to_numpy(),
             None if (weights == 1.0).all() else weights,
-            **{"candidates": candidates, "judgements": _digests(frame), **about},
+            **{**known, "judgements": _digests(frame), **about},
         )
 
 

@@ -42,6 +42,25 @@ class Ranked(NamedTuple):
     """1 where a document was judged; None: all were."""
 
 
+class JudgedShare(NamedTuple):
+    """How many of the documents that a ranking shows first were judged."""
+
+    cutoff: int
+    mean: float
+    """The mean over queries of the share of judged documents among the first ``cutoff``."""
+
+    @property
+    def title(self) -> str:
+        """The metric that it is the mean of."""
+        return f"judged@{self.cutoff}"
+
+    @property
+    def note(self) -> str:
+        """What the column says."""
+        about = f"the share of judged documents among the first {self.cutoff}; others count as not relevant"
+        return f"{self.title}: {about}."
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
@@ -65,6 +84,8 @@ class Evaluation:
     """Which documents were ranked, where that is not just the lists of the data; said under the table."""
     ranked: Ranked | None = None
     """The documents, where they are known, which a report shows."""
+    judged: JudgedShare | None = None
+    """How many of the documents ranked first were judged; None where all are, as in data sets of judged documents."""
     judgements: Judgements | None = None
     """Digests of the labels of every query, so that evaluations by other labels are not compared; empty where a file
     does not have them, None where values were computed elsewhere."""
@@ -82,6 +103,7 @@ class Evaluation:
             resamples: int = 2000,
             candidates: str = "",
             ranked: Ranked | None = None,
+            judged: JudgedShare | None = None,
             judgements: Judgements | None = None,
         ) -> None: ...
 
@@ -228,10 +250,14 @@ class Evaluation:
         return frame.with_columns(pl.col(self.metrics).fill_nan(None))
 
     def summary(self) -> "pl.DataFrame":
-        """One row per metric: mean, ends of the interval, if there is one, how many queries are scored and skipped."""
+        """One row per metric: mean, ends of the interval, if there is one, how many queries are scored and skipped.
+
+        Where not all documents are judged, ``judged`` is the share of those that are.
+        """
         import polars as pl
 
-        rows = [{"metric": name, **row} for name, row in self._rows().items()]
+        judged = {} if self.judged is None else {"judged": self.judged.mean}
+        rows = [{"metric": name, **row, **judged} for name, row in self._rows().items()]
         return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
 
     def to_dict(self) -> Json:
@@ -239,6 +265,7 @@ class Evaluation:
         facts: Json = {"candidates": self.candidates} if self.candidates else {}
         facts |= {"total": self.total} if self.total else {}
         facts |= {"weighted": True} if varies(self.weights) else {}
+        facts |= {"judged": self.judged._asdict()} if self.judged is not None else {}
         return {"queries": self.query_ids.size, "confidence": self.confidence, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
@@ -253,13 +280,17 @@ class Evaluation:
         """Return the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
         n = self.query_ids.size
         shown = titles_of(self.metrics, titles)
-        rows = tuple(
-            (shown[name], tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
-            for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
-        )
+        judged = () if self.judged is None else (tables.number(self.judged.mean),)
+        rows = []
+        for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True):
+            counts = f"{scored:,}", f"{n - scored:,}", *judged
+            rows.append((shown[name], tables.number(mean), tables.interval(*self.interval[name]), *counts))
         title = "weighted mean" if varies(self.weights) else "mean"
-        header = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        header: tuple[str, ...] = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
+        if self.judged is not None:
+            header = (*header, self.judged.title)
+            notes.append(self.judged.note)
         if self._few:
             least, few = significance.FEWEST, significance.RESAMPLED
             student = f"Fewer than {few} queries: the interval is Student's, as resampling so few is too narrow."
@@ -270,7 +301,7 @@ class Evaluation:
             notes.append(
                 "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
             )
-        return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
+        return tables.Table(header=header, rows=tuple(rows), align="lrlrr" + "r" * len(judged), notes=tuple(notes))
 
     def _spread_notes(self, shown: Mapping[str, str]) -> list[str]:
         """What is said of metrics that have the same value on every query."""

@@ -13,7 +13,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import DEFAULT_METRICS
-from rankwise.statistics.tables import Table
+from rankwise.statistics.tables import NOTHING, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -332,10 +332,14 @@ def _stored(
 
 def summary(tables: Mapping[str, Table]) -> Table:
     """Join the tables of all rankings, one below the other."""
-    first = next(iter(tables.values()))
+    first = max(tables.values(), key=lambda table: len(table.header))
     if len(tables) == 1:
         return first
-    rows = tuple((name, *row) for name, table in tables.items() for row in table.rows)
+    rows = tuple(
+        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
+        for name, table in tables.items()
+        for row in table.rows
+    )
     notes = first.notes
     if any(table.notes != notes for table in tables.values()):
         notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)
