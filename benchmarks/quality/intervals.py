@@ -25,7 +25,8 @@ RESAMPLES = 1000
 def population() -> dict[tuple[str, str], np.ndarray]:
     """The values of all queries, by metric and ranking."""
     data = rw.synthetic(n_queries=3000, n_docs=20, seed=1)
-    noise, values = np.random.default_rng(0).normal(scale=0.5, size=data.n_docs), {}
+    noise = np.random.default_rng(0).normal(scale=0.5, size=data.n_docs)
+    values: dict[tuple[str, str], np.ndarray] = {}
     for scores, ranking, names in (
         (data.features[:, 0] + noise, "", METRICS),
         (data.labels + 1.6 * noise, "a good ranking", SAME),

@@ -260,7 +260,7 @@ def test_metrics_of_runs_have_the_conventions_of_their_names_unless_told_otherwi
     assert "Conventions" not in run("evaluate", "data.txt", "up.txt").stdout
     compared = run("compare", "--qrels", "qrels.txt", "a.run", "b.run", "--format", "latex").stdout
     assert compared.count("Conventions of rankwise") == 1
-    assert " & system & ndcg@5 & ndcg@10 & ap & rr \\\\" in compared
+    assert " & system & ndcg@5 & ndcg@10 & ap & rr & judged@5 \\\\" in compared
 
 
 def test_counts_of_runs_have_totals():
@@ -274,8 +274,8 @@ def test_counts_of_runs_have_totals():
 
 def test_columns_have_titles():
     words = ("compare", "--qrels", "qrels.txt", "a.run", "b.run", "-m", "ndcg@10,map", "--titles", "nDCG@10, M_A_P")
-    assert " & system & nDCG@10 & M\\_A\\_P \\\\" in run(*words, "--format", "latex").stdout
-    assert re.search(r"system +nDCG@10 +M_A_P\n", run(*words).stdout)
+    assert " & system & nDCG@10 & M\\_A\\_P & judged@10 \\\\" in run(*words, "--format", "latex").stdout
+    assert re.search(r"system +nDCG@10 +M_A_P +judged@10\n", run(*words).stdout)
     assert re.search(r"^M_A_P +b +a ", run(*words).stdout, re.MULTILINE)
     run(*words, "-o", "table.tex")
     assert "nDCG@10 & M\\_A\\_P" in Path("table.tex").read_text()
