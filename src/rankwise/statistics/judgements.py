@@ -72,7 +72,8 @@ def differing(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.
 def _sums(words: NDArray[np.uint64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Add up the words of each query, modulo 2⁶⁴: no order of documents has another sum."""
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])
-    return np.subtract(running[ends[1:]], running[ends[:-1]], dtype=np.uint64)
+    sums: NDArray[np.uint64] = running[ends[1:]] - running[ends[:-1]]
+    return sums
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
