@@ -31,7 +31,7 @@ def test_folds_are_trained_and_their_values_written(data: rw.RankingDataset):
     ranker = rw.LightGBMRanker(rounds=4, threads=1, leaves=4)
     expected = rw.cross_validate(ranker, data, folds=3, metrics=["ndcg@5", "ndcg@10", "ap", "rr"])
     frame = pl.read_parquet("found/results.parquet")
-    assert frame.columns == ["query", "weight", "fold", "ndcg@5", "ndcg@10", "ap", "rr"]
+    assert frame.columns == ["query", "weight", "fold", "ndcg@5", "ndcg@10", "ap", "rr", "digest of labels"]
     np.testing.assert_array_equal(frame["rr"].fill_null(np.nan).to_numpy(), expected["rr"])
     np.testing.assert_array_equal(np.load("found/scores.npy"), expected.scores)
     test = data.take(expected.fold == 2)

@@ -34,9 +34,8 @@ def test_few_labelled_queries_and_a_judge(folder):
     output = folder / "compared.csv"
     text = run("compare", "--qrels", folder / "human.txt", *runs, *files, "-o", output).stdout
     assert "labelled queries" in text
-    metrics = [rw.metric(name, conventions="trec_eval") for name in ("ndcg@10", "ap")]
     systems = {"old": runs[0], "new": runs[1]}
-    expected = rw.compare(systems, folder / "human.txt", metrics, judge=folder / "llm.txt")
+    expected = rw.compare(systems, folder / "human.txt", ["ndcg@10", "ap"], judge=folder / "llm.txt")
     assert pl.read_csv(output)["value"].to_list() == pytest.approx([one.value for one in expected.means])
 
 

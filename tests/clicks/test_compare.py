@@ -447,7 +447,7 @@ def blend(share: float, low: float, high: float, **facts: float) -> Blend:
     interval = difference, *_ = (low + high) / 2, low, high
     estimated = Estimated(np.zeros(1), facts.get("effective", 5000.0), 1.0, facts.get("unsupported", 0.1))
     ends = {name: facts.get(name, end) for name, end in (("lowest", low), ("highest", high), ("extreme", low))}
-    outcome, why = decision.judge(estimated, interval, by="query", **ends)
+    outcome, why = decision.judge(estimated, interval, by="query", level=0.95, **ends)
     measures: Any = {"clicks": 1.0, "effective_size": 5000.0, "largest_weight": 1.0, "unsupported": 0.1}
     bounds: Any = {"lowest": ends["lowest"], "highest": ends["highest"]}
     said: Any = {"outcome": outcome, "failure": why}
@@ -488,7 +488,10 @@ def test_what_a_blend_fails_by() -> None:
     assert blend(1.0, -0.2, -0.1).outcome == "worse"
     assert "if documents that were hardly shown are as predicted" in blend(1.0, -0.2, -0.1, highest=0.1).failure
     assert "propensities" in blend(1.0, 0.1, 0.2, extreme=-0.01).failure
-    assert "includes 0; about 4.0 times as many queries" in blend(1.0, -0.1, 0.3).failure
+    assert (
+        "includes 0; about 8.2 times as many queries would show such a difference in 80% of cases"
+        in blend(1.0, -0.1, 0.3).failure
+    )
     assert "includes 0" in blend(1.0, -0.3, 0.1).failure
     assert "weights are 0.70 on average" in decision.lack(Estimated(np.zeros(1), 5000.0, 1.0, 0.1, 0.7))
     assert decision.lack(Estimated(np.zeros(1), np.nan, 1.0, 0.1))

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -29,6 +30,95 @@ def evaluation(values, ids=IDS, **options):
 @pytest.fixture(scope="module")
 def comparison():
     return rw.compare({name: evaluation(values) for name, values in VALUES.items()})
+
+
+RUN = {f"q{q}": {f"d{d}": float(d) for d in range(4)} for q in range(6)}
+OTHER_RUN = {f"q{q}": {f"d{d}": -float(d) for d in range(1, 9)} for q in range(6)}
+QRELS = {f"q{q}": {"d1": 1, "d2": 2, "d3": 0} for q in range(6)}
+
+
+def graded(**changed):
+    """Qrels of which some queries were graded anew."""
+    return {query: changed.get(query, grades) for query, grades in QRELS.items()}
+
+
+@pytest.mark.parametrize(
+    ("qrels", "named"),
+    [
+        (graded(q3={"d1": 1, "d2": 1}), ["'new' than in 'old' for 1 of 6 queries", "query 'q3'"]),
+        (graded(q3={"d1": 2, "d2": 1}), ["for 1 of 6 queries"]),  # the same grades, of other documents
+        (graded(q0={"d1": 1}, q5={"d7": 1}), ["for 2 of 6 queries", "query 'q0' and others"]),
+    ],
+)
+def test_evaluations_by_other_labels_are_not_compared(qrels, named, tmp_path):
+    old, new = rw.evaluate(RUN, QRELS, "ndcg@10"), rw.evaluate(OTHER_RUN, qrels, "ndcg@10")
+    stored = [
+        rw.read_evaluation(rw.write_evaluation(one, tmp_path / f"{n}.parquet")) for n, one in enumerate((old, new))
+    ]
+    for pair in ((old, new), stored, (stored[0], new)):
+        with pytest.raises(ValueError, match="must be evaluated by the same labels") as error:
+            rw.compare(dict(zip(("old", "new"), pair, strict=True)))
+        assert all(words in str(error.value) for words in named)
+
+
+@pytest.mark.filterwarnings("ignore:.*were judged")
+def test_evaluations_by_the_same_labels_are_compared(tmp_path):
+    qrels = graded(q1={"d2": 2, "d1": 1, "d9": 0})  # neither order nor what is not relevant counts
+    old, new = rw.evaluate(RUN, QRELS, "ndcg@10"), rw.evaluate(OTHER_RUN, qrels, "ndcg@10")
+    assert "Not checked" not in str(rw.compare({"old": old, "new": new}))
+    data = rw.judge(RUN, QRELS)[1]
+    unnamed = rw.evaluate(data.labels, data.with_(document_ids=None, judged=None), "ndcg@10")
+    rw.compare({"old": old, "unnamed": unnamed})  # without ids the grades alone are compared
+    with pytest.raises(ValueError, match="for 6 of 6 queries"):
+        rw.compare({"old": old, "unnamed": rw.evaluate(data.labels, data.with_(labels=2 * data.labels))})
+    path = rw.write_evaluation(new, tmp_path / "new.parquet")
+    kept = rw.read_evaluation(path)
+    assert kept.metrics == ("ndcg@10",)
+    assert np.array_equal(kept.label_digests["labels"], new.label_digests["labels"])
+    pl.read_parquet(path).drop("digest of labels").write_parquet(path)  # as earlier versions wrote it
+    text = " ".join(str(rw.compare({"old": old, "new": rw.read_evaluation(path)})).split())
+    assert "Not checked: by which labels new was evaluated" in text
+
+
+def test_cross_validations_by_other_labels_are_not_compared():
+    data = rw.synthetic(n_queries=40, n_docs=8, seed=0)
+    changed = data.labels.copy()
+    changed[data.offsets[7]] += 1.0
+    ranker = rw.LightGBMRanker(rounds=2, leaves=3, threads=1)
+    one = rw.cross_validate(ranker, data, folds=2)
+    assert np.array_equal(one.label_digests["labels"], rw.evaluate(data.labels, data).label_digests["labels"])
+    with pytest.raises(ValueError, match="for 1 of 40 queries"):
+        rw.compare({"one": one, "other": rw.cross_validate(ranker, data.with_(labels=changed), folds=2)})
+
+
+def test_documents_that_were_never_judged_are_said(tmp_path):
+    judged = {"old": {f"q{q}": {"d1": 3.0, "d2": 2.0, "d3": 1.0} for q in range(6)}}
+    judged["new"] = {query: {"x": 9.0, "y": 8.0, **row} for query, row in judged["old"].items()}
+    with pytest.warns(UserWarning, match="100% of the first 4 documents of old were judged, but 50% of new's"):
+        compared = rw.compare(judged, QRELS, ["ndcg@4", "ap"])
+    assert [row[-1] for row in compared.table().rows] == ["1.0000", "0.5000"]
+    assert compared.table().header[-1] == "judged@4"
+    assert compared.to_frame().select("judged", "judged_against").rows() == [(0.5, 1.0)] * 2
+    assert compared.to_dict()["judged"]["new"] == {"cutoff": 4, "mean": 0.5}
+    assert "may come from them and not" in " ".join(str(compared).split())
+    assert compared.to_latex().count("judged@4") == 2
+    new = rw.evaluate(judged["new"], QRELS, "ap")  # a metric without a cutoff: the first ten
+    assert new.table().header[-1] == "judged@10"
+    assert new.summary()["judged"].to_list() == [0.6]
+    assert new.to_dict()["judged"] == {"cutoff": 10, "mean": 0.6}
+    kept = rw.read_evaluation(rw.write_evaluation(new, tmp_path / "new.parquet"))
+    assert kept.judged == new.judged
+    scores, data = rw.judge(judged["new"], QRELS)
+    assert rw.evaluate(scores, data.with_(judged=None)).judged is None  # every document is judged
+
+
+def test_the_same_share_of_judged_documents_is_no_warning():
+    runs = {"old": RUN, "new": {query: {**row, "d1": 9.0} for query, row in RUN.items()}}
+    assert [row[-1] for row in rw.compare(runs, QRELS).table().rows] == ["0.7500", "0.7500"]
+    asked = rw.compare(runs, QRELS, ["ap", "judged@10"]).table()
+    assert asked.header == ("", "system", "ap", "judged@10")  # once
+    data = rw.synthetic(n_queries=20, seed=0)
+    assert "judged" not in str(rw.compare({"a": data.features[:, 0], "b": data.features[:, 1]}, data))
 
 
 def test_every_number_of_a_pair(comparison):

@@ -163,12 +163,44 @@ def test_intervals_of_few_queries_are_students_within_the_range_of_the_metric():
     assert "Fewer than" not in repr(ten)
 
 
+@pytest.mark.parametrize("weights", [None, [1.0] * 7 + [0.0, 1.0]])
+def test_values_without_spread_have_an_interval_nevertheless(weights):
+    same, most = [1.0] * 9, [1.0] * 6 + [0.0, 1.0, NAN]
+    evaluation = rw.Evaluation({"hit@1": same, "rr": most, "dcg@5": same, "num_q": same}, range(9), weights)
+    counted = 9 if weights is None else 8
+    exact = stats.binomtest(counted, counted).proportion_ci(0.95, method="exact")
+    assert evaluation.interval["hit@1"] == pytest.approx(tuple(exact))  # it was [1, 1]
+    seven = stats.binomtest(counted - 2, counted - 1).proportion_ci(0.95, method="exact")
+    assert evaluation.interval["rr"] == pytest.approx(tuple(seven))
+    assert np.isnan(evaluation.interval["dcg@5"]).all()
+    assert evaluation.summary()["low"].null_count() == 1
+    assert evaluation.interval["num_q"] == (1.0, 1.0)  # by definition
+    notes = " ".join(evaluation.table().notes)
+    assert "every query (hit@1): the interval allows" in notes
+    assert "every query (dcg@5): no interval" in notes
+    many = rw.Evaluation({"hit@1": [1.0] * 40}, range(40))
+    assert many.interval["hit@1"] == pytest.approx(tuple(stats.binomtest(40, 40).proportion_ci(0.95)))
+    inside = rw.compare({"a": many, "b": many})
+    assert inside.pairs[0].high == -inside.pairs[0].low == pytest.approx(2 * 0.5 * (1 - 0.025 ** (1 / 40)))
+    assert inside.interval["hit@1"]["a"] == many.interval["hit@1"]
+
+
+def test_trials_with_the_same_mean_are_not_sure_of_it():
+    compared = rw.compare({"a": [0.5] * 4, "b": [0.6] * 4}, metrics="ndcg@10")
+    assert (compared.pairs[0].p_t, compared.pairs[0].p_fisher) == (0.125, 0.125)
+    low, high = compared.interval["ndcg@10"]["a"]
+    assert low < 0.3
+    assert high > 0.7
+    assert compared.pairs[0].low < 0.0 < compared.pairs[0].high
+
+
 @given(st.lists(st.floats(0, 1), min_size=10, max_size=16), st.integers(1, 5))
 @settings(max_examples=25, deadline=None)
 def test_an_interval_lies_within_the_values(values, resamples):
     evaluation = rw.Evaluation({"m": values}, range(len(values)), resamples=resamples)
     low, high = evaluation.interval["m"]
-    assert min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
+    same = np.ptp(values) <= 1e-12 * max(values)
+    assert np.isnan([low, high]).all() if same else min(values) - 1e-12 <= low <= high <= max(values) + 1e-12
     assert evaluation.mean["m"] == pytest.approx(math.fsum(values) / len(values))
 
 
@@ -198,8 +230,10 @@ def test_it_prints_as_a_table_and_shows_in_notebooks():
     assert repr(evaluation) == (
         "metric     mean  90% interval      scored  skipped\n"
         "ap       0.5000  –                      2        1\n"
-        "ndcg@10  0.2500  [0.2500, 0.2500]       3        0\n\n"
-        "Fewer than 10 queries: the interval is Student's, as resampling so few is too narrow."
+        "ndcg@10  0.2500  [0.0921, 0.7237]       3        0\n\n"
+        "Fewer than 3 queries: no interval.\n\n"
+        "The same value on every query (ndcg@10): the interval allows for other values, not seen\n"
+        "in so few."
     )
     assert "<td" in evaluation._repr_html_()
     assert "0.2500" in evaluation._repr_html_()

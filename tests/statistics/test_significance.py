@@ -171,11 +171,34 @@ def test_no_differences_at_all():
     assert significance.effect_size(same) == 0.0
 
 
-def test_the_same_difference_everywhere_is_infinitely_sure():
+def test_the_same_difference_everywhere_is_as_sure_as_its_signs():
     same = np.full(4, -0.5)
     assert significance.t_test(same).statistic == -math.inf
-    assert significance.t_test(same).p == 0.0
+    assert significance.t_test(same).p == significance.randomization_test(same) == 0.125
+    assert significance.t_test(np.array([0.3, 0.4, 0.5]) - [0.2, 0.3, 0.4]).p == 0.25  # equal but for their last bits
     assert significance.effect_size(same) == -math.inf
+
+
+@pytest.mark.parametrize("hits", [0, 1, 5, 8])
+def test_values_of_0_and_1_have_the_interval_of_clopper_and_pearson(hits: int) -> None:
+    values = [1.0] * hits + [0.0] * (8 - hits)
+    theirs = tuple(stats.binomtest(hits, 8).proportion_ci(0.9, method="exact"))
+    assert significance.interval_of_share(values, confidence=0.9) == pytest.approx(theirs)
+    assert significance.interval_of_share(values, [2.0] * 8, confidence=0.9) == pytest.approx(theirs)
+    if hits in (0, 8):  # where all are the same the two agree
+        assert significance.interval_of_same(values, bounds=(0.0, 1.0), confidence=0.9) == pytest.approx(theirs)
+    low, high = significance.interval_of_share(values, [5.0] + [1.0] * 7, confidence=0.9) or (0.0, 0.0)
+    assert high - low > theirs[1] - theirs[0]  # a query that counts most leaves less to go by
+    assert significance.interval_of_share([*values, 0.5]) is None
+
+
+def test_values_that_are_all_the_same() -> None:
+    share = 1.0 - 0.025 ** (1.0 / 20)  # of queries with other values: 20 without one have a probability of 2.5%
+    got = significance.interval_of_same([0.25] * 20, bounds=(0.0, 1.0))
+    assert got == pytest.approx((0.25 - 0.25 * share, 0.25 + 0.75 * share))
+    assert np.isnan(significance.interval_of_same([0.25] * 20, bounds=(0.0, math.inf)) or ()).tolist() == [True, True]
+    assert significance.interval_of_same([0.25] * 20 + [0.5], bounds=(0.0, 1.0)) is None
+    assert significance.interval_of_same([0.25, 0.25, 0.5], [1.0, 1.0, 0.0], bounds=(0.0, 1.0)) is not None
 
 
 TESTS = {
@@ -234,3 +257,14 @@ def test_the_correction_for_shared_data_holds_its_level_where_the_plain_test_doe
 def test_refusals(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+@pytest.mark.parametrize("power", [0.5, 0.8])
+def test_times_as_many_reaches_the_power(power: float, confidence: float) -> None:
+    difference, error = 0.013, 0.011
+    quantile = stats.norm.ppf(0.5 + confidence / 2.0)
+    times = significance.times_as_many(difference, quantile * error, confidence=confidence, power=power)
+    # The probability that the interval lies above 0 with that many queries, of a true difference as large as this one.
+    assert stats.norm.sf(quantile - difference / (error / math.sqrt(times))) == pytest.approx(power)
+    assert significance.times_as_many(0.0, error) == math.inf

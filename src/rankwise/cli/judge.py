@@ -28,7 +28,7 @@ def plan(
     """Draw the documents whose human judgements tell most about the difference of systems.
 
     Begin with a pilot of about 100, fill in the column of grades, and name the file in --previous of the second plan.
-    'rankwise compare --judge --sampled' estimates from the last file. Metrics are counted as trec_eval does.
+    'rankwise compare --judge --sampled' estimates from the last file, by the same metric.
 
     [cyan]rankwise judge plan old=old.run new=new.run --judge llm.txt --judgements 100 -o pilot.csv[/cyan]
     [cyan]rankwise judge plan old=old.run new=new.run --judge llm.txt --previous pilot.csv -o to_judge.csv[/cyan]
@@ -41,8 +41,7 @@ def plan(
     """
     outputs.free(output, (".csv",), force=force)
     systems = {name: rw.read_run(path) for name, path in inputs.named(runs).items()}
-    measured = rw.metric(metric, conventions="trec_eval")
-    drawn = rw.judging.plan(systems, judge=judge, judgements=judgements, metric=measured, seed=seed, previous=previous)
+    drawn = rw.judging.plan(systems, judge=judge, judgements=judgements, metric=metric, seed=seed, previous=previous)
     drawn.write(output, force=force)
     if json:
         console.document({"documents": drawn.documents.height, "candidates": drawn.candidates, "output": output})

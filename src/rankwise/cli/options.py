@@ -47,11 +47,10 @@ def described(text: str) -> dict[str, Any]:
 SHARED = described("""
 --set NAME=VALUE: Another parameter of the ranker, or of its library by its own name; may be repeated.
 --metrics -m LIST: Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …;
-    names of trec_eval and ir_measures are read too: ndcg_cut_10, P_5, nDCG@20, Bpref.
+    names of trec_eval and ir_measures have its conventions: ndcg_cut_10, P_5, nDCG@20, Bpref.
 --conventions NAME: Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost,
-    catboost, sklearn or trec_eval; rankwise names our own way. [default: trec_eval with --qrels]
---qrels FILE: Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs, and counted as
-    trec_eval does.
+    catboost, sklearn or trec_eval; rankwise names our own way. [default: by the names of metrics]
+--qrels FILE: Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.
 --judge FILE: Grades of a judge, such as an LLM, for all queries: qrels, also .csv, or a column of the table
     --qrels. Few human labels, --qrels, then suffice.
 --all-topics: With --qrels: count topics that a run has no line for, as trec_eval -c does.

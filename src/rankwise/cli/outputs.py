@@ -209,5 +209,9 @@ def save_evaluations(
         frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
         save(output, document=document, tables=tables, frame=frame, force=force)
     if per_query is not None:
-        frame = together({name: one.to_frame() for name, one in evaluations.items()}, "ranking")
+        from rankwise.evaluation.stored import frame_of
+
+        stored = per_query.suffix.lower() == ".parquet"
+        rows = {name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()}
+        frame = together(rows, "ranking")
         save_frame(per_query, frame, force=force)

@@ -14,6 +14,7 @@ from rankwise.evaluation.systems import Evaluated, Run, Scored
 from rankwise.statistics import significance
 from rankwise.statistics.comparison import TESTS, Comparison, Pair, Paired
 from rankwise.statistics.judged import JudgedEvaluation
+from rankwise.statistics.titles import bounds_of
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def compare(
         tested = []
         for system, against in chosen:
             differences = rows[names.index(system)] - rows[names.index(against)]
-            results = _test(differences, paired, stream, alpha, overlap)
+            results = _test(metric, differences, paired, stream, alpha, overlap)
             tested.append({"metric": metric, "system": system, "against": against, **results})
         deciding = np.array([one[f"p_{test}"] for one in tested])
         adjusted = significance.holm(deciding) if correction == "holm" else deciding
@@ -125,7 +126,7 @@ def compare(
 
 
 def _test(
-    differences: NDArray[np.float64], paired: Paired, stream: Stream, alpha: float, overlap: float | None
+    metric: str, differences: NDArray[np.float64], paired: Paired, stream: Stream, alpha: float, overlap: float | None
 ) -> Keywords:
     """Return every number about one pair that does not depend on the other pairs."""
     both = ~np.isnan(differences)
@@ -133,7 +134,10 @@ def _test(
     weights = None if paired.weights is None else paired.weights[both]
     plain = significance.t_test(values, weights)
     corrected = None if overlap is None else significance.t_test(values, weights, overlap=overlap)
-    low, high = (corrected or plain).interval(1.0 - alpha)
+    lowest, highest = bounds_of(metric)
+    bounds = lowest - highest, highest - lowest
+    same = significance.interval_of_same(values, weights, bounds=bounds, confidence=1.0 - alpha)
+    low, high = same or (corrected or plain).interval(1.0 - alpha)
     paired_stream = stream.take(np.flatnonzero(both), both.size)
     wins, ties, losses = significance.wins_ties_losses(values)
     return {

@@ -1,6 +1,6 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import overload
 
@@ -8,13 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Keywords
+from rankwise.arrays import Array, Keywords
+from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
 from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
-from rankwise.metrics import MetricLike, metrics_for
+from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics import metrics as find_metrics
-from rankwise.statistics.evaluation import Evaluation, Ranked
+from rankwise.metrics.base import weighted_mean
+from rankwise.metrics.judged import Judged
+from rankwise.statistics.evaluation import Evaluation, JudgedShare, Ranked
 from rankwise.statistics.judged import JudgedEvaluation
+from rankwise.statistics.judgements import judgements_of
 
 
 @overload
@@ -127,4 +131,15 @@ def evaluate(
     columns = {str(one): one.of(values, lists) for one in chosen_metrics}
     ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
+    settings |= {"judgements": judgements_of(lists, chosen_metrics), "judged": _judged(values, lists, chosen_metrics)}
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)
+
+
+def _judged(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> JudgedShare | None:
+    """Return the share of judged documents among the first, up to the cutoff of the first metric, or 10."""
+    if data.judged is None or not any(getattr(one, "label", None) is None for one in metrics):
+        return None
+    cutoff = getattr(metrics[0], "cutoff", None) or 10
+    retrieved = np.maximum.reduceat(scores, data.offsets[:-1]) > -np.inf
+    shares = np.where(retrieved, Judged(cutoff=cutoff).of(scores, data), np.nan)
+    return JudgedShare(cutoff, weighted_mean(shares, data.weights)) if retrieved.any() else None

@@ -15,6 +15,7 @@ from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.comparison import Paired
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.judgements import differing
 
 if TYPE_CHECKING:
     from rankwise.metrics import Metric
@@ -62,10 +63,14 @@ def pair(
                 )
             value = evaluate(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
-    return _by_query(evaluations, selected)
+    return _by_query(
+        evaluations, selected, measured_here=not any(isinstance(one, Evaluation) for one in systems.values())
+    )
 
 
-def _by_query(evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ...] | None") -> Paired:
+def _by_query(
+    evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ...] | None", *, measured_here: bool
+) -> Paired:
     (first_name, first), *rest = evaluations.items()
     metrics = _common({name: evaluation.metrics for name, evaluation in evaluations.items()}, selected)
     columns = {expression: [first[expression]] for expression in metrics}
@@ -77,6 +82,8 @@ def _by_query(evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ..
                 got=f"other weights in {name!r} than in {first_name!r}",
                 hint="evaluate all systems on the same data",
             )
+        if not measured_here:  # on the same data
+            _require_same_labels(first, other, positions, first_name, name)
         for expression in metrics:
             columns[expression].append(other[expression][positions])
     values = {expression: np.stack(rows) for expression, rows in columns.items()}
@@ -84,7 +91,28 @@ def _by_query(evaluations: Mapping[str, Evaluation], selected: "tuple[Metric, ..
     if len(set(paired.candidates.values())) > 1:
         listed = "; ".join(f"{name}: {candidates}" for name, candidates in paired.candidates.items())
         warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=4)
+    if paired.holes:
+        warnings.warn(paired.holes, stacklevel=4)
     return paired
+
+
+def _require_same_labels(
+    first: Evaluation, other: Evaluation, positions: NDArray[np.int64], first_name: str, name: str
+) -> None:
+    """Raise where two evaluations rest on other labels; other candidates have their own warning."""
+    if first.candidates != other.candidates:
+        return
+    for labels in first.label_digests.keys() & other.label_digests.keys():
+        differs = differing(first.label_digests[labels], other.label_digests[labels][positions])
+        if differs.any():
+            count, one = int(differs.sum()), first.query_ids[np.argmax(differs)].item()
+            where = f", in {labels!r}" if labels != "labels" else ""
+            raise check.error(
+                "systems to be compared must be evaluated by the same labels",
+                got=f"other labels{where} in {name!r} than in {first_name!r} for {count:,} of {differs.size:,} queries",
+                where=f"query {one!r}" if count == 1 else f"query {one!r} and others",
+                hint="evaluate all systems on the same data or qrels",
+            )
 
 
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:

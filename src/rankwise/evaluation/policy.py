@@ -21,6 +21,7 @@ from rankwise.metrics.base import Metric
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.noise import sample_rankings
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.judgements import judgements_of
 from rankwise.statistics.tables import Table
 from rankwise.statistics.titles import Titles
 from rankwise.stream import Stream
@@ -142,6 +143,7 @@ def evaluate_policy(
         exposure_error=exposure.error(),
         exposure_cutoff=exposure_cutoff,
         data=data,
+        judgements=judgements_of(data, chosen),
         groups=groups.finish(exposure.mean(), settings),
     )
 

@@ -1,5 +1,6 @@
 """Evaluations on disk: the value of every query in a Parquet file, which keeps the kind of ids and every bit."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,13 +8,16 @@ import numpy as np
 import polars as pl
 
 from rankwise import check, files
-from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.evaluation import Evaluation, JudgedShare
 
 FILE = "results.parquet"
 """What the file is called in a folder of results."""
 _ABOUT = ("ranking", "query", "weight", "fold")
 """Columns that are no metric."""
 _CANDIDATES = "rankwise.candidates"
+_JUDGED = "rankwise.judged"
+_DIGEST = "digest of "
+"""How names of columns begin that hold digests of labels."""
 
 
 def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = False) -> Path:
@@ -22,14 +26,22 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     if path.suffix.lower() != ".parquet":
         raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
     with files.replacing(path, force=force) as new:
-        evaluation.to_frame().write_parquet(new, metadata={_CANDIDATES: evaluation.candidates})
+        about = {_CANDIDATES: evaluation.candidates, _JUDGED: json.dumps(evaluation.judged)}
+        frame_of(evaluation).write_parquet(new, metadata=about)
     return path
+
+
+def frame_of(evaluation: Evaluation) -> pl.DataFrame:
+    """Return the rows of a file: those of ``to_frame()``, and digests of the labels that the values rest on."""
+    digests = [pl.Series(_DIGEST + name, column) for name, column in evaluation.label_digests.items()]
+    return evaluation.to_frame().with_columns(digests)
 
 
 def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     """Read what :func:`write_evaluation` wrote, or the folder of ``rankwise train --folds``; for :func:`compare`.
 
-    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``confidence``, ``resamples``.
+    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``confidence``, ``resamples``. A file of an earlier
+    version keeps no digest of the labels: whether others rest on the same ones cannot be checked then.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -40,7 +52,9 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     path = Path(path)
     path = check.readable(path / FILE if path.is_dir() else path)
     with check.library("an evaluation", path):
-        frame, candidates = pl.read_parquet(path), pl.read_parquet_metadata(path).get(_CANDIDATES, "")
+        frame, kept = pl.read_parquet(path), pl.read_parquet_metadata(path)
+        judged = json.loads(kept.get(_JUDGED, "null"))
+        known = {"candidates": kept.get(_CANDIDATES, ""), "judged": judged and JudgedShare(int(judged[0]), *judged[1:])}
     names = _metrics(frame.schema)
     if names is None:
         hint = "pass what 'rankwise train --folds', 'rankwise evaluate --per-query' or write_evaluation wrote"
@@ -56,8 +70,13 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
             {name: frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in names},
             np.array(ids.to_list(), np.str_) if ids.dtype == pl.String else ids.to_numpy(),
             None if (weights == 1.0).all() else weights,
-            **{"candidates": candidates, **about},
+            **{**known, "judgements": _digests(frame), **about},
         )
+
+
+def _digests(frame: pl.DataFrame) -> dict[str, Any]:
+    columns = [name for name in frame.columns if name.startswith(_DIGEST)]
+    return {name.removeprefix(_DIGEST): frame[name].cast(pl.UInt64).to_numpy() for name in columns}
 
 
 def is_evaluation(path: str | Path) -> bool:
@@ -74,6 +93,6 @@ def is_evaluation(path: str | Path) -> bool:
 
 def _metrics(schema: Any) -> list[str] | None:
     """The columns that hold metrics; None if this is another table."""
-    names = [name for name in schema if name not in _ABOUT]
+    names = [name for name in schema if name not in _ABOUT and not name.startswith(_DIGEST)]
     numbers = all(schema[name].is_float() or schema[name].is_integer() for name in names)
     return names if "query" in schema and names and numbers and not {"label", "score"} & set(names) else None

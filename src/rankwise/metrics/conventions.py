@@ -119,6 +119,16 @@ def normalized_name(expression: object) -> Any:
     return f"{'Recall' if parts[1] == 'recall' else parts[1]}@{parts[2]}"
 
 
+def convention_of(expression: str) -> str:
+    """Return the library whose conventions a metric has by its name alone.
+
+    >>> convention_of("ndcg@10"), convention_of("ndcg_cut_10"), convention_of("nDCG(rel=2)@10")
+    ('rankwise', 'trec_eval', 'trec_eval')
+    """
+    name = re.match(r"\s*(\w*)", normalized_name(expression))
+    return TREC_EVAL if name is not None and name[1] in _NAMES else OWN
+
+
 def require_cutoff(expression: str, parsed: RankMetric) -> RankMetric:
     """Raise where another library's name has no meaning without a cutoff."""
     name = re.match(r"\s*(\w*)", expression)

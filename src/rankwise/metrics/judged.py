@@ -77,7 +77,7 @@ class NumQ(_Count):
     """
 
     name: ClassVar[str] = "num_q"
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    bounds: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     def _kernel(self, longest: int) -> KernelCall:
         return _count, relevance_rule(1.0), _N_QUERIES

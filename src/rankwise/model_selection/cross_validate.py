@@ -25,6 +25,7 @@ from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, 
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.judgements import Digests, judgements_of
 from rankwise.statistics.titles import Titles
 
 if TYPE_CHECKING:
@@ -153,7 +154,8 @@ def cross_validate(
             model = trained(ranker, train, held_out, *place, resume=resume, finished=finished)
             scores = check.scores(model.predict(test.without_rows()), test.offsets, test.query_ids)
             values = {str(metric): metric.of(scores, test) for metric in measured}
-            tested.append(_Tested(model, scores, values, cast("Ids", test.query_ids), test.weights, fold.queries))
+            about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
+            tested.append(_Tested(model, scores, values, *about))
     return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
 
 
@@ -176,6 +178,7 @@ class _Tested(NamedTuple):
     ids: Ids
     weights: Array | None
     queries: NDArray[np.int64] | None
+    digests: Digests
 
 
 def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any) -> CrossValidation:
@@ -197,6 +200,7 @@ def _pooled(data: RankingDataset | None, tested: list[_Tested], **settings: Any)
         fold=fold[order],
         scores=scores,
         models=tuple(one.model for one in tested),
+        judgements={name: np.concatenate([one.digests[name] for one in tested])[order] for name in tested[0].digests},
         **settings,
     )
 

@@ -17,6 +17,7 @@ from rankwise.evaluation.systems import Model
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.judgements import digests
 from rankwise.statistics.tables import count
 
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
@@ -76,12 +77,13 @@ def evaluate_interactions(
         sampled: Evaluation = evaluate(model, data, measured, **settings)
         return replace(sampled, candidates=drawn)
     columns: list[list[NDArray[np.float64]]] = [[] for _ in measured]
-    users = []
+    users, labelled = [], []
     for block, scores, labels in _scored_users(model, test, exclude, graded):
         offsets = np.arange(block.size + 1) * test.n_items
         for one, column in zip(measured, columns, strict=True):
             column.append(one(scores, labels, offsets))
         users.append(block)
+        labelled.append(digests({"labels": np.ravel(labels)}, offsets, None)["labels"])
     if not users:
         raise check.error("no user has a relevant item to be found", got=repr(test), hint="look at the split")
     values = {str(one): np.concatenate(column) for one, column in zip(measured, columns, strict=True)}
@@ -89,7 +91,8 @@ def evaluate_interactions(
     if exclude is not None:
         left_out = ", without those that the user rated in training"
     candidates = f"the full catalogue of {count(test.n_items, 'item')}{left_out}"
-    return Evaluation(values, test.users[np.concatenate(users)], **settings, candidates=candidates)
+    about: Keywords = {"candidates": candidates, "judgements": {"labels": np.concatenate(labelled)}}
+    return Evaluation(values, test.users[np.concatenate(users)], **settings, **about)
 
 
 def _scored_users(

@@ -100,6 +100,8 @@ def _found(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """What was found by the first metric, and in short by each other."""
     first, *further = comparison.metrics
     baseline = comparison.baseline
+    if comparison.paired.holes:
+        yield f"{comparison.paired.holes}."
     if baseline is None:
         yield verdict(f"these {_plural(comparison)}", comparison, first, titles[first])
         alike: dict[str, list[str]] = {}
@@ -151,11 +153,12 @@ def _plural(comparison: Comparison) -> str:
 def _means(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
     """The means of all metrics, as many side by side as fit, and the figure of them."""
     parts = _columns(comparison, titles)
+    notes = comparison.legend(hint=False), *{one.note for one in comparison.paired.judged.values()}
     for number, metrics in enumerate(parts):
         table = only(comparison, metrics).table(titles=titles_of(metrics, [titles[metric] for metric in metrics]))
         last = number == len(parts) - 1
         rows = tuple((row[0], tables.shortened(str(row[1]), _LONGEST), *row[2:]) for row in table.rows)
-        table = replace(table, rows=rows, notes=(comparison.legend(hint=False),) if last else ())
+        table = replace(table, rows=rows, notes=notes if last else ())
         names = "Means and marks of significance" if len(parts) == 1 else listed([titles[one] for one in metrics])
         caption = "The best of each column is bold." if last else ""
         yield html.table(f"means-{number}", names, caption, table.html())

@@ -16,7 +16,8 @@ from rankwise.experiments.schema import KEY
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.figures.comparisons import colours_of
-from rankwise.statistics.significance import FEWEST, t_test
+from rankwise.statistics.significance import FEWEST, interval_of_same, t_test
+from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
@@ -160,7 +161,8 @@ class View:
         if not wide.height or method not in wide.columns or (against or method) not in wide.columns:
             return Mean(math.nan, math.nan, math.nan, 0)
         values = wide[method].to_numpy() - (wide[against].to_numpy() if against else 0.0)
-        interval = student(values, wide["weight"].to_numpy() if "weight" in wide.columns else None, self.confidence)
+        (low, high), weights = bounds_of(metric), wide["weight"].to_numpy() if "weight" in wide.columns else None
+        interval = student(values, weights, self.confidence, (low - high, high - low) if against else (low, high))
         apart = contrast(self.results, data, [level], metric, method, against) if against else None
         if apart is None or math.isnan(interval.low):
             return interval
@@ -205,8 +207,13 @@ class View:
         return " Those of differences allow for trials that share data." if shares else ""
 
 
-def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = None, confidence: float = 0.95) -> Mean:
-    """The mean with Student's interval; fewer than three values have none.
+def student(
+    values: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+    confidence: float = 0.95,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Mean:
+    """The mean with Student's interval; fewer than three values have none, values that are all the same a wider one.
 
     >>> [round(number, 4) for number in student(np.array([0.5, 0.6, 0.7]))]
     [0.6, 0.3516, 0.8484, 3]
@@ -217,7 +224,8 @@ def student(values: NDArray[np.float64], weights: NDArray[np.float64] | None = N
         mean = weighted_mean(values, weights) if values.size else math.nan
         return Mean(mean, math.nan, math.nan, int(values.size))
     test = t_test(values, weights)
-    return Mean(test.mean, *test.interval(confidence), int(values.size))
+    same = interval_of_same(values, weights, bounds=bounds, confidence=confidence)
+    return Mean(test.mean, *(same or test.interval(confidence)), int(values.size))
 
 
 def _normal(text: str) -> str:

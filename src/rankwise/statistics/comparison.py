@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,15 @@ from rankwise import check
 from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
-from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
+from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
 from rankwise.statistics.figures.comparisons import plot_differences, plot_means
-from rankwise.statistics.titles import Titles, titles_of
+from rankwise.statistics.titles import Titles, bounds_of, titles_of
+from rankwise.statistics.verdict import listed
 
 if TYPE_CHECKING:
     import polars as pl
 
+_HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
     "fisher": "Fisher's randomization test",
     "t": "Student's paired t-test",
@@ -73,6 +76,30 @@ class Paired:
         """System -> which documents it ranked, where that is known."""
         return {name: one.candidates for name, one in self.evaluations.items() if one.candidates}
 
+    @property
+    def judged(self) -> dict[str, JudgedShare]:
+        """System -> how many of the documents that it ranks first were judged, where not all are."""
+        return {name: one.judged for name, one in self.evaluations.items() if one.judged is not None}
+
+    @property
+    def holes(self) -> str:
+        """A warning where more documents of one system than of another were never judged; empty otherwise."""
+        known = {
+            name for name, one in self.evaluations.items() if one.judgements
+        }  # all are judged, if not said otherwise
+        shares = dict.fromkeys(known, 1.0) | {name: one.mean for name, one in self.judged.items()}
+        if not self.judged or len({one.cutoff for one in self.judged.values()}) > 1:
+            return ""
+        (least, lowest), (most, highest) = (end(shares.items(), key=itemgetter(1)) for end in (min, max))
+        if highest - lowest < _HOLES:
+            return ""
+        first = next(iter(self.judged.values())).cutoff
+        return (
+            f"{highest:.0%} of the first {first} documents of {most} were judged, but {lowest:.0%} of {least}'s: "
+            "documents that were never judged count as not relevant, so that a difference may come from them and not "
+            f"from the rankings; judge what {least} ranks first before you trust it"
+        )
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparison:
@@ -109,15 +136,18 @@ class Comparison:
     def interval(self) -> dict[str, dict[str, tuple[float, float]]]:
         """Metric -> system -> interval of the mean: by bootstrap over queries, or Student's over trials.
 
-        Of fewer than three trials there is none: its ends are NaN.
+        Of fewer than three trials there is none: its ends are NaN. Trials that all have the same mean have one that
+        allows for means that were not seen.
         """
 
         def interval(system: str, metric: str, row: NDArray[np.float64]) -> tuple[float, float]:
             evaluation = self.paired.evaluations.get(system)
             if evaluation is not None:
                 return evaluation.interval[metric]
-            few = np.count_nonzero(~np.isnan(row)) < significance.FEWEST
-            return (np.nan, np.nan) if few else significance.t_test(row).interval(1.0 - self.alpha)
+            if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
+                return np.nan, np.nan
+            same = significance.interval_of_same(row, bounds=bounds_of(metric), confidence=1.0 - self.alpha)
+            return same or significance.t_test(row).interval(1.0 - self.alpha)
 
         return {
             metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}
@@ -160,7 +190,24 @@ class Comparison:
         """What stands below the table of means."""
         weighted = (WEIGHTED,) if varies(self.paired.weights) else ()
         tested = () if any(pair.significant for pair in self.pairs) else ("No difference is significant.",)
-        return (*weighted, *tested, self.legend())
+        unknown = [name for name, one in self.paired.evaluations.items() if one.judgements == {}]
+        checked = (
+            (
+                f"Not checked: by which labels {listed(unknown)} {'was' if len(unknown) == 1 else 'were'} evaluated; "
+                "files of earlier versions do not keep that.",
+            )
+            if unknown
+            else ()
+        )
+        holes = (f"{self.paired.holes}.",) if self.paired.holes else ()
+        judged = tuple({one.note for one in self.paired.judged.values()} if self._judged_title else ())
+        return (*weighted, *tested, self.legend(), *checked, *judged, *holes)
+
+    @property
+    def _judged_title(self) -> str:
+        """The title of the column of judged documents; empty where there is none, or it is a metric asked for."""
+        titles = {one.title for one in self.paired.judged.values()}
+        return titles.pop() if len(titles) == 1 and not titles & set(self.metrics) else ""
 
     @property
     def labels(self) -> list[str]:
@@ -185,14 +232,17 @@ class Comparison:
                     [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
                 )
                 cells.append(tables.Cell(text, marks, best))
+            if self._judged_title:
+                share = self.paired.judged.get(system)
+                cells.append(tables.NOTHING if share is None else tables.number(share.mean))
             rows.append(tuple(cells))
         candidates = [f"Candidates of {name}: {documents}." for name, documents in self.paired.candidates.items()]
         if len(set(self.paired.candidates.values())) == 1:
             candidates = [f"Candidates: {next(iter(self.paired.candidates.values()))}."]
         return tables.Table(
-            header=("", "system", *titles_of(self.metrics, titles).values()),
+            header=("", "system", *titles_of(self.metrics, titles).values(), *filter(None, [self._judged_title])),
             rows=tuple(rows),
-            align="ll" + "r" * len(self.metrics),
+            align="ll" + "r" * (len(self.metrics) + bool(self._judged_title)),
             notes=(*self.notes(), *candidates),
         )
 
@@ -232,10 +282,17 @@ class Comparison:
         return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
 
     def to_frame(self) -> "pl.DataFrame":
-        """One row per pair and metric, with the fields of :class:`Pair`."""
+        """One row per pair and metric: the fields of :class:`Pair`, and shares of judged documents if not all are."""
         import polars as pl
 
-        return pl.DataFrame([asdict(pair) for pair in self.pairs], schema_overrides={"p_corrected_t": pl.Float64})
+        rows: list[Json] = [asdict(pair) for pair in self.pairs]
+        if self.paired.judged:
+            shares = {name: one.mean for name, one in self.paired.judged.items()}
+            rows = [
+                row | {"judged": shares.get(row["system"]), "judged_against": shares.get(row["against"])}
+                for row in rows
+            ]
+        return pl.DataFrame(rows, schema_overrides={"p_corrected_t": pl.Float64})
 
     def to_dict(self) -> Json:
         """Everything as plain data that JSON can hold."""
@@ -250,6 +307,8 @@ class Comparison:
             row |= {name: None for name, value in row.items() if isinstance(value, float) and not np.isfinite(value)}
         if self.paired.candidates:
             units["candidates"] = self.paired.candidates
+        if self.paired.judged:
+            units["judged"] = {name: one._asdict() for name, one in self.paired.judged.items()}
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
     def plot(

@@ -15,7 +15,8 @@ from rankwise.compiling import kernel
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance, tables
-from rankwise.statistics.titles import Titles, canonical, find, titles_of
+from rankwise.statistics.judgements import Digests, Judgements
+from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 from rankwise.stream import Stream, uniform_pair
 
 if TYPE_CHECKING:
@@ -41,6 +42,25 @@ class Ranked(NamedTuple):
     """1 where a document was judged; None: all were."""
 
 
+class JudgedShare(NamedTuple):
+    """How many of the documents that a ranking shows first were judged."""
+
+    cutoff: int
+    mean: float
+    """The mean over queries of the share of judged documents among the first ``cutoff``."""
+
+    @property
+    def title(self) -> str:
+        """The metric that it is the mean of."""
+        return f"judged@{self.cutoff}"
+
+    @property
+    def note(self) -> str:
+        """What the column says."""
+        about = f"the share of judged documents among the first {self.cutoff}; others count as not relevant"
+        return f"{self.title}: {about}."
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
     """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
@@ -64,6 +84,11 @@ class Evaluation:
     """Which documents were ranked, where that is not just the lists of the data; said under the table."""
     ranked: Ranked | None = None
     """The documents, where they are known, which a report shows."""
+    judged: JudgedShare | None = None
+    """How many of the documents ranked first were judged; None where all are, as in data sets of judged documents."""
+    judgements: Judgements | None = None
+    """Digests of the labels of every query, so that evaluations by other labels are not compared; empty where a file
+    does not have them, None where values were computed elsewhere."""
 
     if TYPE_CHECKING:  # lists and the like are taken too; they become arrays
 
@@ -78,6 +103,8 @@ class Evaluation:
             resamples: int = 2000,
             candidates: str = "",
             ranked: Ranked | None = None,
+            judged: JudgedShare | None = None,
+            judgements: Judgements | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -113,6 +140,11 @@ class Evaluation:
         raise KeyError(f"this evaluation has no metric {str(name)!r}: {hint}")
 
     @cached_property
+    def label_digests(self) -> Digests:
+        """Name of labels -> a digest of those of each query (computed on first use); empty where they are not known."""
+        return self.judgements() if callable(self.judgements) else self.judgements or {}
+
+    @cached_property
     def mean(self) -> dict[str, float]:
         """Metric -> Σwv / Σw over the queries that it scores."""
         return {name: weighted_mean(column, self.weights) for name, column in self.values.items()}
@@ -135,19 +167,36 @@ class Evaluation:
 
         Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
         on the values and the seed, and not on threads or on the order of queries. Of fewer than ten queries that would
-        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN.
+        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN. Values
+        that are all 0 or 1 have the interval of Clopper and Pearson, and values that are all the same one that allows
+        for others that were not seen (:func:`rankwise.statistics.significance.interval_of_same`).
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
         intervals = dict(zip(self.values, zip(low, high, strict=True), strict=True))
-        return intervals | {name: self._of_few(name) for name in self._few}
+        return intervals | self._without_spread | {name: self._of_few(name) for name in self._few}
+
+    @cached_property
+    def _without_spread(self) -> dict[str, tuple[float, float]]:
+        """Intervals of metrics whose values, all 0 or 1 or all the same, have no spread to resample."""
+        weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
+        found = {}
+        for name, column in self.values.items():
+            counted = ~np.isnan(column) & (weights > 0.0)
+            if counted.sum() >= significance.FEWEST:
+                values, bounds = (column[counted], weights[counted]), bounds_of(name)
+                found[name] = significance.interval_of_same(*values, bounds=bounds, confidence=self.confidence)
+                if found[name] is None and bounds in ((0.0, 1.0), Metric.bounds):  # not of counts, of DCG and the like
+                    found[name] = significance.interval_of_share(*values, confidence=self.confidence)
+        return {name: interval for name, interval in found.items() if interval is not None}
 
     @property
     def _few(self) -> dict[str, int]:
         """How many queries count, of the metrics of which they are too few to resample."""
         weights = np.ones(self.query_ids.size) if self.weights is None else self.weights
         counts = {name: int((~np.isnan(column) & (weights > 0)).sum()) for name, column in self.values.items()}
-        return {name: count for name, count in counts.items() if count < significance.RESAMPLED}
+        few = {name: count for name, count in counts.items() if count < significance.RESAMPLED}
+        return {name: count for name, count in few.items() if name not in self._without_spread}
 
     def _of_few(self, name: str) -> tuple[float, float]:
         """Student's interval of the mean of few queries, within what the metric can be."""
@@ -156,7 +205,7 @@ class Evaluation:
         scored = ~np.isnan(self.values[name])
         weights = None if self.weights is None else self.weights[scored]
         low, high = significance.t_test(self.values[name][scored], weights).interval(self.confidence)
-        lowest, highest = next((metric(text).bounds for text in canonical(name)), Metric.bounds)
+        lowest, highest = bounds_of(name)
         return max(low, lowest), min(high, highest)
 
     def resampled(self) -> NDArray[np.float64]:
@@ -201,10 +250,14 @@ class Evaluation:
         return frame.with_columns(pl.col(self.metrics).fill_nan(None))
 
     def summary(self) -> "pl.DataFrame":
-        """One row per metric: mean, ends of the interval, if there is one, how many queries are scored and skipped."""
+        """One row per metric: mean, ends of the interval, if there is one, how many queries are scored and skipped.
+
+        Where not all documents are judged, ``judged`` is the share of those that are.
+        """
         import polars as pl
 
-        rows = [{"metric": name, **row} for name, row in self._rows().items()]
+        judged = {} if self.judged is None else {"judged": self.judged.mean}
+        rows = [{"metric": name, **row, **judged} for name, row in self._rows().items()]
         return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
 
     def to_dict(self) -> Json:
@@ -212,6 +265,7 @@ class Evaluation:
         facts: Json = {"candidates": self.candidates} if self.candidates else {}
         facts |= {"total": self.total} if self.total else {}
         facts |= {"weighted": True} if varies(self.weights) else {}
+        facts |= {"judged": self.judged._asdict()} if self.judged is not None else {}
         return {"queries": self.query_ids.size, "confidence": self.confidence, **facts, "metrics": self._rows()}
 
     def _rows(self) -> dict[str, Json]:
@@ -226,23 +280,42 @@ class Evaluation:
         """Return the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
         n = self.query_ids.size
         shown = titles_of(self.metrics, titles)
-        rows = tuple(
-            (shown[name], tables.number(mean), tables.interval(*self.interval[name]), f"{scored:,}", f"{n - scored:,}")
-            for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True)
-        )
+        judged = () if self.judged is None else (tables.number(self.judged.mean),)
+        rows = []
+        for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True):
+            counts = f"{scored:,}", f"{n - scored:,}", *judged
+            rows.append((shown[name], tables.number(mean), tables.interval(*self.interval[name]), *counts))
         title = "weighted mean" if varies(self.weights) else "mean"
-        header = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
+        header: tuple[str, ...] = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
+        if self.judged is not None:
+            header = (*header, self.judged.title)
+            notes.append(self.judged.note)
         if self._few:
             least, few = significance.FEWEST, significance.RESAMPLED
             student = f"Fewer than {few} queries: the interval is Student's, as resampling so few is too narrow."
             none = f"Fewer than {least} queries: no interval."
             notes += [student if max(self._few.values()) >= least else none]
+        notes += self._spread_notes(shown)
         if self.total:
             notes.append(
                 "In all: " + ", ".join(f"{shown[name]} {total:,.10g}" for name, total in self.total.items()) + "."
             )
-        return tables.Table(header=header, rows=rows, align="lrlrr", notes=tuple(notes))
+        return tables.Table(header=header, rows=tuple(rows), align="lrlrr" + "r" * len(judged), notes=tuple(notes))
+
+    def _spread_notes(self, shown: Mapping[str, str]) -> list[str]:
+        """What is said of metrics that have the same value on every query."""
+        ends = {name: low for name, (low, _) in self._without_spread.items() if name not in self.total}
+        same = {
+            name: low for name, low in ends.items() if np.ptp(self.values[name][~np.isnan(self.values[name])]) < 1e-9
+        }
+        bounded = ", ".join(shown[name] for name, low in same.items() if not math.isnan(low))
+        unbounded = ", ".join(shown[name] for name, low in same.items() if math.isnan(low))
+        notes = [
+            f"The same value on every query ({bounded}): the interval allows for other values, not seen in so few."
+        ]
+        notes += [f"The same value on every query ({unbounded}): no interval, as the metric has no range."]
+        return [note for note, names in zip(notes, (bounded, unbounded), strict=True) if names]
 
     def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
         """Return all tables: the summary, and those of a policy."""

@@ -5,6 +5,7 @@ mean: the differences enter multiplied by their weights, and equal weights give 
 """
 
 import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ class TTest(NamedTuple):
         """Two-sided p-value."""
         from scipy.special import stdtr
 
+        if self.error == 0.0 and self.mean:  # all differences are the same: no spread to judge by, but signs agree
+            return float(2.0**-self.freedom)
         return float(2.0 * stdtr(self.freedom, -abs(self.statistic)))
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
@@ -80,7 +83,52 @@ def t_test(differences: ArrayLike, weights: ArrayLike | None = None, *, overlap:
     mean = math.fsum(importance * values)
     # The linearised variance of a weighted mean; for equal weights it is s²/n.
     spread = math.fsum((importance * (values - mean)) ** 2) * n / (n - 1)
+    if np.ptp(values[importance > 0.0]) <= _ROUNDING * np.abs(values).max():
+        spread = 0.0  # the rounding of equal differences is no spread
     return TTest(mean, math.sqrt(spread * (1.0 + n * overlap)), n - 1)
+
+
+def interval_of_same(
+    values: ArrayLike, weights: ArrayLike | None = None, *, bounds: tuple[float, float], confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """Return the interval of a mean of values that are all the same, which have no spread; None where they are not.
+
+    Of values that were not seen in n queries the share is less than 1 − (α/2)^(1/n), about 3.7/n: a rule of three. They
+    may be anywhere within ``bounds``; without bounds there is no interval, and its ends are NaN. Weighted queries count
+    as the (Σw)² / Σw² equal ones that would be as sure.
+
+    >>> [round(end, 3) for end in interval_of_same([0.5] * 10, bounds=(0.0, 1.0))]
+    [0.346, 0.654]
+    """
+    numbers, importance = _pairs(values, weights)
+    numbers = numbers[importance > 0.0]
+    if np.ptp(numbers) > _ROUNDING * np.abs(numbers).max():
+        return None
+    (lowest, highest), value = bounds, float(numbers[0])
+    unseen = 1.0 - ((1.0 - confidence) / 2.0) ** math.fsum(importance**2)
+    low, high = value - unseen * (value - lowest), value + unseen * (highest - value)
+    return (low, high) if math.isfinite(high - low) else (math.nan, math.nan)
+
+
+def interval_of_share(
+    values: ArrayLike, weights: ArrayLike | None = None, *, confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """Return the interval of Clopper and Pearson of a mean of values that are all 0 or 1; None where they are not.
+
+    Weighted queries count as the (Σw)² / Σw² equal ones that would be as sure.
+
+    >>> [round(end, 3) for end in interval_of_share([1, 1, 1, 0, 1, 1, 1, 1])]
+    [0.473, 0.997]
+    """
+    from scipy.special import betaincinv
+
+    numbers, importance = _pairs(values, weights)
+    if not np.isin(numbers, (0.0, 1.0)).all():
+        return None
+    n, share, tail = 1.0 / math.fsum(importance**2), math.fsum(importance * numbers), (1.0 - confidence) / 2.0
+    low = float(betaincinv(n * share, n * (1.0 - share) + 1.0, tail)) if share > 0.0 else 0.0
+    high = float(betaincinv(n * share + 1.0, n * (1.0 - share), 1.0 - tail)) if share < 1.0 else 1.0
+    return low, high
 
 
 def randomization_test(
@@ -208,6 +256,22 @@ def effect_size(differences: ArrayLike, weights: ArrayLike | None = None) -> flo
     if deviation == 0.0:
         return math.copysign(math.inf, mean) if mean else 0.0
     return mean / deviation
+
+
+def times_as_many(difference: float, half: float, *, confidence: float = 0.95, power: float = 0.8) -> float:
+    """Return how many times as many queries would show a true ``difference`` with a probability of ``power``.
+
+    ``half`` is half of the width of its interval of that ``confidence`` now. With (half / difference)² times as many
+    the interval would just reach 0 on average, so that half of such experiments would miss the difference.
+
+    >>> round(times_as_many(0.01, 0.02, power=0.5), 2), round(times_as_many(0.01, 0.02), 2)
+    (4.0, 8.17)
+    """
+    if difference == 0.0:
+        return math.inf
+    normal = NormalDist()
+    ratio = 1.0 + normal.inv_cdf(power) / normal.inv_cdf(0.5 + confidence / 2.0)
+    return (ratio * half / difference) ** 2
 
 
 def wins_ties_losses(differences: ArrayLike, *, tolerance: float = 1e-9) -> tuple[int, int, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from rankwise import check
-from rankwise.metrics import MetricLike, metric
+from rankwise.metrics import Metric, MetricLike, metric
 
 Titles = Mapping[str, str] | Sequence[str]
 """Metric, in any spelling, -> title; or one title for each metric, in their order."""
@@ -46,3 +46,12 @@ def canonical(name: MetricLike) -> list[str]:
         return [str(metric(name))]
     except ValueError:
         return []
+
+
+def bounds_of(name: str) -> tuple[float, float]:
+    """Return the lowest and the highest possible value of a metric; of a name that is none, ±∞.
+
+    >>> bounds_of("ndcg@10"), bounds_of("dwell time")
+    ((0.0, 1.0), (-inf, inf))
+    """
+    return next((metric(text).bounds for text in canonical(name)), Metric.bounds)

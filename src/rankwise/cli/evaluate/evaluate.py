@@ -13,7 +13,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import DEFAULT_METRICS
-from rankwise.statistics.tables import Table
+from rankwise.statistics.tables import NOTHING, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.judged import JudgedEvaluation
+
+
+_OURS = (
+    " Gains are 2^y − 1, ties are averaged; for trec_eval's numbers write its names, such as ndcg_cut_10 and map, or "
+    "add --conventions trec_eval."
+)
 
 
 def evaluate(
@@ -170,7 +176,7 @@ def compare(
         result.plot(plot, force=force)
     if report is not None:
         details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
-        details |= {"Conventions": requested.conventions} if requested.conventions else {}
+        details |= {"Conventions": str(requested.described()["conventions"])} if requested.described_by else {}
         result.to_report(
             report, titles=requested.titles or requested.written(result.metrics), about=details, force=force
         )
@@ -208,12 +214,19 @@ class _Metrics:
     """The metrics that the user wants, as they were written and as they are computed, and what tables call them."""
 
     def __init__(self, metrics: list[str], conventions: str | None, qrels: Path | None, titles: str | None) -> None:
+        from rankwise.metrics.conventions import convention_of
+
         self.words = metrics
-        self.conventions = conventions or ("trec_eval" if qrels else None)
+        self.conventions = conventions
         texts = inputs.items(",".join(metrics))
-        self.metrics = {text: rw.metric(text, conventions=self.conventions) for text in texts}
+        self.metrics = {text: rw.metric(text, conventions=conventions) for text in texts}
+        self.described_by: dict[str, list[str]] = {}
+        """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
+        if conventions or qrels:
+            for text, one in self.metrics.items():
+                self.described_by.setdefault(conventions or convention_of(text), []).append(str(one))
         self.titles: list[str] | dict[str, str] | None = None if titles is None else inputs.items(titles)
-        if titles is None and self.conventions:  # the note has the long form
+        if titles is None and self.described_by:  # the note has the long form
             self.titles = {str(one): text for text, one in self.metrics.items()}
 
     def written(self, metrics: Sequence[str]) -> dict[str, str]:
@@ -221,15 +234,18 @@ class _Metrics:
         return {str(one): text for text, one in self.metrics.items() if str(one) in metrics}
 
     def noted(self, table: Table) -> Table:
-        """Add a note with the conventions that a table follows."""
+        """Add notes with the conventions that a table follows."""
+        notes = [
+            f"Conventions of {library}: {', '.join(dict.fromkeys(expressions))}."
+            for library, expressions in self.described_by.items()
+        ]
         if self.conventions is None:
-            return table
-        expressions = ", ".join(dict.fromkeys(map(str, self.metrics.values())))
-        return replace(table, notes=(*table.notes, f"Conventions of {self.conventions}: {expressions}."))
+            notes = [note + _OURS * note.startswith("Conventions of rankwise") for note in notes]
+        return replace(table, notes=(*table.notes, *notes))
 
     def described(self) -> Json:
         """Return the same for JSON."""
-        return {"conventions": self.conventions} if self.conventions else {}
+        return {"conventions": ", ".join(self.described_by)} if self.described_by else {}
 
 
 def _evaluations(
@@ -316,10 +332,14 @@ def _stored(
 
 def summary(tables: Mapping[str, Table]) -> Table:
     """Join the tables of all rankings, one below the other."""
-    first = next(iter(tables.values()))
+    first = max(tables.values(), key=lambda table: len(table.header))
     if len(tables) == 1:
         return first
-    rows = tuple((name, *row) for name, table in tables.items() for row in table.rows)
+    rows = tuple(
+        (name, *row, *[NOTHING] * (len(first.header) - len(row)))
+        for name, table in tables.items()
+        for row in table.rows
+    )
     notes = first.notes
     if any(table.notes != notes for table in tables.values()):
         notes = tuple(f"{name}: {note}" for name, table in tables.items() for note in table.notes)

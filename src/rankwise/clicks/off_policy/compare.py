@@ -137,7 +137,7 @@ def compare(
         )
         highest = _difference(at_bias.highest, baseline[0], traffic, level)[2]
         bounds: Keywords = {"lowest": lowest, "highest": highest}
-        outcome, failure = judge(at_bias, interval, extreme=min(extremes, default=lowest), by=by, **bounds)
+        outcome, failure = judge(at_bias, interval, extreme=min(extremes, default=lowest), by=by, level=level, **bounds)
         return Blend(
             share=share,
             clicks=float(at_bias.totals.sum() / traffic.sum()),

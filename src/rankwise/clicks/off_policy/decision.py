@@ -14,6 +14,7 @@ from rankwise.clicks.off_policy.estimators import Estimated
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.significance import times_as_many
 
 Verdict = Literal["ship", "do not ship", "cannot tell"]
 Outcome = Literal["passed", "worse", "unclear"]
@@ -254,7 +255,7 @@ def lack(estimated: Estimated) -> str:
 
 
 def judge(
-    estimated: Estimated, interval: Interval, *, lowest: float, highest: float, extreme: float, by: str
+    estimated: Estimated, interval: Interval, *, lowest: float, highest: float, extreme: float, by: str, level: float
 ) -> tuple[Outcome, str]:
     """Return whether a blend passes and, as the rest of a sentence after "because", why it does not.
 
@@ -269,9 +270,9 @@ def judge(
         fewer = f"it has fewer clicks, {tables.number(difference, signed=True)} an impression {written}"
         return "worse", fewer + ("" if highest < 0.0 else ", if documents that were hardly shown are as predicted")
     if not low > 0.0:
-        times = ((high - low) / 2.0 / difference) ** 2 if difference > 0.0 else np.inf
-        more = f"; about {times:.1f} times as many {_UNITS[by]} would tell such a difference" if times < 100.0 else ""
-        return "unclear", f"the interval of the difference, {written}, includes 0{more}"
+        times = times_as_many(difference, (high - low) / 2.0, confidence=level) if difference > 0.0 else np.inf
+        more = f"; about {times:.1f} times as many {_UNITS[by]} would show such a difference in 80% of cases"
+        return "unclear", f"the interval of the difference, {written}, includes 0{more if times < 100.0 else ''}"
     if not lowest > 0.0:
         rest = f"documents that were never or hardly shown, {estimated.unsupported:.0%} of its exposure"
         without = f"without clicks on these the interval begins at {tables.number(lowest, signed=True)}"
