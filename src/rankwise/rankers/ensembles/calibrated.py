@@ -102,6 +102,8 @@ class CalibratedRanker(MetaRanker):
         ranker._schema.reject_start("calibrated rankers")
         self.ranker_, self._schema = ranker, ranker._schema
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
+        seen = [] if data is None else [leakage.trained_hashes(ranker._schema.align(data))]
+        self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
         curves = {_ALL: IDENTITY} if data is None or self.method == "sigmoid" else self._fitted(data)
         self.curves_ = {
             name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()

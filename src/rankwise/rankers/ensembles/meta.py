@@ -150,6 +150,7 @@ class DelegatingRanker(MetaRanker):
         """Be this trained ranker from now on."""
         self.ranker_, self._schema, self.trained_on_ = ranker, ranker._schema, ranker.trained_on_
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
+        self.trained_queries_ = ranker.trained_queries_
 
     def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
