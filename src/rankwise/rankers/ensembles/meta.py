@@ -21,6 +21,7 @@ from rankwise.rankers.trees.ranker import TreeRanker
 if TYPE_CHECKING:
     from rankwise.rankers.scoring.scorer import Scorer
     from rankwise.statistics.evaluation import Evaluation
+    from rankwise.statistics.reliability import Event
 
 
 def kind_of(value: object) -> str:
@@ -145,6 +146,11 @@ class DelegatingRanker(MetaRanker):
     @property
     def _least_code(self) -> float:  # type: ignore[override]
         return self._delegate._least_code
+
+    @property
+    def predicts_(self) -> "Event | None":
+        """What the scores are probabilities of, where it became a calibrated ranker."""
+        return getattr(self.ranker_, "predicts_", None)
 
     def _become(self, ranker: Ranker) -> None:
         """Be this trained ranker from now on."""
