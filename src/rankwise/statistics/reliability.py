@@ -57,8 +57,8 @@ class Gaps:
     def between(cls, predicted: Array, observed: Array, mass: Array, worth: Array) -> Self:
         """Return the gaps of (n_queries, n_bins) sums, of bins that are ``worth`` as many documents of equal weight.
 
-        Documents of a query may depend on each other in any way. The variance of a bin is at least that of independent documents with the predicted probabilities: few relevant
-        documents, or none, would otherwise look certain.
+        Documents of a query may depend on each other in any way. The variance of a bin is at least that of independent
+        documents with the predicted probabilities: few relevant documents, or none, would otherwise look certain.
         """
         documents, n = mass.sum(0), int((mass.sum(1) > 0.0).sum())
         values, rates = (observed - predicted).sum(0) / documents, predicted.sum(0) / documents

@@ -180,6 +180,15 @@ def test_the_label_that_the_objective_names_is_calibrated(tmp_path):
     assert "--calibration-label is of --calibration" in refused(*words[:-1], "--calibration-label", "purchase")
 
 
+def test_a_level_that_training_did_not_reach_is_a_warning():
+    train, fresh = goals(0), goals(1)
+    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(train)
+    with pytest.warns(UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed.*platt"):
+        rw.calibrate(model, fresh, "sigmoid")
+    long = model.set_params(rounds=100).fit(train)
+    rw.calibrate(long, fresh, "sigmoid")  # no warning, which would be an error here
+
+
 LIGHT = "rounds=2, leaves=4, threads=1"
 
 

@@ -111,7 +111,7 @@ class CalibratedRanker(MetaRanker):
             raise check.error("a curve is fitted to queries that the ranker was not trained on", hint=hint)
         event = Event(self._chosen_label(self.ranker), self.relevant)
         for part in (train, valid):  # labels that are missing are an error before training
-            if part is not None and self.method != "sigmoid":
+            if part is not None and (self.method != "sigmoid" or part is valid):
                 event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
@@ -153,7 +153,22 @@ class CalibratedRanker(MetaRanker):
             name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
         }
         self._read_curves()
+        if data is not None and self.method == "sigmoid":
+            self._check_level(data)
         return self
+
+    def _check_level(self, data: RankingDataset) -> None:
+        """Warn where the mean of probabilities that were not fitted is surely another than the rate of events."""
+        happened = self.predicts_.of(data.labels, data.more_labels)
+        p = self.probabilities(self.ranker_.predict(data), self._features(data), data.offsets)
+        difference = np.add.reduceat(p - happened, data.offsets[:-1]) / data.sizes.mean()
+        error = difference.std() / np.sqrt(max(data.n_queries - 1, 1))
+        if abs(difference.mean()) > max(4.0 * error, 0.2 * happened.mean()):
+            what = (
+                f"the mean probability of {self.predicts_} is {p.mean():.4f} where {happened.mean():.4f} are observed: "
+            )
+            what += "scores start at a probability of ½, and training ended before they reached the level of the data"
+            warnings.warn(check.Sentence(f"{what}.", "fit the level: method='platt'"), stacklevel=4)
 
     def _fitted(self, data: RankingDataset, scores: Array | None) -> dict[str, Curve]:
         """Fit the curve of all documents, and of every segment that has enough."""
@@ -264,8 +279,8 @@ def calibrate(
         data: Queries that the model was not trained on, with labels; of others there is a warning. All queries that a
             bag or a blend was trained on will do, in their order: the curve is fitted to their out-of-fold scores.
         method: ``"isotonic"`` for any increasing curve, from about a thousand documents on; ``"platt"`` for a sigmoid,
-            two numbers, from fewer. ``"sigmoid"`` needs no data: 1/(1 + e^−score), for models that were trained
-            with the objective ``calibrated``.
+            two numbers, from fewer. ``"sigmoid"`` fits nothing: 1/(1 + e^−score), for models that were trained
+            with the objective ``calibrated``; data are optional, and only show whether the level is right.
         segment: A feature of queries, such as their market, by name or number: each of its values has a curve of its
             own, if it has 10 relevant and 10 other documents. Other values have the curve of all documents, and so
             have queries with several values.
@@ -289,10 +304,10 @@ def calibrate(
         raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
     if data is None and method != "sigmoid":
         raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
-    lists = None if data is None or method == "sigmoid" else inputs.dataset(data, schema=ranker._schema)
+    lists = None if data is None else inputs.dataset(data, schema=ranker._schema)
     settings: Any = {"method": method, "segment": segment, "relevant": relevant, "label": label}
     scores = None if lists is None else out_of_fold(ranker, lists)
-    if lists is not None and scores is None:
+    if lists is not None and scores is None and method != "sigmoid":
         _warn_seen(ranker, lists)
     return CalibratedRanker(ranker.__sklearn_clone__(), **settings).calibrate(ranker, lists, scores)
 
