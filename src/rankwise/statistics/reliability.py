@@ -75,7 +75,7 @@ class Gaps:
     @property
     def root_mean_square(self) -> float:
         """The root of the mean of squared gaps less their variance, at least 0."""
-        return float(np.sqrt(max(self.shares @ (self.values**2 - np.diag(self.covariance)), 0.0)))
+        return math.sqrt(max(float(self.shares @ (self.values**2 - np.diag(self.covariance))), 0.0))
 
     def interval(self, confidence: float, uniforms: Array) -> tuple[tuple[float, float], float]:
         """Return the interval of the error, by inversion of tests, and the error that chance alone makes.

@@ -254,6 +254,18 @@ def test_ensembles_are_calibrated_on_scores_of_members_that_did_not_see_the_quer
     np.testing.assert_array_equal(alone.predict(test), calibrated.predict(test))
 
 
+def test_an_auto_ranker_is_calibrated_out_of_fold(tmp_path):
+    train, valid, test = goals(0, 60), goals(1, 30), goals(2)
+    recipe = f"lightgbm(on(purchase, xendcg), {LIGHT})"
+    auto = rw.AutoRanker(None, "ndcg(label=purchase)@10", recipes=[recipe], folds=2, threads=1, progress=False)
+    calibrated = rw.CalibratedRanker(auto, method="platt").fit(train, valid)
+    assert calibrated.predicts_ == ("purchase", 1.0)
+    again = rw.calibrate(calibrated.ranker_, rw.concatenate([train, valid]), "platt")
+    for model in (again, rw.load(again.save(tmp_path / "model"))):
+        np.testing.assert_array_equal(model.predict(test), calibrated.predict(test))
+    assert "Scores are probabilities: purchase of at least 1." in again.card()
+
+
 def test_queries_of_the_training_data_are_a_warning(model, fresh):
     mixed = rw.concatenate([lists(0).take(np.arange(100, 200)), fresh.take(np.arange(100))])
     with pytest.warns(UserWarning, match="trained on 100 of the 200 queries"):

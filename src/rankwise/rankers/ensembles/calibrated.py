@@ -79,8 +79,9 @@ class CalibratedRanker(MetaRanker):
 
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
-        """The objective of the ranker."""
-        return self.ranker.objective
+        """The objective of the ranker; an AutoRanker has none before it is trained."""
+        ranker: Ranker = self.__dict__.get("ranker_", self.ranker)
+        return ranker.objective
 
     @property
     def metrics(self) -> MetricLike | Sequence[MetricLike]:  # type: ignore[override]
@@ -115,7 +116,8 @@ class CalibratedRanker(MetaRanker):
                 event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
-            ranker.fit(train, valid, **options)
+            asked: Any = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
+            ranker.fit(train, valid, **asked)
         if isinstance(became(ranker), EnsembleRanker) and valid is not None:
             train = concatenate([train, valid])
         scores = out_of_fold(ranker, train)
@@ -343,7 +345,9 @@ def learned_labels(ranker: Ranker) -> set[str]:
             *(one for one in teachers if isinstance(one, Ranker)),
             *((ranker.student,) if ranker.weight < 1 else ()),
         )
-    elif isinstance(ranker, DelegatingRanker) and ranker.__sklearn_is_fitted__():
+    elif isinstance(ranker, DelegatingRanker):
+        if not ranker.__sklearn_is_fitted__():
+            return set()  # what it will become is not known yet
         inner = (ranker.ranker_,)
     if inner:
         return set().union(*map(learned_labels, inner))
