@@ -161,7 +161,7 @@ def test_the_label_that_the_objective_names_is_calibrated(tmp_path):
     train, valid, test = (goals(seed) for seed in range(3))
     ranker = rw.ranker("calibrate(lightgbm(on(purchase, calibrated), rounds=20, leaves=7, threads=1), method=platt)")
     calibrated = ranker.fit(train, valid)
-    rate = float(test.more_labels["purchase"].mean())
+    rate = float(test.labels_of("purchase").mean())
     assert calibrated.predict(test).mean() == pytest.approx(rate, abs=0.02)
     assert float(test.labels.mean()) > 0.3  # what it would be otherwise
     calibrated.save(tmp_path / "model")
@@ -238,6 +238,7 @@ def test_ensembles_are_calibrated_on_scores_of_members_that_did_not_see_the_quer
     assert rw.evaluate(calibrated, test).reliability().error < 0.07
     bag = calibrated.ranker_
     expected = fitted("platt", bag.oof_scores_, everything.labels, np.ones(everything.n_docs))
+    assert expected is not None
     np.testing.assert_allclose(calibrated.predict(test), expected(bag.predict(test)))
     # All training queries of a trained ensemble are recognised, also of one that was loaded; a part of them is not.
     bag.save(tmp_path / "bag")
