@@ -237,6 +237,7 @@ def test_ensembles_are_calibrated_on_scores_of_members_that_did_not_see_the_quer
     calibrated = rw.ranker(f"calibrate({ensemble}, method=platt)").fit(train, valid)
     assert rw.evaluate(calibrated, test).reliability().error < 0.07
     bag = calibrated.ranker_
+    assert bag.oof_scores_.mean() == pytest.approx(bag.predict(everything).mean(), abs=0.1)  # of the same level
     expected = fitted("platt", bag.oof_scores_, everything.labels, np.ones(everything.n_docs))
     assert expected is not None
     np.testing.assert_allclose(calibrated.predict(test), expected(bag.predict(test)))

@@ -120,7 +120,9 @@ class CalibratedRanker(MetaRanker):
             ranker.fit(train, valid, **asked)
         if isinstance(became(ranker), EnsembleRanker) and valid is not None:
             train = concatenate([train, valid])
-        scores = out_of_fold(ranker, train)
+        scores = out_of_fold(ranker, train, known=True)
+        if scores is None and valid is not None and self.method != "sigmoid":
+            _warn_seen(became(ranker), valid)
         self.calibrate(ranker, valid if scores is None else train, scores)
 
     def _chosen_label(self, ranker: Ranker) -> str:
@@ -319,17 +321,18 @@ def became(ranker: Any) -> Ranker:
     return became(ranker.ranker_) if isinstance(ranker, DelegatingRanker) else ranker
 
 
-def out_of_fold(ranker: Ranker, data: RankingDataset) -> Array | None:
+def out_of_fold(ranker: Ranker, data: RankingDataset, *, known: bool = False) -> Array | None:
     """Return scores of the queries that an ensemble was trained on by members that did not see them.
 
-    None of other rankers, or where ``data`` are not all of these queries, in the order in which they were trained on.
+    None of other rankers, or where ``data`` are not all of these queries, in the order in which they were trained on;
+    that it was trained on these data is ``known``, or seen by their contents.
     """
     ensemble = became(ranker)
     if not isinstance(ensemble, EnsembleRanker):
         return None
     held_out, seen = ensemble._out_of_fold(), ensemble.seen_in_training(data)
-    unseen = seen is not None and not seen[data.sizes > 1].all()  # a query of one document has no hash
-    return held_out.scores if held_out.covers(data) and not unseen else None
+    same = known or (seen is not None and bool(seen[data.sizes > 1].all()))  # a query of one document has no hash
+    return held_out.scores if same and held_out.covers(data) else None
 
 
 def learned_labels(ranker: Ranker) -> set[str]:
