@@ -2,7 +2,8 @@
 
     python -m benchmarks.quality.calibration simulated [--seeds 5] [--processes 2]
     python -m benchmarks.quality.calibration mq2007 FOLDER [--repeats 3] [--processes 2]
-    python -m benchmarks.quality.calibration intervals [--draws 300]
+    python -m benchmarks.quality.calibration intervals [--draws 200]
+    python -m benchmarks.quality.calibration ensembles [--seeds 5]
 
 ``simulated`` draws labels from known probabilities: the features of ``rw.synthetic``, log odds of a document −2.5 + 1.2
 times its utility, and in the second setting 1.5 times a feature of its query more, so that levels differ between
@@ -14,8 +15,13 @@ to which curves are fitted too, and 4,000 more are the test. The error is the me
 times. ``alpha`` and ``max_label`` are chosen in each fold by NDCG@10 of the validation queries. FOLDER is that of
 `benchmarks/README.md`.
 
-``intervals`` counts how often the 95% interval of the calibration error holds the error of four million documents:
-probabilities p from Beta(1, 4), predictions p and p^1.3.
+``intervals`` counts how often the 95% interval of the calibration error holds the known one, that of two million
+documents: probabilities are .1 + .8 Beta(1, 4), 20 documents of a query, and predictions are too large by the error
+("shift"), or too large above .26 and too small below ("spread"). Documents of a query may be dependent: their labels
+come from normal variables with a common part of so many standard deviations.
+
+``ensembles`` fits curves of a bag and a blend, trained on 400 queries, to the scores of these queries, to their
+out-of-fold scores, which ``calibrate(bagged(…))`` takes, and to 2,000 new queries. The error is that of ``simulated``.
 """
 
 import argparse
@@ -24,6 +30,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 import rankwise as rw
 from benchmarks import harness
@@ -47,6 +54,17 @@ class Cell:
     objective: str
     seed: int
     fold: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Draws:
+    """Samples of queries with a known error."""
+
+    queries: int
+    error: float
+    dependence: float
+    shape: str
+    draws: int
 
 
 def simulated(setting: str, seed: int) -> tuple[rw.RankingDataset, np.ndarray]:
@@ -131,35 +149,106 @@ def folds(options: argparse.Namespace) -> str:
     return f"{table}\n\nChosen on validation queries: {counts}."
 
 
+def coverage(cell: Draws) -> list[float]:
+    """Return the known error, and means over draws: ECE, by chance, ends of the interval, whether it holds that."""
+    rng = np.random.default_rng([cell.queries, round(1000 * cell.error), round(10 * cell.dependence)])
+
+    def lists(n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        chances = 0.1 + 0.8 * rng.beta(1, 4, 20 * n_queries)
+        common, own = np.repeat(rng.normal(size=n_queries), 20), rng.normal(size=chances.size)
+        latent = cell.dependence * common + np.sqrt(1.0 - cell.dependence**2) * own
+        wrong = np.sign(chances - 0.26) if cell.shape == "spread" else 1.0
+        return chances, chances + cell.error * wrong, latent < ndtri(chances)
+
+    chances, predicted, _ = lists(100_000)
+    order = np.array_split(np.argsort(predicted), 15)
+    known = float(np.mean([abs(predicted[part].mean() - chances[part].mean()) for part in order]))
+    measured = []
+    for seed in range(cell.draws):
+        _, predicted, labels = lists(cell.queries)
+        data = rw.RankingDataset(np.zeros((labels.size, 1)), labels, np.arange(0, labels.size + 1, 20))
+        one = rw.evaluate(predicted.clip(0.0, 1.0), data, resamples=1000, seed=seed).reliability()
+        low, high = one.interval
+        measured.append((one.error, one.by_chance, low, high, low - 1e-9 <= known <= high + 1e-9))
+    return [known, *np.mean(measured, axis=0).tolist()]
+
+
 def intervals(options: argparse.Namespace) -> str:
-    rng = np.random.default_rng(0)
-    rows = []
-    for n_queries, power in itertools.product((100, 1000), (1.0, 1.3)):
-        chances = rng.beta(1, 4, 4_000_000)
-        order = np.array_split(np.argsort(chances), 15)
-        known = np.mean([abs((chances[part] ** power).mean() - chances[part].mean()) for part in order])
-        measured = []
-        for seed in range(options.draws):
-            p = rng.beta(1, 4, 20 * n_queries)
-            data = rw.RankingDataset(np.zeros((p.size, 1)), rng.random(p.size) < p, np.arange(0, p.size + 1, 20))
-            one = rw.evaluate(p**power, data, resamples=400, seed=seed).reliability()
-            measured.append((one.error, one.by_chance, one.interval[0] <= known <= one.interval[1]))
-        numbers = (known, *np.mean(measured, axis=0))
-        rows.append([n_queries, f"p^{power:g}", *(f"{number:.4f}" for number in numbers)])
-    return harness.markdown(
-        ["queries", "prediction", "known error", "ECE", "by chance", "intervals that hold it"], rows
-    )
+    kinds = [(0.0, "shift"), (0.5, "shift"), (0.0, "spread")]
+    wanted = [
+        Draws(n_queries, error, dependence, shape, options.draws)
+        for (dependence, shape), n_queries, error in itertools.product(kinds, (40, 100, 400), (0.0, 0.02, 0.05, 0.1))
+        if error or shape == "shift"
+    ]
+    cells = harness.Cells[Draws](options.out).measure(wanted, coverage, options.processes)
+    header = [
+        "gaps",
+        "dependence",
+        "queries",
+        "known error",
+        "ECE",
+        "by chance",
+        "low",
+        "high",
+        "intervals that hold it",
+    ]
+    rows = [
+        [one.shape, f"{one.dependence:g}", one.queries, *(f"{number:.4f}" for number in numbers)]
+        for one, numbers in cells.items()
+    ]
+    return harness.markdown(header, rows)
+
+
+def curves(cell: Cell) -> dict[str, list[float]]:
+    """Return the error, and what is predicted too much in the top decile, of curves of an ensemble by what they fit."""
+    data, chances = simulated(SETTINGS[0], cell.seed)
+    pool, fresh, test = (data.take(np.arange(a, b)) for a, b in itertools.pairwise((0, 400, 2400, 5600)))
+    known = chances[data.offsets[2400] : data.offsets[5600]]
+    ensemble = rw.ranker(cell.objective).fit(pool)
+    fitted = {"queries that members saw": (pool, ensemble.predict(pool))}
+    fitted |= {
+        "out-of-fold scores": (pool, ensemble.oof_scores_),
+        "2,000 new queries": (fresh, ensemble.predict(fresh)),
+    }
+    outcome = {}
+    for (name, (lists, scores)), method in itertools.product(fitted.items(), METHODS[1:]):
+        ranker = rw.CalibratedRanker(ensemble.__sklearn_clone__(), method=method)
+        predicted = ranker.calibrate(ensemble, lists, scores).predict(test)
+        order = np.array_split(np.argsort(predicted), 15)
+        error = np.mean([abs(predicted[part].mean() - known[part].mean()) for part in order])
+        top = np.argsort(predicted)[-predicted.size // 10 :]
+        outcome[f"{name}|{method}"] = [float(error), float(predicted[top].mean() - known[top].mean())]
+    return outcome
+
+
+def ensembles(options: argparse.Namespace) -> str:
+    single = "lightgbm(lambdarank, threads=1, rounds=200)"
+    kinds = {"bag": f"bagged({single})", "blend": f"blended({single}, lightgbm(xendcg, threads=1, rounds=200))"}
+    kinds["bag that overfits"] = "bagged(lightgbm(lambdarank, threads=1, leaves=63, min_documents=2, rounds=60))"
+    wanted = [Cell("", name, text, seed) for name, text in kinds.items() for seed in range(options.seeds)]
+    rows: dict[tuple[str, ...], list[list[float]]] = {}
+    for cell, outcome in harness.Cells[Cell](options.out).measure(wanted, curves, options.processes).items():
+        for name, numbers in outcome.items():
+            rows.setdefault((cell.data, *name.split("|")), []).append(numbers)
+    lines = []
+    for key, numbers in rows.items():
+        columns = np.array(numbers).T
+        lines.append([*key, *(f"{column.mean():.4f} ± {harness.half_width(column):.4f}" for column in columns)])
+    return harness.markdown(["ensemble", "fitted to", "curve", "error", "too much in the top decile"], lines)
+
+
+PARTS = {"simulated": simulation, "mq2007": folds, "intervals": intervals, "ensembles": ensembles}
 
 
 def main() -> None:
     parser = harness.arguments(__doc__, out="results/calibration.json")
-    parser.add_argument("part", choices=("simulated", "mq2007", "intervals"))
+    parser.add_argument("part", choices=tuple(PARTS))
     parser.add_argument("folder", nargs="?", default="")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=200)
     options = parser.parse_args()
-    print({"simulated": simulation, "mq2007": folds, "intervals": intervals}[options.part](options))
+    print(PARTS[options.part](options))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import rankwise as rw
 from rankwise.data import leakage
+from rankwise.rankers import storage
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
 
@@ -183,3 +184,79 @@ def test_a_search_tells_once_what_its_parts_share():
     settings: dict[str, Any] = {"space": "none", "search": {"leaves": "whole(3, 5)"}, "fixed": fixed, "threads": 1}
     (said,) = warned(rw.tune, *parts(2), trials=3, **settings)
     assert said.startswith("2 of 8 queries of the validation data")
+
+
+# --- training queries ------------------------------------------------------------------------------------------------
+
+
+def ranker() -> Any:
+    return rw.LightGBMRanker(**QUICK)
+
+
+def first_and_last() -> tuple[rw.RankingDataset, rw.RankingDataset, rw.RankingDataset]:
+    whole = rw.synthetic(n_queries=30, n_docs=8, seed=1)
+    return whole, whole.take(slice(0, 12)), whole.take(slice(12, 24))
+
+
+def continued(first: rw.RankingDataset, last: rw.RankingDataset) -> Any:
+    return ranker().fit(last, init_model=ranker().fit(first))
+
+
+def taught(first: rw.RankingDataset, last: rw.RankingDataset) -> Any:
+    return rw.distilled(ranker().fit(first), ranker()).fit(last)
+
+
+def calibrated(first: rw.RankingDataset, last: rw.RankingDataset) -> Any:
+    return rw.calibrate(rw.LightGBMRanker(**QUICK | {"rounds": 20}).fit(first), last)
+
+
+def searched(first: rw.RankingDataset, last: rw.RankingDataset) -> Any:
+    return rw.AutoRanker(minutes=None, recipes=[ranker()], folds=2, progress=False).fit(first, last)
+
+
+@pytest.mark.parametrize("train", [continued, taught, calibrated, searched])
+def test_a_model_made_of_others_has_seen_what_they_saw(train: Any, tmp_path):
+    whole, first, last = first_and_last()
+    model = train(first, last)
+    for one in (model, rw.load(model.save(tmp_path / "model"))):
+        np.testing.assert_array_equal(one.seen_in_training(whole), np.arange(30) < 24)
+
+
+def test_models_trained_on_targets_recognise_queries_of_the_log_by_their_ids(tmp_path):
+    _, first, last = first_and_last()
+    rewards = first.with_(document_rewards=first.labels, query_ids=np.arange(100, 112))
+    trained = rw.LightGBMRanker("plrank(samples=2)", **QUICK).fit(rewards)
+    for model in (trained, rw.load(trained.save(tmp_path / "model"))):
+        assert model.seen_in_training(["100", "12", "111"]).tolist() == [True, False, True]  # 100 and "100" are alike
+        assert model.seen_in_training(first).all()
+        assert not model.seen_in_training(last).any()
+    both = rw.blended([rw.LightGBMRanker("plrank(samples=2)", **QUICK), 0], folds=2).fit(rewards)
+    assert both.seen_in_training(rewards.query_ids).all()
+
+
+def test_training_queries_are_hashed_once(monkeypatch):
+    calls, hashes = [], leakage.document_hashes
+    monkeypatch.setattr(leakage, "document_hashes", lambda data: calls.append(data.n_queries) or hashes(data))
+    _, train, valid = first_and_last()
+    ranker().fit(train, valid)
+    assert calls == [12, 12]
+
+
+def test_what_cannot_be_known_is_none(tmp_path):
+    whole, train, _ = first_and_last()
+    trained = ranker().fit(train)
+    on_disk = rw.open_data(rw.write_parquet(train, tmp_path / "data.parquet"))
+    foreign, stored = rw.wrap(trained.model_.booster), ranker().fit(on_disk)
+    for model in (foreign, stored, ranker().fit(train, init_model=stored)):
+        assert model.trained_queries_ is None
+        assert model.seen_in_training(whole) is None
+        assert rw.load(model.save(tmp_path / "model", force=True)).trained_queries_ is None
+    assert trained.seen_in_training(on_disk) is None
+
+
+@pytest.mark.parametrize("content", [b"1234567", np.array([2, 1], "<u8").tobytes(), np.array([2, 2], "<u8").tobytes()])
+def test_forged_hashes_of_training_queries_are_refused(content: bytes, tmp_path):
+    model = ranker().fit(first_and_last()[1])
+    storage.write(tmp_path / "odd", model._description(), model._files() | {"training_queries.bin": content})
+    with pytest.raises(ValueError, match=r"the model is damaged: got hashes of training queries that are not sorted"):
+        rw.load(tmp_path / "odd")

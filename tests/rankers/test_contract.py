@@ -380,6 +380,18 @@ def test_a_saved_model_scores_the_same_in_a_new_process(name, reloaded, tmp_path
     assert np.array_equal(scores_of(rw.load(loaded.save(tmp_path / "again"))), scores)
 
 
+@every_ranker
+def test_training_queries_are_recognised_also_from_the_folder(name, reloaded):
+    folder, _ = reloaded
+    other = lists("valid").with_(features=lists("valid").features + np.float32(1.0))
+    pools = "bagged" in name or "blended" in name
+    for model in (trained(name), rw.load(folder / name)):
+        assert model.seen_in_training(lists("train").take(slice(39, None, -1))).all()
+        assert (model.seen_in_training(lists("valid")) == pools).all()
+        assert not model.seen_in_training(other).any()
+        assert not model.seen_in_training(lists("train").query_ids).any()  # judgements are no clicks
+
+
 @every_single
 def test_the_parameters_of_a_saved_model_train_it_again(name, reloaded):
     folder, _ = reloaded

@@ -18,6 +18,8 @@ import rankwise as rw
 from rankwise.rankers import storage
 from tests.processes import HANG
 
+FILES = {"README.md", "model.txt", "rankwise.json", "training_queries.bin"}
+
 
 @pytest.fixture(scope="module")
 def data():
@@ -88,7 +90,7 @@ def test_an_objective_of_ones_own_is_named_without_an_address(data, tmp_path):
 
 
 def test_no_pickle_anywhere(saved):
-    assert {path.name for path in saved.iterdir()} == {"README.md", "model.txt", "rankwise.json"}
+    assert {path.name for path in saved.iterdir()} == FILES
     source = Path(storage.__file__).parent
     assert not [path for path in source.glob("*.py") if "import pickle" in path.read_text()]
 
@@ -155,9 +157,9 @@ def says_the_same(path, whole):
 
 
 def test_every_damaged_byte_is_found(saved):
-    """One byte at a time, all over both files."""
+    """One byte at a time, all over its files."""
     rng = np.random.default_rng(0)
-    for name in ("model.txt", "rankwise.json"):
+    for name in ("model.txt", "training_queries.bin", "rankwise.json"):
         whole = (saved / name).read_bytes()
         for at in rng.integers(0, len(whole), 60):
             damage(saved / name, at)
@@ -209,7 +211,7 @@ def test_saving_replaces_only_when_allowed(model, saved, tmp_path, data):
     for one in (other, model, other):  # names in the folder alternate and old files go
         one.save(saved, force=True)
         assert np.array_equal(rw.load(saved).predict(data), one.predict(data))
-        assert len(contents(saved)) == 3
+        assert len(contents(saved)) == len(FILES)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious.txt").write_text("mine")
     with pytest.raises(FileExistsError, match="is not a model of rankwise and is kept"):
@@ -307,7 +309,7 @@ def test_what_a_killed_process_left_behind_is_passed_over_and_cleared_once_it_is
     for name in LEFT:
         os.utime(saved / name, (0, 0))
     model.save(saved, force=True)
-    assert len(contents(saved)) == 3
+    assert len(contents(saved)) == len(FILES)
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
 
 
@@ -319,7 +321,7 @@ def test_files_that_the_model_does_not_list_are_the_users(model, saved, data):
     for _ in range(3):
         model.save(saved, force=True)
     assert {name: (saved / name).read_text() for name in MINE} == {name: name for name in MINE}
-    assert len(list(saved.iterdir())) == 3 + len(MINE) + 1
+    assert len(list(saved.iterdir())) == len(FILES) + len(MINE) + 1
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
 
 
@@ -335,7 +337,7 @@ def test_the_card_is_that_of_the_model_and_may_be_edited(model, saved, tmp_path,
         model.save(saved, force=True)
     with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="is kept"):
         model.save(saved, force=True)
-    assert len(list(saved.iterdir())) == 3  # nothing of the older model
+    assert len(list(saved.iterdir())) == len(FILES)  # nothing of the older model
     assert card.read_text() == edited
     assert np.array_equal(rw.load(saved).predict(data), model.predict(data))
     card.unlink()  # as in folders of older versions

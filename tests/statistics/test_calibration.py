@@ -125,10 +125,88 @@ def test_queries_without_weight_do_not_count():
 
 
 def test_the_interval_of_a_bin_that_few_queries_have():
-    # One query has all documents at 0.9. All of them are relevant, whichever queries are drawn.
+    # One query has all documents at 0.9, and all are relevant: one query tells next to nothing.
     p, labels = np.r_[np.full(18, 0.1), 0.9, 0.9], np.r_[np.zeros(18), 1.0, 1.0]
     reliability = evaluation(p, labels, 2).reliability(bins=10)
-    assert (reliability.low[-1], reliability.high[-1]) == (1.0, 1.0)
+    assert reliability.low[-1] < 0.05
+    assert reliability.high[-1] == 1.0
+    # Nine queries without relevant documents: Wilson's interval, t² / (9 + t²), with Student's quantile of 8 degrees.
+    assert (reliability.low[0], reliability.high[0]) == (0.0, pytest.approx(2.3060**2 / (9 + 2.3060**2), rel=1e-4))
+
+
+def test_intervals_of_bins_are_wilsons_where_documents_are_queries():
+    labels = np.r_[np.ones(3), np.zeros(17)]
+    reliability = evaluation(np.full(20, 0.3), labels, 1).reliability(bins=2)
+    z, n = 2.0930**2, 20 * 19 / 20  # Student's quantile of 19 degrees; the variance is 20/19 of the binomial one
+    middle, half = 0.15 + z / n / 2, np.sqrt(z / n * 0.15 * 0.85 + (z / n) ** 2 / 4)
+    expected = (middle + np.array([-half, half])) / (1 + z / n)
+    np.testing.assert_allclose([reliability.low[0], reliability.high[0]], expected, rtol=1e-4)
+
+
+def test_squared_gaps_without_chance_by_hand():
+    # Queries of one document at 0.5, of which 15 of 20 are relevant: 0.25² less the variance of the mean.
+    reliability = evaluation(np.full(20, 0.5), np.r_[np.ones(15), np.zeros(5)], 1).reliability(bins=2)
+    assert reliability.error == pytest.approx(0.25)
+    variance = max(0.75 * 0.25 / 19, 0.5 * 0.5 / 20)
+    assert reliability.root_mean_square == pytest.approx(np.sqrt(0.25**2 - variance))
+    assert evaluation(np.full(20, 0.5), np.tile([0.0, 1.0], 10), 1).reliability(bins=2).root_mean_square == 0.0
+
+
+@pytest.mark.parametrize(("relevant", "holds"), [(10, 0.0), (13, 0.0), (16, 0.3)])
+def test_the_interval_inverts_the_test_of_one_bin(relevant, holds):
+    # One bin of independent documents: |gap| with Student's noise, as in a two-sided t-test of its mean.
+    reliability = evaluation(np.full(20, 0.5), np.r_[np.ones(relevant), np.zeros(20 - relevant)], 1, resamples=40_000)
+    low, high = reliability.reliability(bins=2).interval
+    rate = relevant / 20
+    error = np.sqrt(max(rate * (1 - rate) / 19, 0.25 / 20))
+    most = 2.4334 * error  # |noise| is less in 97.5%: Student's quantile .9875 of 19 degrees
+    assert low == pytest.approx(max(abs(rate - 0.5) - most, 0.0), abs=0.004)
+    assert low <= holds <= high
+    if rate > 0.7:  # far from 0 the interval is Student's
+        assert high == pytest.approx(abs(rate - 0.5) + 2.0930 * error, abs=0.01)
+    assert high > 0.1  # never [0, 0], however well the rates agree
+
+
+def test_an_error_that_chance_could_explain_is_not_denied():
+    # 40 queries of 20 documents with a known error of .05 everywhere: most tests of "no error" do not reject it.
+    held, without = 0, 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = 0.1 + 0.8 * rng.beta(1, 4, 800)
+        one = evaluation(p + 0.05, rng.random(800) < p, 20, resamples=400).reliability()
+        held += one.interval[0] <= 0.05 <= one.interval[1]
+        without += one.interval[0] == 0.0
+        assert ("Chance may be all of it" in repr(one)) == (one.interval[0] == 0.0)
+    assert held >= 19
+    assert without > 5
+
+
+def test_few_relevant_documents_are_no_certainty():
+    # Nothing relevant where 1% are predicted: chance in 1 of 3 cases, though nothing varies.
+    one = evaluation(np.tile([0.005, 0.015], 50), np.ones(100), 2).reliability(bins=2, relevant=2)
+    assert one.interval[0] == 0.0
+    assert one.interval[1] > 0.01
+    assert one.by_chance > 0.005
+
+
+def test_fewer_than_three_queries_have_no_interval():
+    one = evaluation(np.tile([0.2, 0.4], 4), np.tile([0.0, 1.0], 4), 4).reliability(bins=2)
+    assert np.isnan(one.interval).all()
+    assert "no interval" in repr(one)
+    assert one.to_dict()["interval"] == [None, None]
+
+
+def test_labels_by_name_and_what_was_observed_is_said():
+    p, bought = np.tile([0.2, 0.7], 8), np.tile([0.0, 1.0], 8)
+    data = rw.RankingDataset(np.zeros((16, 1)), 1 - bought, np.arange(0, 17, 2), more_labels={"purchase": 2 * bought})
+    evaluated = rw.evaluate(p, data)
+    assert evaluated.reliability(bins=2).observed.tolist() == [1.0, 0.0]
+    named = evaluated.reliability(bins=2, label="purchase", relevant=2)
+    assert named.observed.tolist() == [0.0, 1.0]
+    assert "Observed: purchase of at least 2." in repr(named)
+    assert named.to_dict()["label"] == "purchase"
+    with pytest.raises(ValueError, match="no labels called 'purchas'.*did you mean 'purchase'"):
+        evaluated.reliability(label="purchas")
 
 
 def test_the_error_of_calibrated_probabilities_is_chance():

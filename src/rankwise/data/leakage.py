@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, comparable, row_blocks
@@ -134,6 +135,47 @@ def warn_shared(seen: Iterable[Queries], held_out: Queries, part: str, what: str
         warnings.warn(f"{', '.join(sentences)}. Hint: {hint}.", stacklevel=2)
 
 
+def trained_hashes(data: RankingDataset) -> NDArray[np.uint64] | None:
+    """Return the sorted hashes by which a model recognises its training queries; None for features on disk.
+
+    They are those of the contents of queries, and for targets from a click log (``document_rewards``) also those of
+    the ids that queries have in the log: other features of the same clicks are recognised, too.
+    """
+    contents = Queries.of(data).contents
+    if contents is None:
+        return None
+    if data.document_rewards is not None and data.query_ids is not None:
+        contents = np.append(contents, key_hashes(data.query_ids))
+    return np.unique(contents[contents != 0])
+
+
+def key_hashes(ids: ArrayLike) -> NDArray[np.uint64]:
+    """Return a hash of each query id of a click log; 12 and "12" are the same id."""
+    from rankwise.stream import hashed_ids  # brings Numba, which takes long to load
+
+    return hashed_ids(np.asarray(ids).astype(np.str_))
+
+
+def union(*several: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
+    """Return the hashes of queries that any of several models was trained on; None where one of them is unknown."""
+    known = [hashes for hashes in several if hashes is not None]
+    return np.unique(np.concatenate(known)) if len(known) == len(several) else None
+
+
+def seen(trained: NDArray[np.uint64] | None, queries: RankingDataset | ArrayLike) -> NDArray[np.bool_] | None:
+    """Return which queries are among the hashes of a model's training queries; None where that is unknown.
+
+    ``queries`` are a data set with the columns of training, which is compared by contents, or the query ids of a click
+    log, which are compared with those of the targets that the model was trained on.
+
+    >>> data = RankingDataset([[1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1], [0, 2, 4])
+    >>> seen(trained_hashes(data.take([0])), data)
+    array([ True, False])
+    """
+    hashes = Queries.of(queries).contents if isinstance(queries, RankingDataset) else key_hashes(queries)
+    return None if trained is None or hashes is None else np.isin(hashes, trained) & (hashes != 0)
+
+
 def compare_parts(seen: Iterable[RankingDataset | None], held_out: RankingDataset, part: str) -> None:
     """Warn of queries that a part shares with training data, whose features are in the same order."""
     if not CHECKED.get():
@@ -159,12 +201,18 @@ def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] 
     return np.isin(first, np.concatenate(rest))
 
 
+_hashed: "WeakKeyDictionary[RankingDataset, NDArray[np.uint64]]" = WeakKeyDictionary()
+
+
 def _contents(data: RankingDataset) -> NDArray[np.uint64]:
-    """Return a hash of the features of each query: the sum of those of its documents.
+    """Return a hash of the features of each query: the sum of those of its documents; computed once for a data set.
 
     A query of one document has 0: there is nothing to rank.
     """
-    return np.where(data.sizes > 1, np.add.reduceat(document_hashes(data), data.offsets[:-1]), 0).astype(np.uint64)
+    if data not in _hashed:
+        sums = np.add.reduceat(document_hashes(data), data.offsets[:-1])
+        _hashed[data] = np.where(data.sizes > 1, sums, 0).astype(np.uint64)
+    return _hashed[data]
 
 
 def document_hashes(data: RankingDataset) -> NDArray[np.uint64]:

@@ -129,7 +129,8 @@ def evaluate(
     values = check.scores(scores, lists.offsets, lists.query_ids)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     columns = {str(one): one.of(values, lists) for one in chosen_metrics}
-    ranked = Ranked(values, lists.labels, lists.offsets, lists.document_ids, lists.judged)
+    documents = (lists.labels, lists.offsets, lists.document_ids, lists.judged, lists.more_labels)
+    ranked = Ranked(values, *documents, predicts=getattr(system, "predicts_", None))
     settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
     settings |= {"judgements": judgements_of(lists, chosen_metrics), "judged": _judged(values, lists, chosen_metrics)}
     return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, user_code
 from rankwise.arrays import Array, Json, Keywords
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.objectives.base import Objective
@@ -93,6 +95,8 @@ class TrainedAtOnce(Estimator):
     trained_on_: Mapping[str, Any] = MappingProxyType({})
     """Facts about the training data: ``queries``, ``documents``, ``features``, ``digest``, the ``command`` of rankwise;
     of a model that was loaded, the ``versions`` that it was trained with."""
+    trained_queries_: NDArray[np.uint64] | None = None
+    """Sorted 64-bit hashes of the training queries, which its folder holds too: see :meth:`seen_in_training`."""
 
     def fit(
         self,
@@ -125,6 +129,18 @@ class TrainedAtOnce(Estimator):
     @abstractmethod
     def predict(self, data: Documents) -> Array:
         """Return one score per document."""
+
+    def seen_in_training(self, queries: RankingDataset | ArrayLike) -> NDArray[np.bool_] | None:
+        """Return which queries the model was trained on, also by its members, its teacher, and what it continues.
+
+        Queries of a data set are compared by the features of their documents; ids of queries of a click log with those
+        of the targets (:func:`rankwise.clicks.targets`) that it was trained on. Validation data are not training data,
+        unless a bag pooled them. None where that is unknown: models of other libraries or older versions, and training
+        data on disk or on a cluster.
+        """
+        if isinstance(queries, RankingDataset):
+            queries = self._schema.align(queries)
+        return leakage.seen(self.trained_queries_, queries)
 
     def _with_eval_set(self, valid: inputs.Validation, others: inputs.EvalSet) -> inputs.Validation:
         """Return the validation data of ``fit``, and reject arguments that it does not have."""
@@ -197,8 +213,11 @@ class TrainedAtOnce(Estimator):
         with self._explained("metrics", measured):
             return metrics_for(measured, data)
 
-    def _remember(self, data: RankingDataset, **drawn_from: Any) -> None:
+    def _remember(self, data: RankingDataset, older: "TrainedAtOnce | None" = None, **drawn_from: Any) -> None:
         self._schema, self.trained_on_ = Schema.of(data), model_card.training_data(data, **drawn_from)
+        is_sample = drawn_from.get("documents") is not None  # the other queries lie on a cluster
+        hashes = None if is_sample else leakage.trained_hashes(data)
+        self.trained_queries_ = leakage.union(hashes, *([] if older is None else [older.trained_queries_]))
 
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""

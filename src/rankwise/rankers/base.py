@@ -239,7 +239,8 @@ class Ranker(TrainedAtOnce, ABC):
         if self.name not in (*table.ranker_names(), *table.ENSEMBLES, *table.RECOMMENDERS):
             hint = f'register it: @rw.register("…") before class {type(self).__name__}'
             raise check.error("a file cannot name a ranker without a name", got=type(self).__name__, hint=hint)
-        return storage.write(path, self._description(), self._files(), card=card, force=force)
+        contents = self._files() | storage.training_queries(self.trained_queries_)
+        return storage.write(path, self._description(), contents, card=card, force=force)
 
     def _description(self) -> Json:
         return {
@@ -292,6 +293,7 @@ class Ranker(TrainedAtOnce, ABC):
         ranker.best_round_ = int(description["best_round"])
         ranker.stopped_ = str(description["stopped"])
         ranker.trained_on_ = model_card.trained_on(description)
+        ranker.trained_queries_ = storage.read_training_queries(files)
         ranker._restore(description, files)
         return ranker
 

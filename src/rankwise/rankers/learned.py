@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankwise.rankers.base import Ranker
 
 _ARRAYS, _VALUES = "learned.npz", "learned.json"
-_DESCRIBED = ("history_", "scales_", "best_round_", "stopped_", "settings_", "trained_on_")
+_DESCRIBED = ("history_", "scales_", "best_round_", "stopped_", "settings_", "trained_on_", "trained_queries_")
 """Attributes that every ranker has, which the description of a model holds."""
 
 

@@ -83,6 +83,8 @@ def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
     if (out_of_fold := _out_of_fold(ranker)) is not None:
         named[_OUT_OF_FOLD] = out_of_fold
     meaning = f"A higher score is better; scores are compared among the {within}."
+    if predicts := getattr(ranker, "predicts_", None):
+        meaning = f"Scores are probabilities: {predicts}."
     parts = [
         f"# {line(title)}",
         f"A ranker of rankwise{trained}. {meaning}",

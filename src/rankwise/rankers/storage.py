@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, files
 from rankwise._version import __version__
@@ -34,6 +34,7 @@ from rankwise.arrays import Column, Json
 
 DESCRIPTION, CARD = "rankwise.json", "README.md"
 FORMAT = 1
+_QUERIES = "training_queries.bin"
 _SEAL = b"\n<!-- written by rankwise, sha256 "
 _PLAIN = str | int | float | bool | None
 _ATTEMPTS = 100  # to read a model, since another one may take its place meanwhile
@@ -102,6 +103,23 @@ def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]  # names are not among its options
     return buffer.getvalue()
+
+
+def training_queries(hashes: NDArray[np.uint64] | None) -> dict[str, bytes]:
+    """Return the file of the sorted hashes of training queries: 8 bytes each, the least first; none if unknown."""
+    return {} if hashes is None else {_QUERIES: hashes.astype("<u8").tobytes()}
+
+
+def read_training_queries(files: Mapping[str, bytes]) -> NDArray[np.uint64] | None:
+    """Return the hashes of training queries from the files of a model; None for models of older versions."""
+    if _QUERIES not in files:
+        return None
+    content = files[_QUERIES]
+    hashes = np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64)
+    if len(content) % 8 or (hashes[1:] <= hashes[:-1]).any():
+        got, hint = "hashes of training queries that are not sorted", "get the folder again, or train anew"
+        raise check.error("the model is damaged", got=got, where=_QUERIES, hint=hint)
+    return hashes
 
 
 class InvalidModelError(Exception):

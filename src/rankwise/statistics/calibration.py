@@ -105,5 +105,6 @@ def _platt(scores: Array, relevant: Array, weights: Array) -> Curve | None:
         gap = share * (sigmoid(z) - targets)
         return float(value), np.array([gap @ (1.0 - places), gap @ places])
 
-    ends = minimize(loss, np.zeros(2), jac=True, method="BFGS", options={"gtol": 1e-10}).x
+    base = np.full(2, np.log((positive + 1.0) / (negative + 1.0)))  # far from 0 of rare events
+    ends = minimize(loss, base, jac=True, method="BFGS", options={"gtol": 1e-10}).x
     return Curve(np.array([low, high]), ends) if ends[0] < ends[1] else None

@@ -22,7 +22,7 @@ from rankwise.stream import Stream, uniform_pair
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.statistics.reliability import Reliability
+    from rankwise.statistics.reliability import Event, Reliability
 
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
@@ -40,6 +40,9 @@ class Ranked(NamedTuple):
     document_ids: Ids | None
     judged: NDArray[np.int8] | None
     """1 where a document was judged; None: all were."""
+    more_labels: Mapping[str, NDArray[np.float64]] | None = None
+    predicts: "Event | None" = None
+    """What the scores are probabilities of, where the model says so."""
 
 
 class JudgedShare(NamedTuple):
@@ -232,14 +235,16 @@ class Evaluation:
         threads.over_queries(_resample, ranges, stream.key, words[order], *columns, _POISSON, out, work=work)
         return out[: self.resamples]
 
-    def reliability(self, *, relevant: float = 1.0, bins: int = 15) -> "Reliability":
+    def reliability(self, *, label: str | None = None, relevant: float | None = None, bins: int = 15) -> "Reliability":
         """Return how well probabilities agree with labels: the calibration error, by bins, with intervals.
 
-        The scores that were evaluated must be probabilities, of a ranker that :func:`calibrate` made for example.
+        The scores that were evaluated must be probabilities, of a ranker that :func:`calibrate` made for example. They
+        are compared with labels of at least ``relevant``: with those called ``label`` in ``more_labels`` of the data,
+        or with ``"labels"``. By default both are what the model was calibrated for, or labels of at least 1.
         """
         from rankwise.statistics.reliability import Reliability
 
-        return Reliability.of(self, relevant=relevant, bins=bins)
+        return Reliability.of(self, label=label, relevant=relevant, bins=bins)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""

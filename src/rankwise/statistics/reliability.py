@@ -1,21 +1,129 @@
 """Reliability: how often documents are relevant, beside the probabilities that were predicted."""
 
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Json
+from rankwise.data.columns import labels_of
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, GREY, figure
+from rankwise.statistics.significance import FEWEST
+from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.statistics.evaluation import Evaluation
+
+
+MAIN = "labels"
+"""What the labels without a name are called where one is asked for."""
+
+
+class Event(NamedTuple):
+    """What a probability is of: that a label, by name, is at least ``relevant``."""
+
+    label: str = MAIN
+    relevant: float = 1.0
+
+    def of(self, labels: Array, more_labels: Mapping[str, Array] | None) -> Array:
+        """Return 1.0 for each document where it happened, and 0.0 for others."""
+        named = self.label != MAIN or MAIN in (more_labels or {})
+        chosen = labels_of(self.label, more_labels) if named else labels
+        return np.asarray(chosen >= self.relevant, np.float64)
+
+    def __str__(self) -> str:
+        return f"{self.label} of at least {self.relevant:g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Differences of observed and predicted relevance by bin, with their covariance over queries."""
+
+    values: Array
+    shares: Array
+    """The share of documents of each bin."""
+    covariance: Array
+    freedom: int
+
+    @classmethod
+    def between(cls, predicted: Array, observed: Array, mass: Array, worth: Array) -> Self:
+        """Return the gaps of (n_queries, n_bins) sums, of bins that are ``worth`` as many documents of equal weight.
+
+        Documents of a query may depend on each other in any way. The variance of a bin is at least that of independent
+        documents with the predicted probabilities: few relevant documents, or none, would otherwise look certain.
+        """
+        documents, n = mass.sum(0), int((mass.sum(1) > 0.0).sum())
+        values, rates = (observed - predicted).sum(0) / documents, predicted.sum(0) / documents
+        residuals = (observed - predicted - values * mass) / documents
+        covariance = residuals.T @ residuals * (n / max(n - 1, 1))
+        lacking = (rates * (1.0 - rates) / worth - np.diag(covariance)).clip(min=0.0)
+        return cls(values, documents / documents.sum(), covariance + np.diag(lacking), n - 1)
+
+    @property
+    def error(self) -> float:
+        """The mean of absolute gaps."""
+        return float(self.shares @ np.abs(self.values))
+
+    @property
+    def root_mean_square(self) -> float:
+        """The root of the mean of squared gaps less their variance, at least 0."""
+        return math.sqrt(max(float(self.shares @ (self.values**2 - np.diag(self.covariance))), 0.0))
+
+    def interval(self, confidence: float, uniforms: Array) -> tuple[tuple[float, float], float]:
+        """Return the interval of the error, by inversion of tests, and the error that chance alone makes.
+
+        Noise of the gaps is drawn from Student's distribution with their covariance. An error is too small where it and
+        the noise, which adds at most the mean of its absolute values, reach the observed error in less than half of
+        1 − ``confidence``. It is too large where so little is observed in less than that, with gaps in proportion to
+        the noise of their bins, to which noise adds least, and signs that make this most frequent: all alike, or those
+        observed. Less than the median of chance is luck, and counts as that: the interval is never [0, 0].
+        """
+        from scipy.special import chdtri, ndtri
+
+        tail, observed, freedom = (1.0 - confidence) / 2.0, self.error, max(self.freedom, 1)
+        sizes, axes = np.linalg.eigh(self.covariance)
+        noise = ndtri(uniforms[:, 1:]) @ (axes * np.sqrt(sizes.clip(min=0.0))).T
+        noise *= np.sqrt(freedom / chdtri(freedom, uniforms[:, :1]))
+        chance = np.abs(noise) @ self.shares
+        most = float(np.quantile(chance, 1.0 - tail))
+        if self.freedom < FEWEST - 1 or most == 0.0:  # nothing varies where all probabilities are 0 or 1, and right
+            return ((math.nan, math.nan) if most or observed else (0.0, 0.0)), float(chance.mean())
+        spread = np.sqrt(np.diag(self.covariance))
+        spread /= self.shares @ spread
+        reached, high = max(observed, float(np.median(chance))), 0.0
+        for signs in (np.sign(self.values), 1.0, -1.0):
+            low, above = high, reached + most
+            for _ in range(30):
+                middle = 0.5 * (low + above)
+                as_little = (np.abs(noise + middle * signs * spread) @ self.shares <= reached).mean()
+                low, above = (middle, above) if as_little >= tail else (low, middle)
+            high = max(high, low)
+        return (max(observed - most, 0.0), min(high, 1.0)), float(chance.mean())
+
+
+def _intervals(rates: Array, relevance: Array, mass: Array, worth: Array, confidence: float) -> Array:
+    """Return the ends of Wilson's interval of each bin, with Student's quantiles.
+
+    Documents count as many as independent ones would with the variance over queries; where all are relevant or none,
+    which shows no variance, each query counts as one document.
+    """
+    from scipy.special import stdtrit
+
+    queries = mass.sum(0) ** 2 / (mass**2).sum(0)
+    variance = (((relevance - rates * mass) / mass.sum(0)) ** 2).sum(0) * queries / np.maximum(queries - 1.0, 0.5)
+    of_one = rates * (1.0 - rates)
+    independent = np.where(variance > 0.0, np.minimum(of_one / np.where(variance > 0.0, variance, 1.0), worth), queries)
+    z = stdtrit(np.maximum(queries - 1.0, 1.0), 0.5 + confidence / 2.0) ** 2 / independent
+    middle, half = rates + z / 2.0, np.sqrt(z * of_one + z**2 / 4.0)
+    return np.array([((middle - half) / (1.0 + z)).clip(min=0.0), ((middle + half) / (1.0 + z)).clip(max=1.0)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -35,22 +143,31 @@ class Reliability:
     observed: Array
     """The share of relevant documents in each bin."""
     low: Array
-    """The lower ends of intervals of ``observed``, by bootstrap over queries."""
+    """The lower ends of intervals of ``observed``: Wilson's, with the variance over queries."""
     high: Array
     documents: NDArray[np.int64]
     """The number of documents of each bin."""
     error: float
     """The calibration error (ECE): the mean of \\|predicted − observed\\| over bins, weighted by documents."""
     interval: tuple[float, float]
-    """The interval of the error without what chance adds to it, by bootstrap over queries; ``error`` may lie above."""
+    """The interval of the error of all queries, of which these are a sample: errors with which this one, and the chance
+    in it, could have been observed. ``error`` may lie above, as chance only adds to it."""
     by_chance: float
     """The error that a perfectly calibrated model would have on so many queries, about."""
+    root_mean_square: float
+    """The root of the mean of (predicted − observed)² over bins, less what chance adds, at least 0."""
     brier: float
     """The mean of (probability − relevance)²."""
     confidence: float
+    event: Event
+    """What was counted as relevant."""
+    predicts: Event
+    """What the probabilities are of, by the model; ``event`` of scores that no model says that of."""
 
     @classmethod
-    def of(cls, evaluation: "Evaluation", *, relevant: float = 1.0, bins: int = 15) -> Self:
+    def of(
+        cls, evaluation: "Evaluation", *, label: str | None = None, relevant: float | None = None, bins: int = 15
+    ) -> Self:
         """Compare the scores of an evaluation, which must be probabilities, with its labels."""
         ranked = evaluation.ranked
         if ranked is None:
@@ -63,14 +180,19 @@ class Reliability:
                 hint="evaluate rw.calibrate(model, data), or a model trained with calibrated as "
                 "rw.calibrate(model, method='sigmoid')",
             )
+        known = ranked.predicts or Event()
+        event = Event(
+            known.label if label is None else label,
+            known.relevant if relevant is None else check.number("relevant", relevant),
+        )
         n_queries = ranked.offsets.size - 1
         weights = np.ones(n_queries) if evaluation.weights is None else evaluation.weights
         query = np.repeat(np.arange(n_queries), np.diff(ranked.offsets))
         counted = weights[query] > 0.0
-        p, labels, query = p[counted], ranked.labels[counted], query[counted]
+        y = event.of(ranked.labels, ranked.more_labels)[counted]
+        p, query = p[counted], query[counted]
         inner = np.unique(np.quantile(p, np.arange(1, check.integer("bins", bins, least=2)) / bins))
         place = np.searchsorted(inner, p, side="left")  # equal probabilities are in one bin
-        y = (labels >= check.number("relevant", relevant)).astype(np.float64)
         _, place = np.unique(place, return_inverse=True)
         n_bins = int(place.max()) + 1
         cells = query * n_bins + place
@@ -79,32 +201,27 @@ class Reliability:
             """Return (n_queries, n_bins) weighted sums."""
             return np.bincount(cells, values, n_queries * n_bins).reshape(n_queries, n_bins) * weights[:, None]
 
-        mass, predicted, observed = sums(np.ones(p.size)), sums(p), sums(y)
-        total = np.repeat(mass.sum(1, keepdims=True), n_bins, 1)
-        products, shares = np.hstack([observed, observed - predicted, mass]), np.hstack([mass, mass, total])
-        ratios = evaluation.resampled_ratios(products, shares).reshape(-1, 3, n_bins)
-        drawn = np.nan_to_num(ratios)  # a bin without documents adds nothing to the error
-        rates, gaps, parts = products.sum(0).reshape(3, n_bins) / shares.sum(0).reshape(3, n_bins)
-        error = float(parts @ np.abs(gaps))
-        tail = (1.0 - evaluation.confidence) / 2.0
-        # Noise makes |gaps| larger, and resampling adds noise once more: what it adds is taken off. It starts from gaps
-        # of 0 where chance alone explains the error.
-        chance = (np.abs(drawn[:, 1] - gaps) * drawn[:, 2]).sum(1)
-        centre = gaps * float(error > np.quantile(chance, 1.0 - tail))
-        excess = (np.abs(drawn[:, 1] - gaps + centre) * drawn[:, 2]).sum(1) - parts @ np.abs(centre)
-        highest, lowest = error - np.quantile(excess, [tail, 1.0 - tail])
-        low, high = np.nanquantile(ratios[:, 0], [tail, 1.0 - tail], axis=0)
+        mass, relevance = sums(np.ones(p.size)), sums(y)
+        worth = mass.sum(0) ** 2 / (mass * weights[:, None]).sum(0)
+        gaps = Gaps.between(sums(p), relevance, mass, worth)
+        rates = relevance.sum(0) / mass.sum(0)
+        stream = Stream(evaluation.seed).child("calibration_error")
+        interval, by_chance = gaps.interval(evaluation.confidence, stream.per_query(evaluation.resamples, n_bins + 1))
+        low, high = _intervals(rates, relevance, mass, worth, evaluation.confidence)
         return cls(
-            predicted=rates - gaps,
+            predicted=rates - gaps.values,
             observed=rates,
             low=low,
             high=high,
             documents=np.bincount(place),
-            error=error,
-            interval=(max(float(lowest), 0.0), max(float(highest), 0.0)),
-            by_chance=float(chance.mean()),
+            error=gaps.error,
+            interval=interval,
+            by_chance=by_chance,
+            root_mean_square=gaps.root_mean_square,
             brier=float(np.average((p - y) ** 2, weights=weights[query])),
             confidence=evaluation.confidence,
+            event=event,
+            predicts=ranked.predicts or event,
         )
 
     def to_frame(self) -> "pl.DataFrame":
@@ -117,7 +234,13 @@ class Reliability:
 
     def to_dict(self) -> Json:
         """Return the errors and the bins as JSON-serializable data."""
-        errors: Json = {"error": self.error, "interval": list(self.interval), "by_chance": self.by_chance}
+        ends = [None if math.isnan(end) else end for end in self.interval]
+        errors: Json = {"error": self.error, "interval": ends, "by_chance": self.by_chance}
+        errors |= {
+            "root_mean_square": self.root_mean_square,
+            "label": self.event.label,
+            "relevant": self.event.relevant,
+        }
         return {**errors, "brier": self.brier, "confidence": self.confidence, "bins": self.to_frame().to_dicts()}
 
     def table(self) -> tables.Table:
@@ -127,10 +250,26 @@ class Reliability:
         rows = tuple(
             (tables.number(p), tables.number(y), tables.interval(low, high), f"{n:,}") for p, y, low, high, n in columns
         )
-        error, chance, brier = (tables.number(value) for value in (self.error, self.by_chance, self.brier))
-        note = f"Calibration error {error}; a perfectly calibrated model would have about {chance} by chance. Without "
-        note += f"chance {tables.interval(*self.interval)} ({100 * self.confidence:g}%). Brier score {brier}."
-        return tables.Table(header=header, rows=rows, align="rrlr", notes=(note,))
+        return tables.Table(header=header, rows=rows, align="rrlr", notes=tuple(self._notes()))
+
+    def _notes(self) -> Iterator[str]:
+        """Yield what the interval says, and of which labels."""
+        error, chance, brier, square = (
+            tables.number(value) for value in (self.error, self.by_chance, self.brier, self.root_mean_square)
+        )
+        level = f"({100 * self.confidence:g}%)"
+        note = f"Calibration error {error}; a perfectly calibrated model would have about {chance} by chance. "
+        if math.isnan(self.interval[1]):
+            note += f"Fewer than {FEWEST} queries: no interval."
+        elif self.interval[0] > 0.0:
+            note += f"More than chance: the error is in {tables.interval(*self.interval)} {level}."
+        else:
+            note += f"Chance may be all of it: the error is at most {tables.number(self.interval[1])} {level}."
+        yield f"{note} Root mean square without chance {square}. Brier score {brier}."
+        if self.event != Event() or self.predicts != Event():
+            yield f"Observed: {self.event}." + (
+                f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
+            )
 
     def __repr__(self) -> str:
         return self.table().text()

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from scipy.special import logit
 
 import rankwise as rw
-from rankwise.statistics.calibration import sigmoid
+from rankwise.statistics.calibration import fitted, sigmoid
 from tests.cli.running import refused, run
 
 
@@ -123,9 +124,10 @@ print(model)
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), calibrated.predict(fresh))
     assert done.stdout.strip() == repr(calibrated)
-    again = rw.calibrate(rw.load(tmp_path / "model"), fresh, "platt")  # of a folder, and of a calibrated one
+    other = lists(3)
+    again = rw.calibrate(rw.load(tmp_path / "model"), other, "platt")  # of a folder, and of a calibrated one
     assert rw.evaluate(again, lists(2)).reliability().error < 0.08
-    assert rw.calibrate(tmp_path / "model", fresh, "platt").predict(fresh).tolist() == again.predict(fresh).tolist()
+    assert rw.calibrate(tmp_path / "model", other, "platt").predict(fresh).tolist() == again.predict(fresh).tolist()
 
 
 def test_curves_of_a_file_must_rise(model, fresh, tmp_path):
@@ -147,6 +149,131 @@ def test_an_expression_is_trained_and_calibrated_on_validation_data(fresh):
         rw.ranker(text).fit(lists(0))
 
 
+def goals(seed: int, n_queries: int = 300) -> rw.RankingDataset:
+    """Rare purchases beside the labels, with log odds 2 noise + x − 5."""
+    data = lists(seed, n_queries)
+    rng = np.random.default_rng(seed + 100)
+    bought = rng.random(data.n_docs) < sigmoid(2.0 * data.features[:, 2] + data.features[:, 0] - 5.0)
+    return data.with_(more_labels={"purchase": bought.astype(float), "click": data.labels})
+
+
+def test_the_label_that_the_objective_names_is_calibrated(tmp_path):
+    train, valid, test = (goals(seed) for seed in range(3))
+    ranker = rw.ranker("calibrate(lightgbm(on(purchase, calibrated), rounds=20, leaves=7, threads=1), method=platt)")
+    calibrated = ranker.fit(train, valid)
+    rate = float(test.labels_of("purchase").mean())
+    assert calibrated.predict(test).mean() == pytest.approx(rate, abs=0.02)
+    assert float(test.labels.mean()) > 0.3  # what it would be otherwise
+    calibrated.save(tmp_path / "model")
+    for model in (calibrated, rw.load(tmp_path / "model"), rw.calibrate(calibrated.ranker_, method="sigmoid")):
+        reliability = rw.evaluate(model, test).reliability()
+        assert reliability.event == ("purchase", 1.0)
+        assert float(np.average(reliability.observed, weights=reliability.documents)) == pytest.approx(rate)
+    assert reliability.predicts == ("purchase", 1.0)
+    assert "probabilities of another event: purchase" in repr(rw.evaluate(model, test).reliability(label="labels"))
+    rw.write_data(test, tmp_path / "test.parquet")
+    words = ("evaluate", tmp_path / "test.parquet", tmp_path / "model", "--label", "purchase=purchase", "--calibration")
+    ((_, shown),) = json.loads(run(*words, "--json").stdout)["calibration"].items()
+    assert shown["label"] == "purchase"
+    assert shown["error"] == pytest.approx(rw.evaluate(calibrated, test).reliability().error)
+    assert "no labels called 'sale'" in refused(*words, "--calibration-label", "sale")
+    assert "--calibration-label is of --calibration" in refused(*words[:-1], "--calibration-label", "purchase")
+
+
+def test_a_level_that_training_did_not_reach_is_a_warning():
+    train, fresh = goals(0), goals(1)
+    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(train)
+    with pytest.warns(UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed.*platt"):
+        rw.calibrate(model, fresh, "sigmoid")
+    long = model.set_params(rounds=100).fit(train)
+    rw.calibrate(long, fresh, "sigmoid")  # no warning, which would be an error here
+
+
+LIGHT = "rounds=2, leaves=4, threads=1"
+
+
+@pytest.mark.parametrize(
+    ("expression", "label"),
+    [
+        (f"calibrate(lightgbm({LIGHT}))", "labels"),
+        (f"calibrate(lightgbm(native:lambdarank, {LIGHT}))", "labels"),
+        (f"calibrate(lightgbm(stochastic(on(purchase, xendcg)), {LIGHT}))", "purchase"),
+        (f"calibrate(lightgbm(on(purchase, xendcg), {LIGHT}), label=click)", "click"),
+        (f"calibrate(lightgbm(on(purchase, xendcg), {LIGHT}), label=labels)", "labels"),
+        (f"calibrate(bagged(lightgbm(on(purchase, xendcg), {LIGHT}), folds=2))", "purchase"),
+        (f"calibrate(blended(lightgbm(on(purchase, xendcg), {LIGHT}), column(2), folds=2))", "purchase"),
+        (f"calibrate(distilled(lightgbm(on(purchase, xendcg), {LIGHT}), lightgbm({LIGHT})))", "purchase"),
+    ],
+)
+def test_which_label_is_calibrated(expression, label):
+    ranker = rw.ranker(expression)
+    assert repr(rw.ranker(repr(ranker))) == repr(ranker)
+    assert ranker.fit(goals(0), goals(1)).predicts_ == (label, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (
+            "calibrate(lightgbm(xendcg + on(purchase, xendcg)))",
+            "several labels.*got labels, purchase.*label='purchase'",
+        ),
+        ("calibrate(blended(lightgbm(on(click, xendcg)), lightgbm(on(purchase, xendcg))))", "got click, purchase"),
+        ("calibrate(lightgbm(on(purchase, xendcg)), label=purchas)", "no labels called 'purchas'"),
+    ],
+)
+def test_which_label_is_not_known(expression, message):
+    with pytest.raises(ValueError, match=message):
+        rw.ranker(expression).fit(goals(0), goals(1))
+
+
+BAG = "bagged(lightgbm(lambdarank, rounds=60, leaves=31, min_documents=2, threads=1), folds=3)"
+
+
+@pytest.mark.parametrize("ensemble", [BAG, f"blended({BAG}, column(0), folds=3)"])
+def test_ensembles_are_calibrated_on_scores_of_members_that_did_not_see_the_query(ensemble, tmp_path):
+    train, valid, test = lists(0, 60), lists(1, 30), lists(2)
+    everything = rw.concatenate([train, valid])
+    calibrated = rw.ranker(f"calibrate({ensemble}, method=platt)").fit(train, valid)
+    assert rw.evaluate(calibrated, test).reliability().error < 0.07
+    bag = calibrated.ranker_
+    assert bag.oof_scores_.mean() == pytest.approx(bag.predict(everything).mean(), abs=0.1)  # of the same level
+    expected = fitted("platt", bag.oof_scores_, everything.labels, np.ones(everything.n_docs))
+    assert expected is not None
+    np.testing.assert_allclose(calibrated.predict(test), expected(bag.predict(test)))
+    # All training queries of a trained ensemble are recognised, also of one that was loaded; a part of them is not.
+    bag.save(tmp_path / "bag")
+    for model in (bag, rw.load(tmp_path / "bag")):
+        again = rw.calibrate(model, everything, "platt")
+        np.testing.assert_array_equal(again.predict(test), calibrated.predict(test))
+    with pytest.warns(
+        UserWarning, match=r"trained on 60 of the 60 queries that it is calibrated on.*Hint: pass queries"
+    ):
+        seen = rw.calibrate(bag, train, "platt")
+    assert np.abs(logit(seen.predict(test))).mean() > np.abs(logit(calibrated.predict(test))).mean()  # too sure
+    # It needs no validation data.
+    alone = rw.ranker(f"calibrate({ensemble}, method=platt)").fit(everything)
+    np.testing.assert_array_equal(alone.predict(test), calibrated.predict(test))
+
+
+def test_an_auto_ranker_is_calibrated_out_of_fold(tmp_path):
+    train, valid, test = goals(0, 60), goals(1, 30), goals(2)
+    recipe = f"lightgbm(on(purchase, xendcg), {LIGHT})"
+    auto = rw.AutoRanker(None, "ndcg(label=purchase)@10", recipes=[recipe], folds=2, threads=1, progress=False)
+    calibrated = rw.CalibratedRanker(auto, method="platt").fit(train, valid)
+    assert calibrated.predicts_ == ("purchase", 1.0)
+    again = rw.calibrate(calibrated.ranker_, rw.concatenate([train, valid]), "platt")
+    for model in (again, rw.load(again.save(tmp_path / "model"))):
+        np.testing.assert_array_equal(model.predict(test), calibrated.predict(test))
+    assert "Scores are probabilities: purchase of at least 1." in again.card()
+
+
+def test_queries_of_the_training_data_are_a_warning(model, fresh):
+    mixed = rw.concatenate([lists(0).take(np.arange(100, 200)), fresh.take(np.arange(100))])
+    with pytest.warns(UserWarning, match="trained on 100 of the 200 queries"):
+        rw.calibrate(model, mixed)
+
+
 @pytest.mark.parametrize("method", ["isotonic", "platt"])
 def test_onnx_has_the_curve(method, model, fresh, tmp_path):
     calibrated = rw.calibrate(model, fresh, method)
@@ -163,7 +290,7 @@ def test_other_formats_and_segments_are_refused(model, fresh, tmp_path):
     with pytest.raises(ValueError, match="curves of segments cannot be exported: got segment='market'"):
         rw.export(rw.calibrate(model, fresh, segment="market"), tmp_path / "model", "onnx")
     with pytest.raises(ValueError, match="calibrated twice"):
-        rw.export(rw.calibrate(rw.calibrate(model, fresh), fresh), tmp_path / "model", "onnx")
+        rw.export(rw.calibrate(rw.calibrate(model, fresh), lists(3)), tmp_path / "model", "onnx")
 
 
 def test_what_makes_no_sense_is_refused(model, fresh):

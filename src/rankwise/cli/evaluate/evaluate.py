@@ -43,6 +43,7 @@ def evaluate(
     samples: int | None = None,
     exposure_cutoff: int | None = None,
     calibration: bool = False,
+    calibration_label: str | None = None,
     plot: Path | None = None,
     seed: int = 0,
     reading: Reading,
@@ -63,7 +64,8 @@ def evaluate(
     [cyan]rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10[/cyan]
     [cyan]rankwise evaluate test.csv calibrated-model --calibration --plot reliability.png[/cyan]
 
-    --calibration: Scores are probabilities: also show how well they agree with labels of at least 1.
+    --calibration: Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated.
+    --calibration-label NAME: With --calibration: compare with these labels, of --label NAME=COLUMN.
     --plot FILE: With --calibration: draw the reliability curve: .png, .svg or .pdf.
     --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
     """
@@ -72,6 +74,8 @@ def evaluate(
     outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
     if plot is not None and not calibration:
         raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
+    if calibration_label is not None and not calibration:
+        raise check.error("--calibration-label is of --calibration", hint="add --calibration")
     how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
     requested = _Metrics(metrics, conventions, qrels, titles)
@@ -87,7 +91,7 @@ def evaluate(
     tables = [requested.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
     titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
     if calibration:
-        reliabilities = {name: one.reliability() for name, one in evaluations.items()}
+        reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
         document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
         tables.append(summary({name: one.table() for name, one in reliabilities.items()}))
         titles_of.append("Reliability")
@@ -289,7 +293,10 @@ def _evaluations(
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
             with check.naming(shown(path)):
-                evaluations.append(rw.evaluate(scores, judged, list(requested.metrics.values()), **how))
+                one = rw.evaluate(scores, judged, list(requested.metrics.values()), **how)
+            if one.ranked is not None and (predicts := getattr(models.get(path), "predicts_", None)):
+                one = replace(one, ranked=one.ranked._replace(predicts=predicts))
+            evaluations.append(one)
             tags.append(tag if qrels else "")
     names = inputs.names([(name, path, tag) for (name, path), tag in zip(rankings, tags, strict=True)])
     return dict(zip(names, evaluations, strict=True))

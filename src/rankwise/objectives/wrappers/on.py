@@ -64,13 +64,14 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
 
 def label_of(objective: Objective) -> str | None:
     """Return the name of the labels that an objective learns from, whatever wraps it; None for ``labels``."""
-    names = _labels(objective, None)
+    names = labels_learned(objective)
     if len(names) > 1:
         hint = f'name the metric of each goal, {{"ndcg@10": "{objective}", …}}'
         raise check.error("the metric of an objective of several labels is not known", got=repr(objective), hint=hint)
     return names.pop()
 
 
-def _labels(objective: Objective, name: str | None) -> set[str | None]:
+def labels_learned(objective: Objective, name: str | None = None) -> set[str | None]:
+    """Return the names of all labels that an objective learns from; ``name`` is that of wrappers around it."""
     name = objective.label if isinstance(objective, on) else name
-    return set().union(*(_labels(child, name) for child in objective.children)) if objective.children else {name}
+    return set().union(*(labels_learned(child, name) for child in objective.children)) if objective.children else {name}

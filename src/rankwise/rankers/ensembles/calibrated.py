@@ -1,6 +1,7 @@
 """Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Never, Self, Unpack
 
@@ -9,20 +10,24 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.data import leakage
+from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import ObjectiveLike, native
+from rankwise.objectives.wrappers.on import labels_learned
 from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import FitOptions
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.meta import MetaRanker, kind_of
+from rankwise.rankers.ensembles.meta import DelegatingRanker, EnsembleRanker, MetaRanker, kind_of
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.scoring.scorer import Scorer
 from rankwise.rankers.table import load
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.sparse import dense
 from rankwise.statistics.calibration import IDENTITY, METHODS, Curve, fitted
+from rankwise.statistics.reliability import MAIN, Event
 
 _LEAST = 10  # relevant and other documents of a segment with a curve of its own
 _ALL = ""  # no feature has this value as text
@@ -40,14 +45,23 @@ class CalibratedRanker(MetaRanker):
     """The trained ranker, whose scores are not calibrated."""
     curves_: dict[str, list[list[float]]]
     """The knots of each curve, scores and log odds: of all documents, and of each segment."""
+    label_: str = MAIN
+    """The name of the labels that it was calibrated for; models of older versions know no others than ``"labels"``."""
 
     def __init__(
-        self, ranker: Ranker | str, *, method: str = "isotonic", segment: str | int | None = None, relevant: float = 1.0
+        self,
+        ranker: Ranker | str,
+        *,
+        method: str = "isotonic",
+        segment: str | int | None = None,
+        relevant: float = 1.0,
+        label: str | None = None,
     ) -> None:
         self.ranker: Ranker = expressions.ranker(ranker)
         self.method = method
         self.segment = segment
         self.relevant = relevant
+        self.label = label
         self.native = {}
         if not isinstance(self.ranker, Ranker):
             raise check.error("only rankers can be calibrated", got=kind_of(ranker))
@@ -60,9 +74,14 @@ class CalibratedRanker(MetaRanker):
         return self.ranker_
 
     @property
+    def _least_code(self) -> float:  # type: ignore[override]
+        return self.ranker_._least_code
+
+    @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
-        """The objective of the ranker."""
-        return self.ranker.objective
+        """The objective of the ranker; an AutoRanker has none before it is trained."""
+        ranker: Ranker = self.__dict__.get("ranker_", self.ranker)
+        return ranker.objective
 
     @property
     def metrics(self) -> MetricLike | Sequence[MetricLike]:  # type: ignore[override]
@@ -79,16 +98,44 @@ class CalibratedRanker(MetaRanker):
         """Whether the losses of different rounds of the ranker compare."""
         return bool(getattr(self.ranker, "loss_compares", True))
 
+    @property
+    def predicts_(self) -> Event:
+        """What the probabilities are of."""
+        return Event(self.label_, self.relevant)
+
     def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
-        """Train the ranker, and fit its curve to the validation data."""
+        """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""
         self._check()
-        if valid is None and self.method != "sigmoid":
+        pools = isinstance(self.ranker, EnsembleRanker)
+        if valid is None and self.method != "sigmoid" and not pools:
             hint = "pass validation data, or calibrate a trained model: rw.calibrate(model, data)"
             raise check.error("a curve is fitted to queries that the ranker was not trained on", hint=hint)
+        event = Event(self._chosen_label(self.ranker), self.relevant)
+        for part in (train, valid):  # labels that are missing are an error before training
+            if part is not None and (self.method != "sigmoid" or part is valid):
+                event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
-            ranker.fit(train, valid, **options)
-        self.calibrate(ranker, valid)
+            asked: Any = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
+            ranker.fit(train, valid, **asked)
+        if isinstance(became(ranker), EnsembleRanker) and valid is not None:
+            train = concatenate([train, valid])
+        scores = out_of_fold(ranker, train, known=True)
+        if scores is None and valid is not None and self.method != "sigmoid":
+            _warn_seen(became(ranker), valid)
+        self.calibrate(ranker, valid if scores is None else train, scores)
+
+    def _chosen_label(self, ranker: Ranker) -> str:
+        """Return the name of the labels to calibrate for: ``label``, or the only ones that the ranker learns."""
+        if self.label is not None:
+            return self.label
+        names = learned_labels(ranker) or {MAIN}
+        if len(names) > 1:
+            listed = sorted(names)
+            hint = " or ".join(f"label={name!r}" for name in listed)
+            what = "a ranker that learns several labels is calibrated for one of them"
+            raise check.error(what, got=", ".join(listed), hint=f"pass {hint}")
+        return names.pop()
 
     def _check(self) -> None:
         check.choice("method", self.method, METHODS)
@@ -96,22 +143,41 @@ class CalibratedRanker(MetaRanker):
         if self.method == "sigmoid" and self.segment is not None:
             raise check.error("the sigmoid of scores is the same in every segment", hint="leave segment out")
 
-    def calibrate(self, ranker: Ranker, data: RankingDataset | None) -> Self:
-        """Fit the curves of a trained ranker to data."""
+    def calibrate(self, ranker: Ranker, data: RankingDataset | None, scores: Array | None = None) -> Self:
+        """Fit the curves of a trained ranker to data, by its scores of them, or by these."""
         self._check()
+        self.label_ = self._chosen_label(ranker)
         ranker._schema.reject_start("calibrated rankers")
         self.ranker_, self._schema = ranker, ranker._schema
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
-        curves = {_ALL: IDENTITY} if data is None or self.method == "sigmoid" else self._fitted(data)
+        seen = [] if data is None else [leakage.trained_hashes(ranker._schema.align(data))]
+        self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
+        curves = {_ALL: IDENTITY} if data is None or self.method == "sigmoid" else self._fitted(data, scores)
         self.curves_ = {
             name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
         }
         self._read_curves()
+        if data is not None and self.method == "sigmoid":
+            self._check_level(data)
         return self
 
-    def _fitted(self, data: RankingDataset) -> dict[str, Curve]:
+    def _check_level(self, data: RankingDataset) -> None:
+        """Warn where the mean of probabilities that were not fitted is surely another than the rate of events."""
+        happened = self.predicts_.of(data.labels, data.more_labels)
+        p = self.probabilities(self.ranker_.predict(data), self._features(data), data.offsets)
+        difference = np.add.reduceat(p - happened, data.offsets[:-1]) / data.sizes.mean()
+        error = difference.std() / np.sqrt(max(data.n_queries - 1, 1))
+        if abs(difference.mean()) > max(4.0 * error, 0.2 * happened.mean()):
+            what = (
+                f"the mean probability of {self.predicts_} is {p.mean():.4f} where {happened.mean():.4f} are observed: "
+            )
+            what += "scores start at a probability of ½, and training ended before they reached the level of the data"
+            warnings.warn(check.Sentence(f"{what}.", "fit the level: method='platt'"), stacklevel=4)
+
+    def _fitted(self, data: RankingDataset, scores: Array | None) -> dict[str, Curve]:
         """Fit the curve of all documents, and of every segment that has enough."""
-        scores, relevant = self.ranker_.predict(data), (data.labels >= self.relevant).astype(np.float64)
+        relevant = self.predicts_.of(data.labels, data.more_labels)
+        scores = self.ranker_.predict(data) if scores is None else scores
         weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
         weights = weights / weights.mean()  # curves count documents, so that the unit of weights must not matter
         names = self._segments(self._features(data))
@@ -130,7 +196,8 @@ class CalibratedRanker(MetaRanker):
                 curves[name] = fitted(self.method, scores[part], relevant[part], weights[part])
         if curves[_ALL] is None:
             got = f"{int(relevant.sum()):,} relevant of {relevant.size:,} documents"
-            raise check.error("relevance does not rise with scores", got=got, hint="check the data and `relevant=`")
+            hint = f"check the data, and `relevant=` of {self.label_}"
+            raise check.error("relevance does not rise with scores", got=got, hint=hint)
         return {name: curve for name, curve in curves.items() if curve is not None}
 
     def _read_curves(self) -> None:
@@ -188,7 +255,7 @@ class CalibratedRanker(MetaRanker):
     # On disk: the ranker, and the curves.
 
     def _parameters(self, without: Any = ()) -> Json:
-        return {name: getattr(self, name) for name in ("method", "segment", "relevant") if name not in without}
+        return {name: getattr(self, name) for name in ("method", "segment", "relevant", "label") if name not in without}
 
     @classmethod
     def _untrained(cls, description: Json) -> Self:
@@ -207,19 +274,23 @@ def calibrate(
     *,
     segment: str | int | None = None,
     relevant: float = 1.0,
+    label: str | None = None,
 ) -> CalibratedRanker:
     """Return a ranker that predicts probabilities of relevance: a trained model with a curve that is fitted to data.
 
     Args:
         model: A trained ranker, its folder, or a model of another library (see :func:`wrap`).
-        data: Queries that the model was not trained on, with labels.
+        data: Queries that the model was not trained on, with labels; of others there is a warning. All queries that a
+            bag or a blend was trained on will do, in their order: the curve is fitted to their out-of-fold scores.
         method: ``"isotonic"`` for any increasing curve, from about a thousand documents on; ``"platt"`` for a sigmoid,
-            two numbers, from fewer. ``"sigmoid"`` needs no data: 1/(1 + e^−score), for models that were trained
-            with the objective ``calibrated``.
+            two numbers, from fewer. ``"sigmoid"`` fits nothing: 1/(1 + e^−score), for models that were trained
+            with the objective ``calibrated``; data are optional, and only show whether the level is right.
         segment: A feature of queries, such as their market, by name or number: each of its values has a curve of its
             own, if it has 10 relevant and 10 other documents. Other values have the curve of all documents, and so
             have queries with several values.
         relevant: The least label of a relevant document.
+        label: The name of the labels in ``more_labels`` whose probability is predicted, or ``"labels"``; by default
+            those that the model was trained for, by ``on(…)`` in its objective.
 
     The order of documents within a query does not change. What ``save`` writes has the curve, and ONNX exports too.
 
@@ -237,6 +308,65 @@ def calibrate(
         raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
     if data is None and method != "sigmoid":
         raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
-    lists = None if data is None or method == "sigmoid" else inputs.dataset(data, schema=ranker._schema)
-    settings: Any = {"method": method, "segment": segment, "relevant": relevant}
-    return CalibratedRanker(ranker.__sklearn_clone__(), **settings).calibrate(ranker, lists)
+    lists = None if data is None else inputs.dataset(data, schema=ranker._schema)
+    settings: Any = {"method": method, "segment": segment, "relevant": relevant, "label": label}
+    scores = None if lists is None else out_of_fold(ranker, lists)
+    if lists is not None and scores is None and method != "sigmoid":
+        _warn_seen(ranker, lists)
+    return CalibratedRanker(ranker.__sklearn_clone__(), **settings).calibrate(ranker, lists, scores)
+
+
+def became(ranker: Any) -> Ranker:
+    """Return the ranker that training turned this one into, as an AutoRanker becomes a blend."""
+    return became(ranker.ranker_) if isinstance(ranker, DelegatingRanker) else ranker
+
+
+def out_of_fold(ranker: Ranker, data: RankingDataset, *, known: bool = False) -> Array | None:
+    """Return scores of the queries that an ensemble was trained on by members that did not see them.
+
+    None of other rankers, or where ``data`` are not all of these queries, in the order in which they were trained on;
+    that it was trained on these data is ``known``, or seen by their contents.
+    """
+    ensemble = became(ranker)
+    if not isinstance(ensemble, EnsembleRanker):
+        return None
+    held_out, seen = ensemble._out_of_fold(), ensemble.seen_in_training(data)
+    same = known or (seen is not None and bool(seen[data.sizes > 1].all()))  # a query of one document has no hash
+    return held_out.scores if same and held_out.covers(data) else None
+
+
+def learned_labels(ranker: Ranker) -> set[str]:
+    """Return the names of the labels that a ranker learns, ``"labels"`` among them; none of a single feature.
+
+    >>> sorted(learned_labels(expressions.ranker("blended(lightgbm(on(purchase, xendcg)), lightgbm, column(0))")))
+    ['labels', 'purchase']
+    """
+    inner: Iterable[Any] = ranker._nested().values() if isinstance(ranker, MetaRanker) else ()
+    if isinstance(ranker, distilled):
+        teachers = ranker.teacher if isinstance(ranker.teacher, list | tuple) else (ranker.teacher,)
+        inner = (
+            *(one for one in teachers if isinstance(one, Ranker)),
+            *((ranker.student,) if ranker.weight < 1 else ()),
+        )
+    elif isinstance(ranker, DelegatingRanker):
+        if not ranker.__sklearn_is_fitted__():
+            return set()  # what it will become is not known yet
+        inner = (ranker.ranker_,)
+    if inner:
+        return set().union(*map(learned_labels, inner))
+    objective = getattr(ranker, "objective", None)
+    if isinstance(ranker, FeatureRanker):
+        return set()
+    if objective is None or native(objective) is not None:
+        return {MAIN}
+    return {MAIN if name is None else name for name in labels_learned(ranker._objective())}
+
+
+def _warn_seen(ranker: Ranker, data: RankingDataset) -> None:
+    """Warn of queries that the model was trained on, whose scores are surer than those of others."""
+    seen = ranker.seen_in_training(data)
+    if seen is not None and seen.any():
+        what = f"the model was trained on {int(seen.sum()):,} of the {seen.size:,} queries that it is calibrated on, "
+        what += "whose scores are surer than those of new ones: so will be its probabilities"
+        hint = "pass queries that it has not seen, or all that a bag or blend was trained on"
+        warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=3)

@@ -140,6 +140,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         with leakage.checked():
             student.fit(taught, valid, **options)
         self.teacher_ = teacher
+        student.trained_queries_ = leakage.union(student.trained_queries_, *_seen_by(teacher))
         self._become(student)
 
     def _mixed(self) -> Objective:
@@ -183,6 +184,13 @@ def trained(teacher: Any, train: RankingDataset, valid: RankingDataset | None) -
     if isinstance(teacher, str | Path):
         return load(teacher)
     return fresh(teacher).fit(train, valid) if _untrained(teacher) else teacher
+
+
+def _seen_by(teacher: Any) -> list[Any]:
+    """Return the hashes of the training queries of a teacher, or of several."""
+    if isinstance(teacher, list):
+        return [hashes for one in teacher for hashes in _seen_by(one)]
+    return [getattr(teacher, "trained_queries_", None)]
 
 
 def _untrained(model: Any) -> bool:

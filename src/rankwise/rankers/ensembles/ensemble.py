@@ -53,6 +53,7 @@ class Ensemble:
     def _one_forest(cls, owner: Ranker, ranker: Any) -> Self:
         ranker._schema = owner._schema
         ranker.history_, ranker.best_round_, ranker.stopped_ = owner.history_, owner.best_round_, owner.stopped_
+        ranker.trained_queries_ = owner.trained_queries_
         return cls(forest=ranker)
 
     @property

@@ -21,6 +21,7 @@ from rankwise.rankers.trees.ranker import TreeRanker
 if TYPE_CHECKING:
     from rankwise.rankers.scoring.scorer import Scorer
     from rankwise.statistics.evaluation import Evaluation
+    from rankwise.statistics.reliability import Event
 
 
 def kind_of(value: object) -> str:
@@ -146,10 +147,16 @@ class DelegatingRanker(MetaRanker):
     def _least_code(self) -> float:  # type: ignore[override]
         return self._delegate._least_code
 
+    @property
+    def predicts_(self) -> "Event | None":
+        """What the scores are probabilities of, where it became a calibrated ranker."""
+        return getattr(self.ranker_, "predicts_", None)
+
     def _become(self, ranker: Ranker) -> None:
         """Be this trained ranker from now on."""
         self.ranker_, self._schema, self.trained_on_ = ranker, ranker._schema, ranker.trained_on_
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
+        self.trained_queries_ = ranker.trained_queries_
 
     def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""

@@ -234,9 +234,11 @@ def choose(
             for number in present
         }
     blended, reported = np.empty(units.shape[1]), np.empty(units.shape[1])
+    sizes = np.array([1.0 / unit if unit else 0.0 for unit in spreads])
     for number in np.unique(part):
         few, rows = lists.take(part == number)
-        blended[rows] = unseen[number % _PARTS] @ units[:, rows]
+        # Not centred within queries, as the blend's own scores are not: calibration needs their levels.
+        blended[rows] = (unseen[number % _PARTS] * sizes) @ np.asarray(scores)[:, rows]
         # After rounds of its own a part has scores of another spread.
         reported[rows] = unseen[number % _PARTS] @ _in_own_units(np.asarray(cross_fitted)[:, rows], few.offsets)[0]
     weights = Weights(

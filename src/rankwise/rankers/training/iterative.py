@@ -160,7 +160,7 @@ class IterativeRanker(Ranker):
             )
 
         def keep(learner: Learner[Any], state: State) -> None:
-            self._remember(train, digest=digest, documents=documents)
+            self._remember(train, older, digest=digest, documents=documents)
             self.settings_, self.scales_ = settings, scales
             self.history_, self.best_round_, self.stopped_ = state.history, state.best, state.stopped
             self._keep(learner.model(), state)
