@@ -42,7 +42,7 @@ class CatBoostMatrices(NamedTuple):
 def matrices(
     settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int
 ) -> CatBoostMatrices:
-    """Build CatBoost's own data once; the bins of the training documents too, made from a sample where these are many."""
+    """Build CatBoost's own data once; the bins of the training documents too, from a sample where these are many."""
     builtin = settings.builtin is not None
     labels = train.labels
     if not builtin and (not train.categorical or (labels == labels[0]).all()):

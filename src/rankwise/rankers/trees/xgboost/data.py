@@ -56,7 +56,10 @@ class XGBoostMatrices(NamedTuple):
 
 
 def matrices(
-    settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int
+    settings: Settings,
+    train: RankingDataset,
+    held_out: Sequence[RankingDataset],
+    seed: int,  # noqa: ARG001 (nothing is drawn)
 ) -> XGBoostMatrices:
     """Build XGBoost's own data once; nothing is drawn: bins are of all documents, or of some at even distances."""
     return XGBoostMatrices(train, binned_matrix(settings, train), [raw_matrix(settings, data) for data in held_out])
