@@ -200,6 +200,9 @@ class TrainedAtOnce(Estimator):
     def _remember(self, data: RankingDataset, **drawn_from: Any) -> None:
         self._schema, self.trained_on_ = Schema.of(data), model_card.training_data(data, **drawn_from)
 
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise what training on these data would raise for their columns, as far as that is known beforehand."""
+
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""
         return {}

@@ -277,6 +277,11 @@ class IterativeRanker(Ranker):
         model._check_fitted()
         return model
 
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise an error about columns that the objective needs, or does not take."""
+        if "objective" in self.own_parameters() and native(self.objective) is None:
+            self._documents(train, self._objective())
+
     def _documents(
         self, train: RankingDataset, objective: Objective, older: Self | None = None
     ) -> Mapping[str, Column]:
