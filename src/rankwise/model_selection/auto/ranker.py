@@ -152,7 +152,9 @@ class AutoRanker(DelegatingRanker):
         seed = check.integer("seed", self.seed, least=0)
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
-        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
+        beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
+        data = pooled(X, y, valid=valid, **beside)
         inputs.reject_start(data, self)
         check.choice("prefer", self.prefer, (BEST, FAST))
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
