@@ -668,9 +668,9 @@ def test_factorization_is_searched_over_lists_of_interactions():
 
 def test_a_search_learns_the_labels_that_its_metric_measures(parts: Pair):
     train, valid = (part.with_(more_labels={"buy": part.features[:, 1] > 0.5}) for part in parts)
-    metric, few = "ndcg(label=buy)@10", {"search": {"leaves": "whole(3, 7)"}, "space": "none", "trials": 1}
+    few: dict[str, Any] = {"search": {"leaves": "whole(3, 7)"}, "space": "none", "trials": 1, "fixed": {"rounds": 5}}
     default, named = (
-        rw.tune(train, valid, objective, metric=metric, fixed={"rounds": 5}, threads=1, progress=False, **few)
+        rw.tune(train, valid, objective, metric="ndcg(label=buy)@10", threads=1, progress=False, **few)
         for objective in (None, "lambdarank")
     )
     assert default.parameters["objective"] == "on(buy, lambdarank)"

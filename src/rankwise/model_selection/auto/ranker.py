@@ -153,6 +153,8 @@ class AutoRanker(DelegatingRanker):
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
         exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
+        if self.recipes is not None:
+            exponential = set().union(*(one._exponential_labels() for one in self._own()))
         beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
         data = pooled(X, y, valid=valid, **beside)
         inputs.reject_start(data, self)
@@ -212,7 +214,7 @@ class AutoRanker(DelegatingRanker):
 
     def _recipes(self, data: RankingDataset, label: str | None) -> tuple[list[Ranker], list[str]]:
         """Return the recipes, which learn from the labels of this name, and notes about those that are left out."""
-        recipes, notes = self._unconstrained(data)
+        recipes, notes = portfolio.portfolio(data.n_docs) if self.recipes is None else (self._own(), [])
         if self.monotone_constraints is not None:
             monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
             strict = self.recipes is not None
@@ -228,9 +230,8 @@ class AutoRanker(DelegatingRanker):
         recipes, left_out = portfolio.taking(recipes, data)
         return recipes, [*notes, *left_out]
 
-    def _unconstrained(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
-        if self.recipes is None:
-            return portfolio.portfolio(data.n_docs)
+    def _own(self) -> list[Ranker]:
+        """Return the user's recipes."""
         if not isinstance(self.recipes, Sequence) or isinstance(self.recipes, str) or not self.recipes:
             hint = "pass rankers that are not trained yet: recipes=[rw.LightGBMRanker('xendcg'), …]"
             raise check.error("recipes must be a list of rankers", got=repr(self.recipes), hint=hint)
@@ -246,7 +247,7 @@ class AutoRanker(DelegatingRanker):
                         got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
                         hint="leave it out, and set study= of the AutoRanker",
                     )
-        return recipes, []
+        return recipes
 
     def _cut(self, runs: Sequence[RecipeRun]) -> set[int]:
         """Return the further bags that had no time to be complete, where another of their recipe had."""
