@@ -14,7 +14,7 @@ stand blends: the scores of the two bags of one label each, in units of their sp
 blend has twice the models of a point, so there is also a frontier of bags of two repeats, which have as many.
 
 With ``--auto`` instead: what AutoRanker reaches whose metric measures the second label, beside bags of one recipe on
-either label; and what a further bag that was stopped after three rounds weighs beside complete bags, and costs.
+either label; and what a further bag that was stopped after few rounds weighs beside complete bags, and costs.
 """
 
 import warnings
@@ -174,13 +174,13 @@ def searched(seed: int) -> list[str]:
         return [f"{rw.evaluate(one.fit(train), test, [SECOND]).mean[SECOND]:.4f}" for one in (auto, *bags)]
 
 
-def with_a_cut_bag(seed: int) -> list[str]:
-    """Return what a bag of three rounds weighs beside complete ones, and the metric of the average with and without."""
+def with_a_cut_bag(seed: int, rounds: int) -> list[str]:
+    """Return what a bag of few rounds weighs beside complete ones, and the metric of the average with and without."""
     data = rw.synthetic(n_queries=1300, n_docs=15, n_features=10, seed=100 + seed)
     train, test = data.take(slice(0, 300)), data.take(slice(300, None))
 
     def stop(round: int, _: object) -> None:
-        if round == 3:
+        if round == rounds:
             raise rw.StopTraining("minutes")
 
     def bag(loss: str, number: int, **watch: Any) -> Any:
@@ -193,7 +193,8 @@ def with_a_cut_bag(seed: int) -> list[str]:
     blend = rw.blended.of_fitted([*complete, cut], train, weights="average")
     alone, other = (one.out_of_fold_.mean[FIRST] for one in (complete[0], cut))
     tested = [rw.evaluate(one, test, [FIRST]).mean[FIRST] for one in (blend, kept)]
-    return [f"{alone:.4f}", f"{other:.4f}", f"{blend.weights_[2]:.2f}", *(f"{value:.4f}" for value in tested)]
+    weights = (f"{blend.weights_[number]:.2f}" for number in (0, 2))
+    return [f"{alone:.4f}", f"{other:.4f}", *weights, *(f"{value:.4f}" for value in tested)]
 
 
 def main() -> None:
@@ -207,15 +208,18 @@ def main() -> None:
     if args.auto:
         columns = ("seed", f"AutoRanker({SECOND})", "bag of lambdarank", "bag of on(buy, lambdarank)")
         print(harness.markdown(columns, [[str(seed), *searched(seed)] for seed in range(3)]))
-        columns = (
-            "seed",
-            "complete, out of fold",
-            "stopped after 3 rounds",
-            "its weight",
+        header = (
+            "stopped, seed",
+            "complete",
+            "stopped",
+            "weight",
+            "weight of stopped",
             "average on test",
             "without it",
         )
-        print(harness.markdown(columns, [[str(seed), *with_a_cut_bag(seed)] for seed in range(3)]))
+        stopped = [(rounds, seed) for rounds in (3, 12) for seed in range(3)]
+        rows = [[f"{rounds} rounds, {seed}", *with_a_cut_bag(seed, rounds)] for rounds, seed in stopped]
+        print(harness.markdown(header, rows))
         return
     folder = harness.data_folder(args.folder)
     cells = [Cell("constraints", angle, seed, folder) for seed in range(args.seeds) for angle in TASKS]
