@@ -219,7 +219,7 @@ def main() -> None:
         )
         stopped = [(rounds, seed) for rounds in (3, 12) for seed in range(3)]
         rows = [[f"{rounds} rounds, {seed}", *with_a_cut_bag(seed, rounds)] for rounds, seed in stopped]
-        print(harness.markdown(header, rows))
+        print(harness.markdown(titles, rows))
         return
     folder = harness.data_folder(args.folder)
     cells = [Cell("constraints", angle, seed, folder) for seed in range(args.seeds) for angle in TASKS]
