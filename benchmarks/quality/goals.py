@@ -208,7 +208,7 @@ def main() -> None:
     if args.auto:
         columns = ("seed", f"AutoRanker({SECOND})", "bag of lambdarank", "bag of on(buy, lambdarank)")
         print(harness.markdown(columns, [[str(seed), *searched(seed)] for seed in range(3)]))
-        header = (
+        titles = (
             "stopped, seed",
             "complete",
             "stopped",
