@@ -1,6 +1,7 @@
 """Several goals: are constraints met on new queries, at what cost, and is a frontier better than blends of models?
 
     python -m benchmarks.quality.goals [--seeds 50] [--folder …] [--figures docs/img] [--out results/goals.md]
+    python -m benchmarks.quality.goals --auto     # two minutes of one core
 
 Constraints: small synthetic sets, 150 queries to train on, 150 to validate, 2,000 to test, with a second label at an
 angle to the first. `constraints=` demands a goal of the second label's NDCG@10. Beside it stand the same dual ascent
@@ -11,6 +12,9 @@ Frontiers: bags of 9 weights on synthetic sets of two angles, and on all 784 que
 second label is the PageRank of a document within its query (0 to 2), which is taken out of the features. Beside it
 stand blends: the scores of the two bags of one label each, in units of their spread, added up with the same weights. A
 blend has twice the models of a point, so there is also a frontier of bags of two repeats, which have as many.
+
+With ``--auto`` instead: what AutoRanker reaches whose metric measures the second label, beside bags of one recipe on
+either label; and what a further bag that was stopped after few rounds weighs beside complete bags, and costs.
 """
 
 import warnings
@@ -157,13 +161,66 @@ def constraint_table(outcomes: dict[Cell, Any]) -> str:
     return harness.markdown(header, rows)
 
 
+def searched(seed: int) -> list[str]:
+    """Return the second metric on test queries: of AutoRanker with recipes of trees, and of bags on either label."""
+    data = rw.synthetic(n_queries=1300, n_docs=15, n_features=10, goals={"buy": 90.0}, seed=seed)
+    train, test = data.take(slice(0, 300)), data.take(slice(300, None))
+    auto = rw.AutoRanker(None, SECOND, max_recipes=2, threads=1, progress=False)
+    bags = [
+        rw.bagged(rw.LightGBMRanker(loss, metrics=SECOND, threads=1, progress=False))
+        for loss in ("lambdarank", "on(buy, lambdarank)")
+    ]
+    with patch.object(rw.NeuralRanker, "portfolio", ()):  # nets take most of the time, and show nothing more
+        return [f"{rw.evaluate(one.fit(train), test, [SECOND]).mean[SECOND]:.4f}" for one in (auto, *bags)]
+
+
+def with_a_cut_bag(seed: int, rounds: int) -> list[str]:
+    """Return what a bag of few rounds weighs beside complete ones, and the metric of the average with and without."""
+    data = rw.synthetic(n_queries=1300, n_docs=15, n_features=10, seed=100 + seed)
+    train, test = data.take(slice(0, 300)), data.take(slice(300, None))
+
+    def stop(round: int, _: object) -> None:
+        if round == rounds:
+            raise rw.StopTraining("minutes")
+
+    def bag(loss: str, number: int, **watch: Any) -> Any:
+        ranker = rw.LightGBMRanker(loss, rounds=80, bagging_fraction=0.7, bagging_freq=1, **SETTINGS | {"seed": number})
+        return rw.bagged(ranker, 5, fold_seed=0).fit(train, **watch)
+
+    complete = [bag("xendcg", 0), bag("lambdarank", 0)]
+    cut = bag("xendcg", 1, watch=stop)
+    kept = rw.blended.of_fitted(complete, train, weights="average")
+    blend = rw.blended.of_fitted([*complete, cut], train, weights="average")
+    alone, other = (one.out_of_fold_.mean[FIRST] for one in (complete[0], cut))
+    tested = [rw.evaluate(one, test, [FIRST]).mean[FIRST] for one in (blend, kept)]
+    weights = (f"{blend.weights_[number]:.2f}" for number in (0, 2))
+    return [f"{alone:.4f}", f"{other:.4f}", *weights, *(f"{value:.4f}" for value in tested)]
+
+
 def main() -> None:
     """Measure and print."""
     parser = harness.arguments(__doc__, out="results/goals.md", processes=1)
     parser.add_argument("--folder", help="of the data sets; by default where rw.load_dataset looks")
     parser.add_argument("--figures", type=Path, default=Path("results"))
     parser.add_argument("--seeds", type=int, default=50, help="of the constraints")
+    parser.add_argument("--auto", action="store_true", help="what AutoRanker learns, and what it weighs")
     args = parser.parse_args()
+    if args.auto:
+        columns = ("seed", f"AutoRanker({SECOND})", "bag of lambdarank", "bag of on(buy, lambdarank)")
+        print(harness.markdown(columns, [[str(seed), *searched(seed)] for seed in range(3)]))
+        titles = (
+            "stopped, seed",
+            "complete",
+            "stopped",
+            "weight",
+            "weight of stopped",
+            "average on test",
+            "without it",
+        )
+        stopped = [(rounds, seed) for rounds in (3, 12) for seed in range(3)]
+        rows = [[f"{rounds} rounds, {seed}", *with_a_cut_bag(seed, rounds)] for rounds, seed in stopped]
+        print(harness.markdown(titles, rows))
+        return
     folder = harness.data_folder(args.folder)
     cells = [Cell("constraints", angle, seed, folder) for seed in range(args.seeds) for angle in TASKS]
     text = constraint_table(harness.Cells[Cell](args.out).measure(cells, constrained, args.processes))

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -216,3 +218,21 @@ def test_of_equal_documents_the_ideal_has_the_last_id_first() -> None:
     for ids, best in [(None, 2 + 2 * step), (["a", "b", "c"], 2 + 1.5 * step), (["b", "c", "a"], 2 + 2 * step)]:
         value = of("alpha_ndcg@2", [3.0, 2.0, 1.0], [0, 3], {"more_labels": labels, "document_ids": ids})[0]
         assert value == pytest.approx((2 + 2 * step) / best)
+
+
+@pytest.mark.parametrize(
+    ("metric", "names", "said"),
+    [
+        ("alpha_ndcg@5", ("cat", "purchase", "car"), r"alpha_ndcg@5 .*also purchase\. Hint: .*aspects=\(car, cat\)"),
+        ("strec@5", ("is_clicked",), r"strec@5 .*also is_clicked\. Hint: .*aspects=\(…\)"),
+        ("ap_ia", ("cat", "margin", "Revenue"), r"ap_ia .*also Revenue, margin\. Hint: .*aspects=\(cat\)"),
+        ("alpha_ndcg(aspects=(cat, purchase))@5", ("cat", "purchase", "car"), ""),
+        ("alpha_ndcg@5", ("cat", "car", "aspect_3"), ""),
+    ],
+)
+def test_goals_are_not_taken_for_aspects_in_silence(metric, names, said):
+    columns = {"more_labels": {name: [1, 0] for name in names}}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        of(metric, [1.0, 0.0], [0, 2], columns)
+    assert [bool(re.search(said, str(one.message))) for one in caught] == [True] * bool(said)

@@ -215,6 +215,10 @@ FAULTS: dict[str, tuple[Callable[[Data], Data], str, str]] = {
     "no negatives": (lambda data: data.with_(labels=data.labels + 1), "warning", "all positive"),
     "one grade": (lambda data: data.with_(labels=0 * data.labels + 1), "error", "one grade"),
     "high labels": (lambda data: data.with_(labels=20 * data.labels), "warning", "high labels"),
+    "amounts": (lambda data: data.with_(labels=3.3 * data.labels), "warning", "high labels"),
+    "named amounts": (lambda data: data.with_(more_labels={"margin": 3.3 * data.labels}), "warning", "high labels"),
+    "high named labels": (lambda data: data.with_(more_labels={"margin": 20 * data.labels}), "warning", "high labels"),
+    "a named grade": (lambda data: data.with_(more_labels={"buy": 0 * data.labels}), "warning", "one grade"),
     "rows as queries": (
         lambda data: Data(data.features, data.labels, np.arange(data.n_docs + 1)),
         "warning",
@@ -247,6 +251,30 @@ def test_a_fault_planted_in_real_data_is_found(train: Data, name: str):
     assert finding.sentence in " ".join(repr(page).split())
     ranks = [one.rank for one in page.findings]
     assert ranks == sorted(ranks)
+
+
+@pytest.mark.parametrize(
+    ("objective", "settings", "said"),
+    [
+        ("on(margin, xendcg)", {}, "labels of margin not whole, up to 6.6, as amounts are"),
+        ("on(margin, listnet)", {}, "labels of margin"),
+        ("softmax_ce + 0.5*on(margin, stochastic(lambdarank))", {}, "labels of margin"),
+        ("xendcg", {"constraints": {"ndcg(gain=linear, label=margin)@10": 0.1}}, "labels of margin"),
+        ("on(margin, lambdarank(gain=linear))", {}, ""),  # the hint
+        ("on(margin, softmax_ce)", {}, ""),
+        ("on(margin, ranknet)", {}, ""),
+        ("on(margin, lambdarank(metric=map))", {}, ""),
+        ("xendcg", {}, ""),  # these labels are not trained on
+    ],
+)
+@pytest.mark.parametrize("bag", [False, True])
+def test_training_warns_of_amounts_that_count_by_powers_of_two(train: Data, objective, settings, said, bag):
+    few = train.take(slice(0, 60)).with_(more_labels={"margin": 3.3 * train.take(slice(0, 60)).labels})
+    ranker = rw.LightGBMRanker(objective, rounds=1, leaves=2, min_documents=1, threads=1, progress=False, **settings)
+    texts = warned(lambda: rw.bagged(ranker, 2).fit(few) if bag else ranker.fit(few, few.with_(features=-few.features)))
+    found = [text for text in texts if "gains of 2^y − 1 are for grades" in text]
+    assert len(found) == bool(said)
+    assert all(said in text and "on(margin, lambdarank(gain=linear))" in text for text in found)
 
 
 def test_sizes_of_planted_faults_are_exact(train: Data):

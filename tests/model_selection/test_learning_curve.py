@@ -125,3 +125,11 @@ def test_what_is_too_little_is_refused_before_training():
 def test_the_figure_is_drawn(tmp_path):
     train, test = rw.split(rw.synthetic(n_queries=75, n_docs=5, seed=1), (0.8, 0.2), seed=1)
     assert rw.learning_curve(train, test, QUICK, draws=1).plot(tmp_path / "curve.svg").stat().st_size > 1000
+
+
+def test_the_default_ranker_learns_the_labels_that_the_metric_measures(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "RANKER", QUICK)
+    data = rw.synthetic(n_queries=75, n_docs=10, goals={"buy": 90}, seed=1)
+    train, test = rw.split(data, (0.8, 0.2), seed=1)
+    default, main = (rw.learning_curve(train, test, one, metric="ndcg(label=buy)@10", draws=1) for one in (None, QUICK))
+    assert default.values[-1].mean() > main.values[-1].mean() + 0.05

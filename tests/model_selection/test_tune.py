@@ -664,3 +664,15 @@ def test_factorization_is_searched_over_lists_of_interactions():
     assert {trial.state for trial in found.trials} <= {"complete", "pruned"}
     with pytest.raises(ValueError, match=r"got Interactions. Hint: make lists of interactions with .dataset"):
         rw.tune(train, held_out, "softmax_ce", **settings)  # type: ignore[arg-type]
+
+
+def test_a_search_learns_the_labels_that_its_metric_measures(parts: Pair):
+    train, valid = (part.with_(more_labels={"buy": part.features[:, 1] > 0.5}) for part in parts)
+    few: dict[str, Any] = {"search": {"leaves": "whole(3, 7)"}, "space": "none", "trials": 1, "fixed": {"rounds": 5}}
+    default, named = (
+        rw.tune(train, valid, objective, metric="ndcg(label=buy)@10", threads=1, progress=False, **few)
+        for objective in (None, "lambdarank")
+    )
+    assert default.parameters["objective"] == "on(buy, lambdarank)"
+    assert named.parameters["objective"] == "lambdarank"
+    assert default.value > named.value

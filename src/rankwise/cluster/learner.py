@@ -177,7 +177,7 @@ class WorkerTraining:
         learner = self._step.learner
         settings = dataclasses.replace(learner.settings, native=learner.settings.native | network.native(self.rank))
         if self._bins is None:
-            self._bins = learner.library.matrices(settings, self.data, ())
+            self._bins = learner.library.matrices(settings, self.data, (), learner.seed)
         seed = learner.seed
         if learner.library.draws(settings):
             seed = block_seed(seed, job.done // (1 if job.weights else job.ranker.checkpoint_every))

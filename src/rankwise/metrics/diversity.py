@@ -7,6 +7,7 @@ rank gets the document that adds most, and of equal ones that with the last id, 
 """
 
 import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, Column, Offsets, read_only
 from rankwise.compiling import kernel
+from rankwise.data.leakage import suspects
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.err import cascade
 from rankwise.metrics.gains import NO_CUTOFF, discounts, longest, relevance_rule
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _NOTHING = 1e-18
+_GOALS = (
+    *("basket", "booking", "bookings", "buy", "buys", "cart", "dwell", "gain", "gains", "margin", "order", "orders"),
+    *("price", "profit", "profits", "purchases", "rating", "ratings", "revenue", "reward", "rewards", "sale", "sales"),
+)  # names of labels that are no aspects, beside those of answers
 _GREEDY = (0.0, math.e / (math.e - 1.0))  # what a greedy choice of a submodular gain guarantees
 
 
@@ -72,6 +78,8 @@ class AspectMetric(BinaryMetric):
     def of(self, scores: ArrayLike, data: "RankingDataset") -> Array:
         """Return one number per query of a data set, of its labels by name."""
         columns = [data.labels_of(name) for name in self.aspects or data.more_labels or ()]
+        if self.aspects is None:
+            self._warn_of_goals(tuple(data.more_labels or ()))
         if not columns:
             what, hint = f"{self} reads labels by name, one for each aspect", "`set more_labels={name: labels, …}`"
             raise check.error(what, got="data without them", hint=hint)
@@ -81,6 +89,14 @@ class AspectMetric(BinaryMetric):
         divisors = np.where(n_aspects > 0, self._divisors(n_aspects, columns, data), 1.0)
         empty = np.nan if self.empty == "skip" else float(self.empty)
         return np.where(n_aspects > 0, np.nansum(values, axis=0) / divisors, empty)
+
+    def _warn_of_goals(self, names: tuple[str, ...]) -> None:
+        """Warn of labels that are taken for aspects and are probably goals, by their names."""
+        goals = [name for name in names if is_goal(name)]
+        if goals:
+            others = ", ".join(name for name in names if name not in goals) or "…"
+            what = f"{self} takes every named label for an aspect of the query, also {', '.join(goals)}."
+            warnings.warn(check.Sentence(what, f"name those that are: aspects=({others})"), stacklevel=4)
 
     def _divisors(self, n_aspects: Offsets, columns: list[Array], data: "RankingDataset") -> Column:
         """Return what the sum over aspects is divided by."""
@@ -224,6 +240,15 @@ DIVERSITY: dict[str, type[AspectMetric]] = {
     "StRecall": SubtopicRecall,
 }
 """Metrics of several labels, by their names in ir_measures."""
+
+
+def is_goal(name: str) -> bool:
+    """Whether labels of this name are probably a goal of its own, and no aspect of queries.
+
+    >>> [name for name in ("cat", "purchase", "is_clicked", "margin", "aspect_2") if is_goal(name)]
+    ['purchase', 'is_clicked', 'margin']
+    """
+    return bool(suspects([name])) or name.lower() in _GOALS
 
 
 @kernel

@@ -113,8 +113,9 @@ def learning_curve(
     """Train on an eighth, a quarter, half and all of the queries, and forecast what twice as many are worth.
 
     Each draw cuts the training queries into eight random parts, which are trained on one by one, in twos and in fours:
-    parts of a size share no query. ``ranker`` is a ranker or its expression, by default a quick LightGBMRanker. One
-    that stops early needs ``valid``, or a fifth of the training queries is held out; test queries decide nothing.
+    parts of a size share no query. ``ranker`` is a ranker or its expression, by default a quick LightGBMRanker that
+    learns the labels that the metric measures. One that stops early needs ``valid``, or a fifth of the training queries
+    is held out; test queries decide nothing.
 
     Power laws are fitted in which a doubling gains as much as the one before, or down to half of it, and averaged by
     likelihood. Intervals allow for training draws, for test queries (paired), for the form, and ``single`` for one more
@@ -127,8 +128,9 @@ def learning_curve(
     >>> curve.queries, [values.shape for values in curve.values]
     ((10, 21, 42, 84), [(2, 8), (2, 4), (2, 2), (1, 1)])
     """
-    ranker = checked_ranker(RANKER if ranker is None else ranker)
     measure, draws = metrics.metric(metric), check.integer("draws", draws, least=1)
+    of_label = {} if (label := getattr(measure, "label", None)) is None else {"objective": f"on({label}, lambdarank)"}
+    ranker = checked_ranker(RANKER).set_params(**of_label) if ranker is None else checked_ranker(ranker)
     if valid is None and getattr(ranker, "patience", None) is not None:
         train, valid = split(train, (0.8, 0.2), seed=seed)
     scored = ~np.isnan(measure.of(np.zeros(test.n_docs), test))

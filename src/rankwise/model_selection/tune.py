@@ -12,6 +12,7 @@ from rankwise import caches, check
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
+from rankwise.metrics import metric as find_metric
 from rankwise.model_selection import spaces
 from rankwise.model_selection.result import COMPLETE, Trial, Tuning
 from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
@@ -19,6 +20,7 @@ from rankwise.model_selection.study import ended_trials, mend, opened, process
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.progress import Update, bar
 from rankwise.rankers import expressions, inputs
+from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.session import interruption_unannounced
 from rankwise.stream import Stream
@@ -34,7 +36,7 @@ _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 def tune(
     train: RankingDataset,
     valid: RankingDataset | None = None,
-    objective: ObjectiveLike = DEFAULT,
+    objective: ObjectiveLike | None = None,
     *,
     ranker: str = "lightgbm",
     bag: int | None = None,
@@ -55,7 +57,9 @@ def tune(
 
     Every trial trains on ``train`` and is judged by its best round on ``valid``; test data have no place here. The
     search ends after ``trials`` trials (50 by default) or ``minutes`` of training, whichever comes first,
-    counted over all runs of a study. Trials that fall behind the median are ended early unless ``prune=False``.
+    counted over all runs of a study. Trials that fall behind the median are ended early unless ``prune=False``. The
+    objective is ``lambdarank`` by default, of the labels that the metric measures: ``on(purchase, lambdarank)`` for
+    ``"ndcg(label=purchase)@10"``.
 
     With ``bag=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
     the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
@@ -81,6 +85,10 @@ def tune(
     optuna = check.optional("optuna", "tune")
     if isinstance(ranker, str) and "(" in ranker:
         ranker, objective, bag, fixed = _from_expression(ranker, objective, bag, fixed or {})
+    if objective is None:
+        label = getattr(find_metric(metric), "label", None)
+        has = "objective" in ranker_class(ranker).own_parameters() if isinstance(ranker, str) else False
+        objective = DEFAULT if label is None or not has else f"on({label}, {DEFAULT})"
     if (fixed or {}).get("constraints"):
         hint = "tune without constraints, and set them for the best parameters"
         raise check.error("a search compares trials by one metric", got="constraints", hint=hint)
@@ -121,8 +129,8 @@ def tune(
 
 
 def _from_expression(
-    text: str, objective: ObjectiveLike, bag: int | None, fixed: Mapping[str, object]
-) -> tuple[str, ObjectiveLike, int | None, Mapping[str, object]]:
+    text: str, objective: ObjectiveLike | None, bag: int | None, fixed: Mapping[str, object]
+) -> tuple[str, ObjectiveLike | None, int | None, Mapping[str, object]]:
     """Return the name, objective, folds and fixed parameters of a ranker's expression; arguments go before it."""
     expression = expressions.read(text)
     is_bag = expression.name == "bagged" and not expression.settings.keys() - {"folds"}
@@ -131,7 +139,7 @@ def _from_expression(
         raise check.error("a search is of one ranker, or of bags of one", got=repr(text), hint=hint)
     single = expression.singles()[0]
     folds = expression.settings.get("folds", 5) if is_bag and bag is None else bag
-    chosen = single.objective if objective == DEFAULT and single.objective else objective
+    chosen = single.objective or objective if objective in (None, DEFAULT) else objective
     return single.name, chosen, folds, {**single.settings, **fixed}
 
 

@@ -86,6 +86,12 @@ class Objective(ABC):
         return bool(self.children) and all(child.prepares_on_device for child in self.children)
 
     @property
+    def exponential_gains(self) -> bool:
+        """Whether labels count by 2^y or e^y, and must be grades: amounts would be far too far apart."""
+        by_gain = getattr(self, "gain", None) == "exponential" and getattr(self, "metric", "ndcg") in ("ndcg", "dcg")
+        return by_gain and str(getattr(self, "weight", "ndcg")).startswith("ndcg")
+
+    @property
     def score_scale(self) -> float:
         """The difference of scores that matters to the loss: 1/σ or 1/η where it has such a steepness, else 1."""
         if self.steepness:

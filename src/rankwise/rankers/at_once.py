@@ -3,7 +3,7 @@
 import contextlib
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, TypedDict, Unpack
 
@@ -18,6 +18,7 @@ from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
+from rankwise.objectives.wrappers.on import exponential_labels
 from rankwise.rankers import inputs, learned, model_card, table
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.sklearn import Estimator
@@ -153,7 +154,12 @@ class TrainedAtOnce(Estimator):
         self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
     ) -> tuple[RankingDataset, RankingDataset | None]:
         """Return training and validation data from the arguments of ``fit``."""
-        return inputs.parts(data, labels, **columns)
+        return inputs.parts(data, labels, **columns, exponential=self._exponential_labels())
+
+    def _exponential_labels(self) -> Collection[str | None]:
+        """Return the names of the labels that count by 2^y in training; None for the main ones."""
+        objective = getattr(self, "objective", None)
+        return (None,) if objective is None or native(objective) is not None else exponential_labels(self._objective())
 
     def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
         """Train by :meth:`_fit`, and measure."""
@@ -218,6 +224,9 @@ class TrainedAtOnce(Estimator):
         is_sample = drawn_from.get("documents") is not None  # the other queries lie on a cluster
         hashes = None if is_sample else leakage.trained_hashes(data)
         self.trained_queries_ = leakage.union(hashes, *([] if older is None else [older.trained_queries_]))
+
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise what training on these data would raise for their columns, as far as that is known beforehand."""
 
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide; here, there are none."""

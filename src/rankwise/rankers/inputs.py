@@ -1,6 +1,6 @@
 """Arguments of users, converted to the one form of data, once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
@@ -103,12 +103,14 @@ def parts(
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     extend: bool = False,
+    exponential: Collection[str | None] = (None,),
 ) -> tuple[RankingDataset, RankingDataset | None]:
     """Return training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
     The columns of the validation data come in the order of the training data's, and these in that of the ``older``
     model that is continued, with its categories first. Categories that only validation data have are missing values,
-    or with ``extend`` come after those of the training data.
+    or with ``extend`` come after those of the training data. ``exponential`` names the labels that count by 2^y in
+    training.
     """
     if isinstance(data, RankingDataset) and labels is not None:
         if valid is not None:
@@ -121,7 +123,7 @@ def parts(
         raise check.error("a ranker learns from features of documents", got=got, hint=hint)
     if older is not None:
         train = older.align(train, extend=True)
-    warn_of_training_data(train)
+    warn_of_training_data(train, exponential)
     held_out = validation(valid)
     if held_out is None:
         return train, None

@@ -505,6 +505,60 @@ def test_recipe_that_fails_is_said(data):
         auto(minutes=1.0, recipes=recipes(2, min_documents=10**6)).fit(data)
 
 
+BUY = "ndcg(label=buy)@10"
+
+
+@pytest.fixture(scope="module")
+def goals():
+    return rw.synthetic(n_queries=60, n_docs=8, n_features=6, goals={"buy": 90}, seed=3)
+
+
+def test_the_portfolio_learns_the_labels_that_the_metric_measures(goals, monkeypatch):
+    small = [*recipes(2), rw.LightGBMRanker("native:lambdarank", **SMALL)]
+    monkeypatch.setattr(portfolio, "portfolio", lambda n_docs: (small, []))
+    model = auto(recipes=None, metric=BUY).fit(goals)
+    board = model.leaderboard_
+    alone = rw.bagged(rw.LightGBMRanker("on(buy, xendcg)", **SMALL, metrics=BUY, threads=1), 3).fit(goals)
+    means = {entry.recipe: entry.mean for entry in board.entries if not entry.blend}
+    assert means.keys() == {"lightgbm(on(buy, xendcg))", "lightgbm(on(buy, lambdarank))"}
+    assert means["lightgbm(on(buy, xendcg))"] == alone.out_of_fold_.mean[BUY]
+    assert board.notes == ("Left out: lightgbm(native:lambdarank), which cannot learn from buy.",)
+    assert "one bag of lightgbm(on(buy, xendcg))" in repr(board)  # "the default" would learn the main labels
+    others = auto(metric=BUY, recipes=[*recipes(1), "lightgbm(on(buy, ranknet), rounds=3)"]).fit(goals).leaderboard_
+    (note,) = others.notes
+    assert note.startswith("The metric measures buy, from which lightgbm(xendcg) did not learn: on(buy, …)")
+
+
+def test_recipes_that_do_not_take_the_data_are_left_out_beforehand(data, trainings):
+    coded = rw.RankingDataset(np.round(data.features**2), data.labels, data.offsets, categorical=[5])
+    model = auto(recipes=[*recipes(1), rw.NeuralRanker(epochs=1)]).fit(coded)
+    (entry,) = model.leaderboard_.entries
+    assert (entry.recipe, len(trainings.calls)) == ("lightgbm(xendcg)", ROUNDS)
+    assert model.leaderboard_.notes[0].startswith("Left out: neural(lambdarank). NeuralRanker takes numbers, and no")
+    with pytest.raises(ValueError, match="no recipe takes these data.*no categories"):
+        auto(recipes=[rw.NeuralRanker()]).fit(coded)
+
+
+def test_a_further_bag_that_had_no_time_has_no_weight(data, trainings):
+    model = auto(minutes=30 / 60, recipes=recipes(2)).fit(data)
+    weights = {entry.recipe: (entry.state, entry.weight) for entry in model.leaderboard_.entries if not entry.blend}
+    assert weights == {
+        "lightgbm(xendcg)": ("complete", 0.5),
+        "lightgbm(lambdarank)": ("complete", 0.5),
+        "lightgbm(xendcg) again": ("minutes", 0.0),
+    }
+
+
+@pytest.mark.parametrize("settings", [{}, {"minutes": 5.0, "recipes": 1}])
+def test_constraints_are_refused_before_anything_is_trained(settings, goals, trainings):
+    """Averages of bags may break them; one bag keeps them."""
+    constrained = recipes(settings.get("recipes", 2), constraints={BUY: 0.1})
+    with pytest.raises(ValueError, match="recipe 1: a search averages bags, which may break constraints"):
+        auto(**settings | {"recipes": constrained}).fit(goals)
+    assert not trainings.calls
+    assert auto(recipes=constrained[:1]).fit(goals).leaderboard_.chosen.state == "complete"
+
+
 def test_refusals(data, tmp_path):
     trained = rw.LightGBMRanker(rounds=1, threads=1).fit(data)
     for wrong, said in (
@@ -515,6 +569,7 @@ def test_refusals(data, tmp_path):
         ({"max_recipes": 0}, "max_recipes"),
         ({"minutes": 0}, "minutes"),
         ({"metric": "ndgc"}, "ndcg"),
+        ({"metric": BUY}, "buy"),
         ({"folds": 1}, "folds"),
         ({"prefer": "small"}, "prefer"),
     ):

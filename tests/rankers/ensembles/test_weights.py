@@ -188,6 +188,16 @@ def test_members_of_one_group_share_a_weight():
     np.testing.assert_allclose(weights, np.array([1 / 3, 1 / 3, 1.0, 1.0, 1 / 3]) / 3.0)
 
 
+def test_a_member_that_is_surely_worse_than_the_best_of_its_group_has_no_share():
+    """As a bag of few rounds beside a complete one of the same recipe: the mean of both may be level with others."""
+    best, noise = np.random.default_rng(5).normal(size=(2, 200))
+    noise = 0.1 * (noise - noise.mean()) / noise.std(ddof=1)  # so that the standard error is known
+    error = 0.1 / np.sqrt(200)
+    cut, level = best - 2.01 * error + noise, best - 1.99 * error + noise
+    np.testing.assert_array_equal(average_weights(np.stack([best, best, cut]), [0, 1, 1]), [0.5, 0.5, 0.0])
+    np.testing.assert_array_equal(average_weights(np.stack([best, best, level]), [0, 1, 1]), [0.5, 0.25, 0.25])
+
+
 def test_queries_that_count_nothing_have_no_say():
     values = np.random.default_rng(7).uniform(size=(2, 40))
     values[1, :20] -= 1.0

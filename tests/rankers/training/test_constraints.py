@@ -193,6 +193,22 @@ def test_constraint_on_the_labels_themselves_chooses_among_rounds(parts):
     assert metric(model.predict(parts[1]), parts[1]) < metric(free.predict(parts[1]), parts[1])
 
 
+@pytest.mark.parametrize(
+    ("objective", "trained"),
+    [
+        ("on(buy, xendcg)", ["xendcg", "on(sale, xendcg)"]),
+        ("fair(on(buy, plrank), weight=0.5)", ["fair(plrank, weight=0.5)", "fair(on(sale, plrank), weight=0.5)"]),
+        ("fair(plrank)", ["fair(plrank)", "on(sale, fair(plrank))"]),
+        ("weighted(stochastic(on(buy, xendcg)))", 2 * ["weighted(stochastic({}))"]),
+    ],
+)
+def test_the_labels_of_a_constraint_replace_those_of_on_in_whatever_wrappers(objective, trained):
+    inside = ("xendcg", "on(sale, xendcg)")
+    expected = [rw.objective(text.format(inner)) for text, inner in zip(trained, inside, strict=True)]
+    summed: Any = Constraints.of_setting({"ndcg@10": 0.5, "ap(label=sale)": 0.1}).objective(rw.objective(objective))
+    assert [term for _, term in summed.terms] == [rw.objective(objective), *expected]
+
+
 def test_what_cannot_be_kept_is_refused(parts):
     constraints = {BUY: 0.5}
     with pytest.raises(ValueError, match="constraints need validation data"):

@@ -53,7 +53,7 @@ def test_noise_fades_as_catboost_lets_it():
     lists = rw.synthetic(n_queries=10, n_docs=10, seed=1)
     library = CatBoost()
     settings = Settings(None, 0.1, 8, 1, 1, {"random_strength": 2.0})
-    growth = library.grow(settings, library.matrices(settings, lists, ()), 0, None)
+    growth = library.grow(settings, library.matrices(settings, lists, (), 0), 0, None)
     assert growth._drawing()["random_strength"] == pytest.approx(2.0)
     growth.trees = 46
     left = lists.n_docs * np.exp(-4.6)

@@ -84,7 +84,7 @@ def tune(
     result = rw.tune(
         parts[0],
         parts[1],
-        objective or "lambdarank",
+        objective,
         ranker=ranker or "lightgbm",
         bag=bag,
         metric=metric,

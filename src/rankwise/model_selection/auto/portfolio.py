@@ -7,6 +7,11 @@ from collections.abc import Sequence
 
 from rankwise import check
 from rankwise.arrays import Keywords
+from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.base import MORE_LABELS
+from rankwise.objectives.table import native
+from rankwise.objectives.table import objective as find_objective
+from rankwise.objectives.wrappers.on import on
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import RANKERS, installed, ranker_class
 from rankwise.rankers.trees import monotone
@@ -52,6 +57,57 @@ def installed_ones(recipes: Sequence[tuple[str, str, Keywords]]) -> tuple[list[R
     extras = ",".join(sorted(ranker_class(name).extra for name in missing))
     left_out = f"Left out: recipes of {listed(missing)}, not installed; pip install 'rankwise[{extras}]' adds them."
     return rankers, [left_out] if missing else []
+
+
+def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[str]]:
+    """Return the recipes that learn from labels of this name, and a note of those that cannot.
+
+    >>> import rankwise as rw
+    >>> learning([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("native:lambdarank")], "purchase")
+    ([lightgbm(on(purchase, xendcg))], ['Left out: lightgbm(native:lambdarank), which cannot learn from purchase.'])
+    """
+    able: list[Ranker] = []
+    unable: list[str] = []
+    for one in recipes:
+        if "objective" not in one.own_parameters() or native(one.objective) is not None:
+            unable.append(one._title())
+        else:
+            able.append(one.__sklearn_clone__().set_params(objective=on(label, find_objective(one.objective))))
+    return able, [f"Left out: {listed(unable)}, which cannot learn from {label}."] if unable else []
+
+
+def learning_others(recipes: Sequence[Ranker], label: str) -> list[str]:
+    """Return a note of the user's recipes that do not learn from the label that the metric measures."""
+    others = [
+        one._title()
+        for one in recipes
+        if "objective" in one.own_parameters()
+        and (native(one.objective) is not None or f"{MORE_LABELS}{label}" not in find_objective(one.objective).reads)
+    ]
+    hint = f"on({label}, …) is an objective that does"
+    return [f"The metric measures {label}, from which {listed(others)} did not learn: {hint}."] if others else []
+
+
+def taking(recipes: Sequence[Ranker], data: RankingDataset) -> tuple[list[Ranker], list[str]]:
+    """Return the recipes that take these data, and a note of the others; an error where there are no others.
+
+    >>> import rankwise as rw
+    >>> data = rw.RankingDataset([[0.0], [1.0]], [0, 1], [0, 2], categorical=[0])
+    >>> taking([rw.LightGBMRanker("xendcg"), rw.NeuralRanker()], data)[0]
+    [lightgbm(xendcg)]
+    """
+    able: list[Ranker] = []
+    unable: dict[str, list[str]] = {}
+    for one in recipes:
+        try:
+            one.check_data(data)
+        except ValueError as why:
+            unable.setdefault(str(why), []).append(one._title())
+        else:
+            able.append(one)
+    if not able:
+        raise check.error("no recipe takes these data", got=next(iter(unable), "no recipe"))
+    return able, [f"Left out: {listed(titles)}. {why}" for why, titles in unable.items()]
 
 
 def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:

@@ -28,6 +28,7 @@ from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
 from rankwise.rankers.ensembles.oof import pooled
 from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers.training import constraints
 from rankwise.rankers.training.session import InterruptedWarning
 from rankwise.rankers.trees import monotone
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
@@ -51,10 +52,11 @@ class AutoRanker(DelegatingRanker):
     Args:
         minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
             training is stopped where the next round would come too late. None is no limit.
-        metric: What is maximised.
+        metric: What is maximised. The portfolio learns from the labels that it measures: with
+            ``"ndcg(label=purchase)@10"`` its recipes are ``on(purchase, lambdarank)`` and so on.
         recipes: Rankers of trees or nets, or of one's own, not trained, or their expressions, in the order in which
             they are tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by
-            the search.
+            the search, and their objectives are not: name the labels that they learn from.
         prefer: ``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests
             of one library, which are one forest: fast to score, and exported by :func:`rw.export
             <rankwise.serving.export>`. The leaderboard says what that costs.
@@ -150,14 +152,23 @@ class AutoRanker(DelegatingRanker):
         seed = check.integer("seed", self.seed, least=0)
         check.integer("folds", self.folds, least=2)
         check.integer("processes", self.processes, least=1)
-        data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
+        exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
+        if self.recipes is not None:
+            exponential = set().union(*(one._exponential_labels() for one in self._own()))
+        beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
+        data = pooled(X, y, valid=valid, **beside)
         inputs.reject_start(data, self)
         check.choice("prefer", self.prefer, (BEST, FAST))
-        recipes, notes = self._recipes(data)
+        recipes, notes = self._recipes(data, getattr(metric, "label", None))
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
         runs = self._runs(recipes)
+        if len(runs) > 1:
+            for number, one in enumerate(recipes, 1):
+                why, hint = "a search averages bags, which may break constraints", "train a bag: rw.bagged(ranker)"
+                with check.naming(f"recipe {number}"):
+                    constraints.reject(one, why, hint)
         settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
         with (
             leakage.checked(),
@@ -201,18 +212,26 @@ class AutoRanker(DelegatingRanker):
             for number, ((one, lap), name, group, seed) in enumerate(columns)
         ]
 
-    def _recipes(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
-        """Return the recipes, and notes about those that are left out."""
-        if self.monotone_constraints is None:
-            return self._unconstrained(data)
-        monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
-        recipes, notes = self._unconstrained(data)
-        recipes, left_out = portfolio.constrained(recipes, self.monotone_constraints, strict=self.recipes is not None)
+    def _recipes(self, data: RankingDataset, label: str | None) -> tuple[list[Ranker], list[str]]:
+        """Return the recipes, which learn from the labels of this name, and notes about those that are left out."""
+        recipes, notes = portfolio.portfolio(data.n_docs) if self.recipes is None else (self._own(), [])
+        if self.monotone_constraints is not None:
+            monotone.by_column(self.monotone_constraints, Schema.of(data))  # an error comes before the first training
+            strict = self.recipes is not None
+            recipes, left_out = portfolio.constrained(recipes, self.monotone_constraints, strict=strict)
+            notes += left_out
+        if label is not None:
+            data.labels_of(label)  # an error if there are none
+            if self.recipes is None:
+                recipes, left_out = portfolio.learning(recipes, label)
+            else:
+                left_out = portfolio.learning_others(recipes, label)
+            notes += left_out
+        recipes, left_out = portfolio.taking(recipes, data)
         return recipes, [*notes, *left_out]
 
-    def _unconstrained(self, data: RankingDataset) -> tuple[list[Ranker], list[str]]:
-        if self.recipes is None:
-            return portfolio.portfolio(data.n_docs)
+    def _own(self) -> list[Ranker]:
+        """Return the user's recipes."""
         if not isinstance(self.recipes, Sequence) or isinstance(self.recipes, str) or not self.recipes:
             hint = "pass rankers that are not trained yet: recipes=[rw.LightGBMRanker('xendcg'), …]"
             raise check.error("recipes must be a list of rankers", got=repr(self.recipes), hint=hint)
@@ -228,7 +247,12 @@ class AutoRanker(DelegatingRanker):
                         got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
                         hint="leave it out, and set study= of the AutoRanker",
                     )
-        return recipes, []
+        return recipes
+
+    def _cut(self, runs: Sequence[RecipeRun]) -> set[int]:
+        """Return the further bags that had no time to be complete, where another of their recipe had."""
+        complete = {one.group for one in runs if one.finished and one.bag is not None}
+        return {one.number for one in runs if one.seed and not one.finished and one.group in complete}
 
     def _choose(
         self, data: RankingDataset, runs: Sequence[RecipeRun], metric: str, budget: Budget, notes: Sequence[str]
@@ -238,8 +262,8 @@ class AutoRanker(DelegatingRanker):
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
         budget.release()
-        bags = list(candidates.values())
-        blends, why = averages(bags, data, self.metric, budget)
+        bags, cut = list(candidates.values()), self._cut(runs)
+        blends, why = averages([candidates[one] for one in candidates if one not in cut], data, self.metric, budget)
         everyone = [*bags, *blends]
         chosen, leader, baseline = choose(everyone, self.prefer), max(everyone, key=lambda one: one.mean), bags[0]
         shown = next(iter(blends), None)
@@ -255,9 +279,11 @@ class AutoRanker(DelegatingRanker):
             numbers: Keywords = {} if candidate is None else measured(candidate, leader, baseline)
             if candidate is not None:
                 numbers |= {"rounds": candidate.ranker.best_round_, "microseconds": one.microseconds}
-                numbers |= {"weight": weights.get(id(candidate.ranker), math.nan)}
+                unweighted = 0.0 if one.number in cut and weights else math.nan
+                numbers |= {"weight": weights.get(id(candidate.ranker), unweighted)}
             state: Keywords = {"recipe": one.name, "state": one.state, "seconds": one.seconds, "reason": one.reason}
             entries.append(Entry(**state, **numbers, chosen=candidate is chosen, expression=repr(one.hurried)))
+        usual = self.recipes is None and getattr(find_metric(self.metric), "label", None) is None
         hurried = [f"{one.name} at {one.rate:g}" for one in runs if one.rate and one.bag is not None]
         for blend in blends:
             value: Keywords = {**measured(blend, leader, baseline), "microseconds": microseconds(blend.ranker, data)}
@@ -273,7 +299,7 @@ class AutoRanker(DelegatingRanker):
             stopped=self.stopped_,
             seconds=budget.spent,
             queries=leader.evaluation.scored[metric],
-            baseline=DEFAULT if self.recipes is None and runs[0].bag is not None else baseline.name,
+            baseline=DEFAULT if usual and runs[0].bag is not None else baseline.name,
             notes=(
                 *([WEIGHTED] if varies(leader.evaluation.weights) else []),
                 *filter(None, (budget.exceeded(), why)),

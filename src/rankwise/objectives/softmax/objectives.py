@@ -85,6 +85,7 @@ class ListNet(_CrossEntropy):
     epsilon: float = 0.0
     name: ClassVar[str] = "listnet"
     paper: ClassVar[str] = "Bruch 2021"
+    exponential_gains: ClassVar[bool] = True
     target: ClassVar[int] = cpu.EXP
 
 
@@ -134,6 +135,7 @@ class XENDCG(_CrossEntropy):
     epsilon: float = 0.0
     name: ClassVar[str] = "xendcg"
     paper: ClassVar[str] = "Bruch 2021"
+    exponential_gains: ClassVar[bool] = True
     accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
 
     def __post_init__(self) -> None:

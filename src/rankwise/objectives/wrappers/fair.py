@@ -26,6 +26,9 @@ from rankwise.stream import Stream
 class fair(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """The inner loss plus ``weight`` times the disparity of exposure between groups (Singh and Joachims 2019).
 
+    It acts on rankings that are drawn from the scores, as ``sample_rankings`` draws them, and not on the list by score,
+    which may be as unfair as before: serve drawn rankings, and measure with ``policy="plackett_luce"``.
+
     Exposure is that of rankings drawn from the scores by Plackett and Luce: the expected 1/log2(1 + rank), 0 beyond the
     ``cutoff``. The disparity of a list is the variance between its groups of exposure over merit, weighted by merit and
     1 on average (``metrics/exposure.py``). With ``merit="equal"`` every document deserves the same: 0 is demographic

@@ -71,6 +71,18 @@ def label_of(objective: Objective) -> str | None:
     return names.pop()
 
 
+def exponential_labels(objective: Objective, name: str | None = None) -> set[str | None]:
+    """Return the names of the labels that count by 2^y or e^y in an objective; None for ``labels``.
+
+    >>> import rankwise as rw
+    >>> exponential_labels(rw.objective("softmax_ce + on(margin, xendcg) + on(price, lambdarank(gain=linear))"))
+    {'margin'}
+    """
+    name = objective.label if isinstance(objective, on) else name
+    inside = set().union(*(exponential_labels(child, name) for child in objective.children))
+    return inside | {name} if objective.exponential_gains and not objective.children else inside
+
+
 def labels_learned(objective: Objective, name: str | None = None) -> set[str | None]:
     """Return the names of all labels that an objective learns from; ``name`` is that of wrappers around it."""
     name = objective.label if isinstance(objective, on) else name

@@ -144,7 +144,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         self, data: Documents, labels: ArrayLike | RankingDataset | None, *, older: None = None, **columns: Any
     ) -> tuple[RankingDataset, RankingDataset | None]:
         self.check_settings()
-        queries = pooled(data, labels, **columns)
+        queries = pooled(data, labels, **columns, exponential=self._exponential_labels())
         return queries, queries
 
     def _older(self, model: object) -> Never:

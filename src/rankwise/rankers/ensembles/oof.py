@@ -6,7 +6,7 @@ queries fall into parts, each part has the round that is best on the curve of th
 its queries are scored after that round. Only the estimate is made so; the model is that of the common round.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Ids, rows_of
+from rankwise.arrays import Array, Ids, Keywords, rows_of
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
@@ -38,6 +38,7 @@ def pooled(
     qid: ArrayLike | None,
     group: ArrayLike | None,
     sample_weight: ArrayLike | None,
+    exponential: Collection[str | None] = (None,),
 ) -> RankingDataset:
     """Return all queries that ``fit`` is passed, those of the training data first.
 
@@ -46,9 +47,8 @@ def pooled(
     >>> pooled(train, valid, valid=None, qid=None, group=None, sample_weight=None).n_queries
     5
     """
-    train, held_out = inputs.parts(
-        data, labels, valid=valid, qid=qid, group=group, sample_weight=sample_weight, extend=True
-    )
+    columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
+    train, held_out = inputs.parts(data, labels, valid=valid, **columns, extend=True, exponential=exponential)
     if held_out is None:
         return train
     if train.query_ids is not None and held_out.query_ids is not None:

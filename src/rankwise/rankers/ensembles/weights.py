@@ -145,30 +145,36 @@ def average_weights(values: Array, groups: Sequence[int], query_weights: Array |
     """Return equal weights of all members but those that are surely worse than the best.
 
     ``values`` is (n_members, n_queries), the metric of each member on queries that it has not seen, NaN where a query
-    is skipped. Members of one group, such as bags of one recipe with several seeds, share the weight of one, and are
-    judged by their mean. A group is left out that is behind the best by more than two standard errors of the
-    difference, paired by query: to choose the best of many is luck, and to average is not.
+    is skipped. Surely worse is what is behind by more than two standard errors of the difference, paired by query: to
+    choose the best of many is luck, and to average is not. Members of one group, such as bags of one recipe with
+    several seeds, share the weight of one. First those are left out that are surely worse than the best of their own
+    group, as a bag is that had no time; then groups that are surely worse than the best one, by the mean of the rest.
 
     >>> level, worse = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.1, 0.3, 0.3, 0.5])
     >>> average_weights(np.stack([level, level[::-1], worse, level]), [0, 1, 2, 0])
     array([0.25, 0.5 , 0.  , 0.25])
+    >>> average_weights(np.stack([level, level[::-1], worse]), [0, 1, 0])
+    array([0.5, 0.5, 0. ])
     """
     group = np.asarray(groups)
     numbers = np.unique(group)
     scored = ~np.isnan(values[0]) if query_weights is None else ~np.isnan(values[0]) & (query_weights > 0.0)
     weights = None if query_weights is None else query_weights[scored]
-    rows = np.stack([values[group == number][:, scored].mean(axis=0) for number in numbers])
-    if rows.shape[1] < 2:
-        return np.asarray(_shared(np.ones(numbers.size, bool), numbers, group))
+    kept = np.ones(group.size, np.bool_)
+    if scored.sum() >= 2:
+        for number in numbers:
+            kept[group == number] = _level(values[group == number][:, scored], weights)
+        means = [values[kept & (group == number)][:, scored].mean(axis=0) for number in numbers]
+        kept &= np.isin(group, numbers[_level(np.stack(means), weights)])
+    shares = {number: 1.0 / (np.unique(group[kept]).size * np.sum(group[kept] == number)) for number in group[kept]}
+    return np.array([shares[number] if keep else 0.0 for number, keep in zip(group, kept, strict=True)])
+
+
+def _level(rows: Array, weights: Array | None) -> NDArray[np.bool_]:
+    """Return which rows of values are not surely worse than the best of them."""
     best = rows[int(np.argmax([weighted_mean(row, weights) for row in rows]))]
     gaps = [t_test(best - row, weights) for row in rows]
-    return _shared(np.array([gap.mean <= SURELY * gap.error for gap in gaps]), numbers, group)
-
-
-def _shared(level: NDArray[np.bool_], numbers: NDArray[np.int64], group: NDArray[np.int64]) -> Array:
-    """Equal weights of the groups that are level with the best, shared by the members of each."""
-    shares = {number: 1.0 / (level.sum() * np.sum(group == number)) for number in numbers[level]}
-    return np.array([shares.get(number, 0.0) for number in group])
+    return np.array([gap.mean <= SURELY * gap.error for gap in gaps])
 
 
 class Chosen(NamedTuple):

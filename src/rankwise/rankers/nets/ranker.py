@@ -236,6 +236,16 @@ class NeuralRanker(TorchRanker):
             schema=self._schema,
         )
 
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise an error about categories, which nets do not take."""
+        if train.categorical:
+            raise check.error(
+                "NeuralRanker takes numbers, and no categories",
+                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
+                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
+            )
+        super().check_data(train)
+
     def _learner(
         self,
         train: RankingDataset,
@@ -253,12 +263,7 @@ class NeuralRanker(TorchRanker):
 
         openmp(one_thread)
         settings, device, objective = self.settings, self._device(), self._objective()
-        if train.categorical:
-            raise check.error(
-                "NeuralRanker takes numbers, and no categories",
-                got=f"{len(train.categorical)} categorical columns, the first number {train.categorical[0]}",
-                hint="make a column of 0 and 1 for each category, or use a ranker of trees",
-            )
+        self.check_data(train)
         seed = check.integer("seed", self.seed, least=0)
         net = self._net(train.n_features, settings, seed, last_bias=not objective.shift_invariant)
         if not net.transform.fit(train.features):

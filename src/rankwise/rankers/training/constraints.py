@@ -10,7 +10,7 @@ Student's t. The history holds bounds and multipliers; so checkpoints hold all t
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from rankwise import check
 from rankwise.arrays import Array
 from rankwise.metrics import Metric, metric
 from rankwise.objectives.base import MORE_LABELS, Objective, Sum
+from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.on import on
 from rankwise.statistics.significance import t_test
 
@@ -60,15 +61,7 @@ class Constraints:
         """Return the sum that is trained; its weights vary from round to round."""
         if not self.goals:
             return objective
-        plain = objective.inner if isinstance(objective, on) else objective
-        if any(name.startswith(MORE_LABELS) for name in plain.reads):
-            raise check.error(
-                "constraints and sums with on(…) do not go together",
-                got=repr(objective),
-                hint="leave on(…) out, and set a constraint for its labels",
-            )
-        labels = [getattr(constrained, "label", None) for constrained in self.goals]
-        parts = (plain if label is None else on(label, plain) for label in labels)
+        parts = [_learning(objective, getattr(constrained, "label", None)) for constrained in self.goals]
         return Sum(((1.0, objective), *((0.0, part) for part in parts)))
 
     def weights(self, history: History) -> tuple[float, ...]:
@@ -106,6 +99,20 @@ class Constraints:
             f"no {unit[:-1]} met the constraints: the nearest, {unit[:-1]} {best}, is kept, with {', '.join(bounds)} "
             "(lower bounds on the validation data). Lower the goals, train longer, or validate on more queries"
         )
+
+
+def _learning(objective: Objective, label: str | None) -> Objective:
+    """Return the objective on other labels: those of its ``on``, in whatever wrappers, are replaced."""
+    plain = objective.inner if isinstance(objective, on) else objective
+    if not any(name.startswith(MORE_LABELS) for name in plain.reads):
+        return plain if label is None else on(label, plain)
+    if isinstance(objective, Wrapper):
+        return replace(objective, inner=_learning(objective.inner, label))
+    raise check.error(
+        "constraints and sums with on(…) do not go together",
+        got=repr(objective),
+        hint="leave on(…) out, and set a constraint for its labels",
+    )
 
 
 NONE = Constraints({})

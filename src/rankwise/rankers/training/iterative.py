@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -276,6 +276,15 @@ class IterativeRanker(Ranker):
             )
         model._check_fitted()
         return model
+
+    def _exponential_labels(self) -> Collection[str | None]:
+        names = super()._exponential_labels()  # and those of constraints, which the same objective learns
+        return {*names, *(getattr(one, "label", None) for one in self._constraints().goals)} if names else names
+
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise an error about columns that the objective needs, or does not take."""
+        if "objective" in self.own_parameters() and native(self.objective) is None:
+            self._documents(train, self._objective())
 
     def _documents(
         self, train: RankingDataset, objective: Objective, older: Self | None = None

@@ -135,7 +135,7 @@ class TreeLearner(Trees):
     def _fresh(self) -> Growth:
         if self._matrices is None:
             with held():
-                self._matrices = self.library.matrices(self.settings, self.train, self.held_out)
+                self._matrices = self.library.matrices(self.settings, self.train, self.held_out, self.seed)
             self._step = Step(self)
         start = self.start if self._growth is None else self.content()
         seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)

@@ -230,8 +230,8 @@ class Library(ABC):
         return None
 
     @abstractmethod
-    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> Any:
-        """Build the library's own data once, for every :meth:`grow`."""
+    def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int) -> Any:
+        """Build the library's own data once, for every :meth:`grow`; ``seed`` is of what it samples for bins."""
 
     @abstractmethod
     def grow(self, settings: Settings, matrices: Any, seed: int, start: bytes | None) -> Growth:

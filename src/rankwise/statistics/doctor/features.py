@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -217,8 +217,11 @@ def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         yield DataFinding("error", "copy of the label", sentence, part, len(columns), hint)
 
 
-def warn_of_training_data(data: RankingDataset) -> None:
-    """Warn once of what the cheap checks find; the order of rows, and features, are judged by a sample of queries."""
+def warn_of_training_data(data: RankingDataset, exponential: Collection[str | None] = (None,)) -> None:
+    """Warn once of what the cheap checks find; the order of rows, and features, are judged by a sample of queries.
+
+    ``exponential`` names the labels that count by 2^y in training, which amounts must not.
+    """
     if leakage.CHECKED.get() or data.n_queries < _FEWEST_TRAINED or not data.is_labelled:
         return
     if any(getattr(data, name) is not None for name in _OTHER_TARGETS):
@@ -228,6 +231,7 @@ def warn_of_training_data(data: RankingDataset) -> None:
     checks += [leaks(scale, "train", ndcg_by_feature(scale)), marks(scale.data, "train")]
     checks.append(missing_by_label(scale.data, "train"))
     findings = [finding for finding in itertools.chain(*checks) if finding.rank < 2 and finding.topic != "one grade"]
+    findings = [finding for finding in findings if finding.topic != "high labels" or finding.label in exponential]
     if findings:  # of one grade nothing can be learned, which training says itself
         hint = f"{'; '.join(finding.hint for finding in findings)}; rw.examine(train, valid, test) shows more"
         sentence = " ".join(finding.sentence for finding in findings)

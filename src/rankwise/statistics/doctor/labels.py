@@ -17,6 +17,7 @@ FEWEST = 20
 SUSPECT, LEAK = 0.8, 0.95
 """From which :meth:`Scale.lift` on an order is close to that of the labels, or the same."""
 _HIGHEST = 31  # the highest label for which LightGBM has a gain
+_HIGHEST_MEAN = 5  # of labels that are not whole: means of grades are hardly higher, amounts are
 _FLOOR = 0.85  # NDCG of random order from which on rankers cannot be told apart
 _NOTED = 0.2  # lift of the order of rows
 _MOST_SINGLE, _MOST_EMPTY = 0.5, 0.9  # of all queries; few clicks leave most queries without a relevant document
@@ -31,6 +32,8 @@ class DataFinding(Diagnostic):
     size: float
     """The number of queries, documents or features, or a value of NDCG@10."""
     hint: str = ""
+    label: str | None = None
+    """The labels that it is about, by name; None for ``labels``."""
 
 
 class Scale:
@@ -71,11 +74,30 @@ def labels(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         sentence = f"No document has label 0 (labels are {low:g} to {high:g}): every order has a high NDCG."
         hint = f"add documents that are not relevant, or subtract {low:g} from all labels"
         yield DataFinding("warning", "all positive", sentence, part, data.n_docs, hint)
+    yield from _amounts(data, part, None)
+    for name, column in (data.more_labels or {}).items():
+        if np.ptp(column) == 0.0:
+            sentence = f"All {count(data.n_docs, 'document')} have the label {column[0]:g} of {name}."
+            hint = "nothing can be learned or measured by it; see which column holds it"
+            yield DataFinding("warning", "one grade", sentence, part, data.n_docs, hint)
+        yield from _amounts(data, part, name)
+
+
+def _amounts(data: RankingDataset, part: str, name: str | None) -> Iterator[DataFinding]:
+    """Iterate over findings on labels that are no grades: too high, or not whole, as money is."""
+    column, of = data.labels_of(name), "" if name is None else f" of {name}"
+    high, whole = float(column.max()), (column == np.floor(column)).all()
     if high > _HIGHEST:
-        number = int((data.labels > _HIGHEST).sum())
-        sentence = f"{count(number, 'label')} above {_HIGHEST}, up to {high:g}: gains of 2^y − 1 know no others."
-        hint = "map labels to a few grades, or measure and train with gain=linear; LightGBM's own losses reject them"
-        yield DataFinding("warning", "high labels", sentence, part, number, hint)
+        number, what = int((column > _HIGHEST).sum()), f"above {_HIGHEST}, up to {high:g}"
+    elif not whole and high > _HIGHEST_MEAN:
+        number, what = int((column != np.floor(column)).sum()), f"not whole, up to {high:g}, as amounts are"
+    else:
+        return
+    sentence = f"{count(number, 'label')}{of} {what}: gains of 2^y − 1 are for grades."
+    losses = [loss if name is None else f"on({name}, {loss})" for loss in ("lambdarank(gain=linear)", "softmax_ce")]
+    metric = "ndcg(gain=linear)@10" if name is None else f"ndcg(gain=linear, label={name})@10"
+    hint = f"train {losses[0]} or {losses[1]}, and measure {metric}; or map labels to a few grades"
+    yield DataFinding("warning", "high labels", sentence, part, number, hint, label=name)
 
 
 def lists(data: RankingDataset, part: str) -> Iterator[DataFinding]:

@@ -39,8 +39,10 @@ class CatBoostMatrices(NamedTuple):
     held_out: "list[Pool]"
 
 
-def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> CatBoostMatrices:
-    """Build CatBoost's own data once; the bins of the training documents too."""
+def matrices(
+    settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int
+) -> CatBoostMatrices:
+    """Build CatBoost's own data once; the bins of the training documents too, from a sample where these are many."""
     builtin = settings.builtin is not None
     labels = train.labels
     if not builtin and (not train.categorical or (labels == labels[0]).all()):
@@ -57,7 +59,8 @@ def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[Ranki
     )
     native = settings.native
     try:
-        pool.quantize(**{name: native[name] for name in BINNING if name in native})
+        sample = int(Stream(seed).child("bins").key >> np.uint64(33))
+        pool.quantize(**{name: native[name] for name in BINNING if name in native}, random_seed=sample)
     except catboost().CatBoostError as failed:
         if "constant or ignored" not in str(failed):
             raise

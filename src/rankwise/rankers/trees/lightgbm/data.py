@@ -30,9 +30,11 @@ _SHARE = 20  # one document of so many is in the sample, of which LightGBM makes
 _QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
 
 
-def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> LightGBMMatrices:
-    """Build LightGBM's own data once."""
-    parameters = training_parameters(settings, 0)
+def matrices(
+    settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int
+) -> LightGBMMatrices:
+    """Build LightGBM's own data once; LightGBM derives ``data_random_seed``, of its sample for bins, from the seed."""
+    parameters = training_parameters(settings, seed)
     _check_parameters(parameters)
     if on_disk(train) is not None:
         parameters.setdefault("bin_construct_sample_cnt", sample_size(train.n_docs))

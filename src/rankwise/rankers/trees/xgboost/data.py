@@ -55,8 +55,13 @@ class XGBoostMatrices(NamedTuple):
     held_out: "list[DMatrix]"
 
 
-def matrices(settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset]) -> XGBoostMatrices:
-    """Build XGBoost's own data once."""
+def matrices(
+    settings: Settings,
+    train: RankingDataset,
+    held_out: Sequence[RankingDataset],
+    seed: int,  # noqa: ARG001 (nothing is drawn)
+) -> XGBoostMatrices:
+    """Build XGBoost's own data once; nothing is drawn: bins are of all documents, or of some at even distances."""
     return XGBoostMatrices(train, binned_matrix(settings, train), [raw_matrix(settings, data) for data in held_out])
 
 
