@@ -158,7 +158,7 @@ def train(
     force = outputs.free_model(output, force=force)
     untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
     clicks, data = _read(log, columns), _features(features, reading, columns)
-    part = _part(clicks.within(data), 1.0 - holdout, seed)
+    part = _part(clicks.within(data), holdout, seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:
         console.note(note)
     settings: Keywords = {"method": method, "seed": seed}
@@ -213,7 +213,7 @@ def compare(
     }
     result = rw.clicks.compare(
         rankings,
-        _part(clicks, -holdout, seed),
+        _part(clicks, holdout, seed, held_out=True),
         rw.clicks.read_bias(bias),
         data,
         by=by,
@@ -225,6 +225,7 @@ def compare(
     if plot is not None:
         result.plot(plot, force=force)
     document_ = {"verdict": result.verdict, "reason": result.reason, "blends": result.to_frame().to_dicts()}
+    document_ |= {"left_out": result.left_out, "training": result.training_notes}
     _show(document_, result, json=json, wrote=(plot,))
 
 
@@ -245,16 +246,11 @@ def _read(source: str, columns: LogColumns) -> "Log":
     return log
 
 
-def _part(log: "Log", share: float, seed: int) -> "Log":
-    """Return the log of a share of the queries; a negative one is cut off at the other end.
-
-    The part of a query depends on its id and the seed.
-    """
-    check.number("the share of the queries that is used", abs(share), least=0.0, most=1.0)
-    if abs(share) == 1.0:
+def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
+    """Return the part of the log to train on, or the part that is held out to compare by."""
+    if holdout == float(held_out):
         return log
-    draws = rw.Stream(seed, query_ids=log.query_ids).child("holdout").per_query(log.n_queries)[:, 0]
-    part = log.only(queries=draws < share if share > 0.0 else draws >= 1.0 + share)
+    part = rw.clicks.split(log, holdout, seed=seed)[held_out]
     console.note(f"{part.n_queries:,} of {log.n_queries:,} queries, see --holdout")
     return part
 

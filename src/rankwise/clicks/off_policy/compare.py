@@ -15,7 +15,7 @@ from rankwise.clicks.off_policy import estimators
 from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, decide, failure, lack
 from rankwise.clicks.off_policy.estimators import Documents, Estimated
 from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
-from rankwise.clicks.off_policy.targets import Estimates, estimates
+from rankwise.clicks.off_policy.targets import Estimates, UnseenClicks, estimates
 from rankwise.clicks.positions.bias import Bias
 from rankwise.clicks.positions.check import BiasCheck
 from rankwise.data.dataset import RankingDataset
@@ -49,8 +49,11 @@ def compare(
     ``systems`` are two: the candidate, and the one named "production", or else the last. Each is a ranker, with
     ``features``; scores in the order of the features, or of the log's pairs without them; or a run, see
     :func:`rankwise.read_run`. ``features`` are all documents that can be ranked; without them R̂, the estimate for
-    documents that were seldom or never shown, is a mean over queries. A candidate that was trained on clicks needs
-    clicks of other queries here: ``log.only(queries=…)``.
+    documents that were seldom or never shown, is a mean over queries.
+
+    Clicks are those of queries that no system was trained on. Rankers know which queries of :func:`targets` they
+    learned from: these are left out, with a note, and where fewer than 30 remain, it is an error. Of scores, runs and
+    models of other libraries the result says that this was not checked. :func:`split` holds queries out in advance.
 
     The value of a ranking is its expected number of clicks an impression among the first ``cutoff`` positions (those
     of the log), queries weighed by their traffic:
@@ -95,6 +98,7 @@ def compare(
     if not shares or shares[-1] != 1.0 or shares[0] <= 0.0 or (np.diff(shares) <= 0.0).any():
         raise check.error("blends must be shares above 0 that grow up to 1", got=repr(tuple(blends)))
     candidate, production = _names(systems)
+    log, left_out, training_notes = UnseenClicks.of(systems, log, features)
     depth = log.n_positions if cutoff is None else check.integer("cutoff", cutoff, least=1)
     data, new, old = _scored({name: systems[name] for name in (candidate, production)}, log, features, depth)
     shown, estimate, ends = _estimators(estimator, log, data, bias, depth, by, temperature, seed)
@@ -140,6 +144,8 @@ def compare(
         level=level,
         n_units=int(np.count_nonzero(traffic)),
         n_impressions=float(traffic.sum()),
+        left_out=left_out,
+        training_notes=training_notes,
     )
 
 

@@ -69,6 +69,10 @@ class OffPolicyComparison:
     level: float
     n_units: int
     n_impressions: float
+    left_out: int = 0
+    """Queries of the log that are left out, because a system was trained on their clicks."""
+    training_notes: tuple[str, ...] = ()
+    """Sentences about these, and about systems whose training queries are not known."""
 
     @property
     def difference(self) -> float:
@@ -122,7 +126,7 @@ class OffPolicyComparison:
             header=(*header, "never shown"),
             rows=((self.production, tables.number(self.production_clicks), *[""] * 5), *rows),
             align="lrrlrrr",
-            notes=(basis, *model, self.reason),
+            notes=(basis, *self.training_notes, *model, self.reason),
         )
 
     def _name(self, blend: Blend) -> str:

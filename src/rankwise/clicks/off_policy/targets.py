@@ -2,8 +2,10 @@
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +15,21 @@ from rankwise.arrays import Array, Keywords, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
+from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.evaluation.systems import Scored, scores_of
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library
+from rankwise.stream import Stream
 
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _ROUNDS, _PATIENCE = 300, 20
 _SMALL = 20_000  # documents; fewer have small trees, and threads cost more than they save
 _LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
+_FEWEST = 30  # queries that neither system was trained on
+_parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
 _TREES: Keywords = {
     "objective": "regression",
     "learning_rate": 0.1,
@@ -85,6 +92,69 @@ class Estimates:
         clipped = int((self.rho < self.clip)[self.rows].sum())
         shown = f"{self.rows.size:,} of {self.data.n_docs:,} documents shown"
         return f"Estimates({shown}, clip {self.clip:.4f}: {clipped:,} below)"
+
+
+def split(log: Log, holdout: float = 0.3, *, seed: int = 0) -> tuple[Log, Log]:
+    """Split a log by queries: the part to train on, and a share ``holdout`` to compare by.
+
+    A ranker that is compared by the clicks that it was trained on is flattered. On which side a query falls depends on
+    its id and the seed alone, so that it is the same in next month's log.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=100, n_docs=5, seed=1)
+    >>> data = data.with_(query_ids=range(100), document_ids=range(data.n_docs))
+    >>> log = rw.clicks.simulate(data, rankers={"old": data.features[:, 0]}, impressions=10, seed=1)
+    >>> train, rest = rw.clicks.split(log, 0.3)
+    >>> train.n_queries, rest.n_queries
+    (76, 24)
+    """
+    share = check.number("holdout", holdout, least=0.0, most=1.0, open_ends=True)
+    draws = Stream(seed, query_ids=log.query_ids).child("holdout").per_query(log.n_queries)[:, 0]
+    held_out = draws >= 1.0 - share
+    parts = log.only(queries=~held_out), log.only(queries=held_out)
+    _parts.update(parts)
+    return parts
+
+
+class UnseenClicks(NamedTuple):
+    """The clicks that may compare systems: those of queries by whose clicks none of them was trained."""
+
+    log: Log
+    left_out: int
+    """Queries by whose clicks a system was trained."""
+    notes: tuple[str, ...]
+    """Sentences about what was left out, and what could not be checked."""
+
+    @classmethod
+    def of(cls, systems: Mapping[str, Scored], log: Log, features: RankingDataset | None) -> "UnseenClicks":
+        """Leave queries out that a system was trained on; raise where too few remain."""
+        names = log.query_ids.astype(np.str_)
+        seen, unknown, notes = np.zeros(log.n_queries, np.bool_), [], list[str]()
+        rankers = {name: system for name, system in systems.items() if isinstance(system, Ranker)}
+        for name in systems:
+            by_id = rankers[name].seen_in_training(names) if name in rankers else None
+            unknown += [name] if by_id is None else []
+            seen |= False if by_id is None else by_id
+        left_out = int(seen.sum())
+        if left_out and log.n_queries - left_out < _FEWEST:
+            raise check.error(
+                "systems are compared by clicks of queries that they were not trained on",
+                got=f"{log.n_queries - left_out:,} of {log.n_queries:,} queries, of at least {_FEWEST}",
+                hint="hold queries out before training: `rw.clicks.split(log)|clicks train --holdout`; for a model of "
+                "other clicks of these queries `pass its scores, model.predict(features)|write a run with predict`",
+            )
+        if left_out:
+            notes.append(f"Left out: {left_out:,} of {log.n_queries:,} queries, by whose clicks a system was trained.")
+            log = log.only(queries=~seen)
+        if unknown:
+            notes.append(f"Not checked: whether {' and '.join(unknown)} learned from these clicks.")
+        for name, ranker in rankers.items() if features is not None and features.query_ids is not None else ():
+            by_features = ranker.seen_in_training(features)
+            in_log = leakage.seen(np.unique(leakage.key_hashes(log.query_ids)), features.query_ids)
+            if by_features is not None and in_log is not None and (both := int((by_features & in_log).sum())):
+                what = f"{name} was trained on labels of {both:,} of these {log.n_queries:,} queries"
+                notes.append(f"{what}: it is flattered if they come from these clicks.")
+        return cls(log, left_out, tuple(notes))
 
 
 def estimates(
@@ -192,7 +262,7 @@ def targets(
     Targets are the column ``document_rewards``, which ``plrank`` learns from and ``reward@10`` measures; see
     :func:`estimates` for the ``method`` and the other arguments. They may be negative, which is what makes them
     unbiased. Documents that were never shown have R̂, or 0 with ``method="ips"``. Queries count by their impressions;
-    those without are left out, with a warning that counts them.
+    those without are left out, with a warning that counts them unless the log is a part by :func:`split`.
 
     With ``method="dr"``, R̂ counts like ``strength`` impressions that were examined, so that documents that were seldom
     seen keep close to it; 0 leaves the estimates as they are. With curves that are wrong, this saves what is learned.
@@ -231,8 +301,9 @@ def targets(
     data = features.with_(**changes)
     if (left_out := int((traffic == 0.0).sum())) == 0:
         return data
-    what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
-    warnings.warn(check.Sentence(what), stacklevel=2)
+    if log not in _parts:
+        what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
+        warnings.warn(check.Sentence(what), stacklevel=2)
     return data.take(traffic > 0.0)
 
 
