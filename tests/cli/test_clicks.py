@@ -63,6 +63,12 @@ def test_from_a_log_to_a_decision(folder):
     )
     ranker = rw.load(model)
     assert told["queries"] < 60  # the others are held out
+    assert told["stopped"] == "rounds"
+    hurried = ("--model", expression, "-o", folder / "hurried", "--minutes", "0.0001", "--progress")
+    done = run("clicks", "train", *words, *hurried)
+    assert "best round 1 (stopped: minutes)" in done.stdout
+    assert "Estimating relevance from clicks on" in done.stderr
+    assert "minutes must be" in refused("clicks", "train", *words, "-o", folder / "odd", "--minutes", "0")
 
     document = json.loads(
         run(

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from weakref import WeakSet
@@ -26,7 +27,8 @@ from rankwise.stream import Stream
 
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _ROUNDS, _PATIENCE = 300, 20
-_SMALL = 20_000  # documents; fewer have small trees, and threads cost more than they save
+_SMALL = 20_000  # documents; fewer have small trees
+_LARGE = 1_000_000  # documents; fewer have a thread for each fold, since threads of one tree wait for each other
 _LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
 _FEWEST = 30  # queries that neither system was trained on
 _parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
@@ -337,23 +339,30 @@ def _cross_fitted(
     fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)
     fold_of_document, fold = fold_of[query_of_row], fold_of[query_of_row[rows]]
     parameters: Keywords = {**_TREES, "seed": seed % 2**31}
-    parameters |= {"num_leaves": 7, "num_threads": 1} if rows.size < _SMALL else {"num_threads": threads()}
+    workers = threads() if rows.size < _LARGE else 1  # side by side, folds have a copy of the features each
+    parameters |= {"num_leaves": 7 if rows.size < _SMALL else 31, "num_threads": 1 if workers > 1 else threads()}
 
     def dataset(part: NDArray[np.bool_]) -> Any:
         matrix, categorical = for_library(data.features[rows[part]]), list(data.categorical)
         options: Keywords = {"categorical_feature": categorical, "params": parameters}
         return lightgbm().Dataset(matrix, targets[part], weight=weights[part] / weights.mean(), **options)
 
-    predictions = np.zeros(data.n_docs)
-    for number in range(folds):
+    def predicted(number: int) -> Array:
+        """Return the predictions of the trees of all folds but one: all of its documents, and a share of the others."""
         chosen_by = (number + 1) % folds
         parts = ~np.isin(fold, (number, chosen_by)), fold == chosen_by
         stop = lightgbm().early_stopping(_PATIENCE, verbose=False)
         train, valid = map(dataset, parts)
         trial = lightgbm().train(parameters, train, _ROUNDS, valid_sets=[valid], callbacks=[stop])
         trees = lightgbm().train(parameters, dataset(fold != number), max(trial.best_iteration, 1))
-        for share, predicted in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
-            if predicted.any():
-                scores = trees.predict(for_library(data.features[predicted]), num_threads=threads())
-                predictions[predicted] += share * np.asarray(scores)
-    return predictions.clip(0.0, 1.0)
+        predictions = np.zeros(data.n_docs)
+        for share, documents in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
+            if documents.any():
+                scores = trees.predict(for_library(data.features[documents]), num_threads=parameters["num_threads"])
+                predictions[documents] = share * np.asarray(scores)
+        return predictions
+
+    if workers == 1:
+        return sum(map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
+    with ThreadPoolExecutor(min(workers, folds)) as pool:
+        return sum(pool.map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
