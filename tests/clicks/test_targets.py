@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.clicks.off_policy import targets as module
 from rankwise.clicks.off_policy.exposure import query_impressions
 from rankwise.clicks.positions.bias import Bias
 
@@ -377,3 +378,19 @@ def test_labels_made_from_clicks_are_told_by_the_features_of_queries(logged):
     (told,) = rw.clicks.compare(systems, rest, bias, data).training_notes
     assert told.startswith(f"production was trained on labels of {rest.n_queries} of these {rest.n_queries} queries: ")
     assert len(rw.clicks.compare(systems, log, bias, data).training_notes) == 2
+
+
+def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch):
+    data, log, bias = logged
+    library, used = module.lightgbm(), []
+    train = library.train
+    monkeypatch.setattr(module, "_SMALL", 0)  # as if there were many documents
+    monkeypatch.setattr(
+        library, "train", lambda given, *more, **options: used.append(given) or train(given, *more, **options)
+    )
+    found = []
+    for count in (1, 2):
+        with rw.use_threads(count):
+            found.append(rw.clicks.estimates(log, data, bias).regression)
+    assert {one["num_threads"] for one in used} == {1}
+    assert np.array_equal(*found)
