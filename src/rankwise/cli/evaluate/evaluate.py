@@ -272,6 +272,10 @@ def _evaluations(
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
+            seen = models[path].seen_in_training(by) if path in models else None
+            if seen is not None and seen.any():
+                what = f"{shown(path)} was trained on {seen.sum():,} of these {seen.size:,} queries"
+                console.note(f"{what}: what is measured on them says little about new queries")
             with check.naming(shown(path)):
                 evaluations.append(rw.evaluate(scores, judged, list(requested.metrics.values()), **how))
             tags.append(tag if qrels else "")
