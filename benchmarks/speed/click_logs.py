@@ -110,10 +110,10 @@ def _decide(count: int) -> Iterator[float]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "decide":
-        sys.exit(decide(*map(int, sys.argv[2:])))
     place, *size = sys.argv[1:]
-    if size == ["read"]:
+    if place == "decide":
+        decide(*map(int, size))
+    elif size == ["read"]:
         measure(Path(place))
     else:
         write(Path(place), int(float(size[0])) if size else 10**8)

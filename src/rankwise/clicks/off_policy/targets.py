@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, read_only
+from rankwise.arrays import Array, Keywords, comparable, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
-from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.evaluation.systems import Scored, scores_of
@@ -150,10 +149,12 @@ class UnseenClicks(NamedTuple):
             log = log.only(queries=~seen)
         if unknown:
             notes.append(f"Not checked: whether {' and '.join(unknown)} learned from these clicks.")
-        for name, ranker in rankers.items() if features is not None and features.query_ids is not None else ():
+        for name, ranker in rankers.items():
+            if features is None:
+                break
             by_features = ranker.seen_in_training(features)
-            in_log = leakage.seen(np.unique(leakage.key_hashes(log.query_ids)), features.query_ids)
-            if by_features is not None and in_log is not None and (both := int((by_features & in_log).sum())):
+            in_log = np.isin(*comparable(np.asarray(features.query_ids), log.query_ids))
+            if by_features is not None and (both := int((by_features & in_log).sum())):
                 what = f"{name} was trained on labels of {both:,} of these {log.n_queries:,} queries"
                 notes.append(f"{what}: it is flattered if they come from these clicks.")
         return cls(log, left_out, tuple(notes))
