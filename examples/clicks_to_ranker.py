@@ -20,13 +20,12 @@ SETTINGS = {"learning_rate": 0.1, "leaves": 15, "threads": 1}
 judged = rw.read_letor(sys.argv[1]) if sys.argv[1:] else rw.synthetic(n_queries=500, n_features=20, n_docs=20, seed=1)
 ids = np.arange(judged.n_docs) if judged.document_ids is None else judged.document_ids
 judged = judged.with_(document_ids=ids)
-few, train_part, compare_part, test = rw.split(judged, (0.05, 0.45, 0.3, 0.2), seed=0)
+few, shown, test = rw.split(judged, (0.05, 0.75, 0.2), seed=0)
 
 # Production was trained on a few judged queries; two others were tried on parts of the traffic.
 names = ("production", "second", "third")
 halves = rw.split(few, (0.5, 0.5), seed=1)
 rankers = [rw.LightGBMRanker("xendcg", rounds=20, **SETTINGS).fit(part) for part in (few, *halves)]
-shown = rw.concatenate([train_part, compare_part])
 scores = {name: ranker.predict(shown) for name, ranker in zip(names, rankers, strict=True)}
 log = rw.clicks.simulate(shown, rankers=scores, curve=CURVE, probabilities=CHANCES, impressions=100, seed=1)
 
@@ -35,12 +34,12 @@ bias = rw.clicks.propensities(log)
 print(bias.table().text())
 print(bias.check(log).sentence)
 
-# Half of the queries train a new ranker, the other half says whether to ship it.
-of_training = np.isin(log.query_ids, train_part.query_ids)
-targets = rw.clicks.targets(log.only(queries=of_training), train_part, bias)
+# Some queries train a new ranker, the others say whether to ship it.
+training, held_out = rw.clicks.split(log, 0.4, seed=0)
+targets = rw.clicks.targets(training, shown, bias)
 new = rw.LightGBMRanker("plrank", rounds=100, **SETTINGS).fit(targets)
 systems = {"new": new, "production": rankers[0]}
-print(rw.clicks.compare(systems, log.only(queries=~of_training), bias, compare_part))
+print(rw.clicks.compare(systems, held_out, bias, shown))
 
 print("\nWhat no log says, the judgements of other queries:")
 print(rw.compare(systems, test, ["ndcg@10"], baseline="production"))

@@ -1,17 +1,21 @@
 """A large click log on one machine: seconds and peak memory of reading, examining and harvesting it.
 
     python -m benchmarks.speed.click_logs FOLDER [ROWS]
+    python -m benchmarks.speed.click_logs decide [QUERIES …]
 
 Parquet files of 10⁷ rows are written into FOLDER, unless they are there: 10⁵ queries with uneven traffic, three rankers
 that show ten documents each, Baidu's examination. Ids of queries and documents are strings. The log is then read by a
 new process, whose peak memory is printed (on Linux). CPU seconds are of all threads, because a busy machine slows a
 program that waits for a core.
+
+``decide`` prints CPU seconds of targets, of a comparison and of a round of ``clicks train``'s default model for logs of
+300, 1,000 and 3,000 queries with 20 documents, two rankers and 100 impressions each: all grow with the queries.
 """
 
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ import polars as pl
 
 import rankwise as rw
 
-QUERIES, RANKERS, DEPTH, PART = 100_000, 3, 10, 10_000_000
+QUERIES, RANKERS, DEPTH, PART, ROUNDS = 100_000, 3, 10, 10_000_000, 8
 CURVE = np.array([1.0, 0.68, 0.44, 0.32, 0.22, 0.18, 0.14, 0.12, 0.08, 0.05])
 
 
@@ -77,9 +81,39 @@ def measure(folder: Path) -> None:
     print(bias)
 
 
+def decide(*queries: int) -> None:
+    """Print CPU seconds by the number of queries."""
+    print(f"{'queries':>8} {'targets':>8} {'compare':>8} {'a round':>8}   CPU s")
+    list(_decide(50))  # imports, and code that is compiled
+    for count in queries or (300, 1000, 3000):
+        targets, comparison, training = _decide(count)
+        print(f"{count:8,} {targets:8.2f} {comparison:8.2f} {training / ROUNDS:8.2f}", flush=True)
+
+
+def _decide(count: int) -> Iterator[float]:
+    """Yield CPU seconds of targets, of a comparison, and of some rounds of training."""
+    data = rw.synthetic(n_queries=count, n_docs=20, seed=3)
+    data = data.with_(query_ids=range(count), document_ids=range(data.n_docs))
+    rankers: Any = {"old": data.features[:, 0], "second": data.features[:, 1]}
+    log = rw.clicks.simulate(data, rankers=rankers, curve=CURVE, impressions=100, seed=1)
+    bias, systems = rw.clicks.Bias.known(CURVE), {"new": data.labels, "production": rankers["old"]}
+    model = rw.ranker("bagged(lightgbm(plrank))").set_params(rounds=ROUNDS, patience=None, progress=False)
+    start = time.process_time()
+    targets = rw.clicks.targets(log, data, bias)
+    yield time.process_time() - start
+    start = time.process_time()
+    rw.clicks.compare(systems, log, bias, data)
+    yield time.process_time() - start
+    start = time.process_time()
+    model.fit(targets)
+    yield time.process_time() - start
+
+
 if __name__ == "__main__":
     place, *size = sys.argv[1:]
-    if size == ["read"]:
+    if place == "decide":
+        decide(*map(int, size))
+    elif size == ["read"]:
         measure(Path(place))
     else:
         write(Path(place), int(float(size[0])) if size else 10**8)

@@ -70,6 +70,12 @@ def test_from_a_log_to_a_decision(folder):
     )
     ranker = rw.load(model)
     assert told["queries"] < 60  # the others are held out
+    assert told["stopped"] == "rounds"
+    hurried = ("--model", expression, "-o", folder / "hurried", "--minutes", "0.0001", "--progress")
+    done = run("clicks", "train", *words, *hurried)
+    assert "best round 1 (stopped: minutes)" in done.stdout
+    assert "Estimating relevance from clicks on" in done.stderr
+    assert "minutes must be" in refused("clicks", "train", *words, "-o", folder / "odd", "--minutes", "0")
 
     document = json.loads(
         run(
@@ -78,7 +84,9 @@ def test_from_a_log_to_a_decision(folder):
     )
     assert document["verdict"] in ("ship", "do not ship", "cannot tell")
     assert len(document["blends"]) >= 3
-    everything = run(
+    assert document["left_out"] == 0
+    assert document["assumptions"][0]["sentence"] == "Whether production learned from these clicks is not known."
+    said = refused(
         "clicks",
         "compare",
         log,
@@ -88,8 +96,9 @@ def test_from_a_log_to_a_decision(folder):
         *words[2:],
         "--holdout",
         "1",
-    ).stdout
-    assert "60 queries" in everything
+    )
+    assert f"got {60 - told['queries']} of 60 queries, of at least 30" in said
+    assert "clicks train --holdout" in said
     several = (
         "clicks",
         "compare",
@@ -104,23 +113,6 @@ def test_from_a_log_to_a_decision(folder):
     assert {name: one["level"] for name, one in candidates.items()} == {"a": 0.975, "b": 0.975}
     assert {one["name"] for one in candidates["a"]["assumptions"]} >= {"the click model", "production's own clicks"}
     assert repr(ranker).startswith("lightgbm(plrank(samples=20)")
-
-
-def test_training_and_comparing_share_no_query(folder):
-    from rankwise.cli.clicks import _part
-
-    names: Any = {
-        "query": "query",
-        "document": "sku",
-        "impression": "impression",
-        "position": "rank",
-        "clicked": "clicked",
-    }
-    log = rw.clicks.read(folder / "log.parquet", **names)
-    trained, compared = set(_part(log, 0.7, 0).query_ids), set(_part(log, -0.3, 0).query_ids)
-    assert trained | compared == set(log.query_ids)
-    assert not trained & compared
-    assert compared == set(_part(log.only(queries=np.isin(log.query_ids, [*compared])), -0.3, 0).query_ids)
 
 
 def test_what_is_wrong_with_a_log_is_a_sentence(folder, tmp_path):

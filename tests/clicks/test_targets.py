@@ -4,11 +4,13 @@ import dataclasses
 from itertools import permutations, product
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.clicks.off_policy import targets as module
 from rankwise.clicks.off_policy.exposure import query_impressions
 from rankwise.clicks.positions.bias import Bias
 
@@ -312,3 +314,85 @@ def test_scores_far_apart_leave_no_document_without_exposure():
     first = dataclasses.replace(log, document_ids=log.document_ids[: log.offsets[8]], sessions=None, **cells)
     result = rw.clicks.estimates(first, features, Bias.known(ALPHA), **options)
     np.testing.assert_allclose(result.rho[:4], [*ALPHA, 0.0])
+
+
+# Training and comparing by different queries.
+
+
+@pytest.fixture(scope="module")
+def logged():
+    data = rw.synthetic(n_queries=120, n_docs=8, seed=3)
+    data = data.with_(query_ids=range(1000, 1120), document_ids=range(data.n_docs))
+    rankers = {"old": data.features[:, 0], "second": data.features[:, 1]}
+    log = rw.clicks.simulate(data, rankers=rankers, curve=[1.0, 0.6, 0.4, 0.3, 0.2], impressions=20, seed=1)
+    return data, log, Bias.known([1.0, 0.6, 0.4, 0.3, 0.2])
+
+
+def trained(targets, objective="plrank(samples=2)"):
+    return rw.LightGBMRanker(objective, rounds=3, leaves=3, threads=1).fit(targets)
+
+
+def test_a_query_is_on_the_same_side_of_the_split_whatever_else_the_log_holds(logged):
+    data, log, bias = logged
+    train, rest = rw.clicks.split(log, 0.3, seed=5)
+    assert {*train.query_ids, *rest.query_ids} == {*log.query_ids}
+    assert train.n_queries + rest.n_queries == log.n_queries
+    assert 20 < rest.n_queries < 55
+    half = log.only(queries=np.arange(120) % 2 == 0)
+    assert {*rw.clicks.split(half, 0.3, seed=5)[1].query_ids} == {*rest.query_ids} & {*half.query_ids}
+    assert {*rw.clicks.split(log, 0.3, seed=6)[1].query_ids} != {*rest.query_ids}
+    assert rw.clicks.targets(train, data, bias).n_queries == train.n_queries  # without a warning: it was asked for
+    for holdout in (0.0, 1.0, -0.1):
+        with pytest.raises(ValueError, match="holdout must be"):
+            rw.clicks.split(log, holdout)
+
+
+@pytest.mark.parametrize("names", [("new", "production"), ("production", "new"), ("production", "other")])
+def test_queries_by_whose_clicks_a_system_was_trained_do_not_compare_it(logged, names, tmp_path):
+    data, log, bias = logged
+    train, rest = rw.clicks.split(log, 0.4, seed=0)
+    model = rw.load(trained(rw.clicks.targets(train, data, bias)).save(tmp_path / "model"))
+    systems = dict(zip(names, (model, data.features[:, 0]), strict=True))
+    whole, held_out = (rw.clicks.compare(systems, part, bias, data) for part in (log, rest))
+    assert (whole.left_out, held_out.left_out) == (train.n_queries, 0)
+    assert (whole.n_units, whole.difference, whole.reason) == (held_out.n_units, held_out.difference, held_out.reason)
+    clicks = whole.assumptions[0]
+    left_out = f"{train.n_queries} of 120 queries are left out: a system learned from them."
+    assert clicks.sentence == f"{left_out} Whether {names[1]} learned from these clicks is not known."
+    assert clicks.outcome == "not checked"
+    assert left_out in repr(whole)
+
+
+def test_too_few_queries_that_no_system_was_trained_on_are_refused(logged):
+    data, log, bias = logged
+    train, rest = rw.clicks.split(log, 0.2, seed=0)
+    model, other = (trained(rw.clicks.targets(part, data, bias)) for part in (train, rest))
+    for systems, left in (({"new": model, "production": data.labels}, rest.n_queries), ({"a": model, "b": other}, 0)):
+        with pytest.raises(ValueError, match=rf"got {left} of 120 queries, of at least 30\. Hint: .*rw\.clicks\.split"):
+            rw.clicks.compare(systems, log, bias, data)
+
+
+def test_labels_made_from_clicks_are_told_by_the_features_of_queries(logged):
+    data, log, bias = logged
+    train, rest = rw.clicks.split(log, 0.4, seed=0)
+    model = trained(rw.clicks.targets(train, data, bias, labels="offset"), "xendcg")
+    systems = {"new": model, "production": trained(data, "xendcg")}
+    result = rw.clicks.compare(systems, rest, bias, data)
+    told = f"production was trained on labels of {rest.n_queries} of these {rest.n_queries} queries: "
+    assert result.assumptions[0].caveat.startswith(told)
+    assert told in result.reason
+    assert "new was trained on labels" in rw.clicks.compare(systems, log, bias, data).reason
+
+
+def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch):
+    data, log, bias = logged
+    used: list[Any] = []
+    train = lgb.train
+    monkeypatch.setattr(module, "_SMALL", 0)  # as if there were many documents
+    monkeypatch.setattr(lgb, "train", lambda given, *more, **how: (used.append(given), train(given, *more, **how))[1])
+    found = []
+    for count in (1, 2):
+        with rw.use_threads(count):
+            found.append(rw.clicks.estimates(log, data, bias).regression)
+    assert {one["num_threads"] for one in used} == {1}
+    np.testing.assert_array_equal(found[0], found[1])

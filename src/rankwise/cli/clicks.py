@@ -1,5 +1,6 @@
 """The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -147,6 +148,7 @@ def train(
     method: str = "dr",
     model: str = _MODEL,
     holdout: float = 0.3,
+    minutes: float | None = None,
     seed: int = 0,
     threads: int | None = None,
     reading: Reading,
@@ -162,20 +164,26 @@ def train(
     --output -o DIR: The folder to write.
     --method dr|regression|ips: How rewards are estimated: dr, both of the others together; regression on features;
         ips, clicks over propensities.
+    --minutes X: End training X minutes after the start, and keep the best round. [default: no limit]
     """
     force = outputs.free_model(output, force=force)
     untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
+    limit: Keywords = {} if minutes is None else {"watch": _until(minutes)}
     clicks, data = _read(log, columns), _features(features, reading, columns)
-    part = _part(clicks.within(data), 1.0 - holdout, seed)
+    part = _part(clicks.within(data), holdout, seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:
         console.note(note)
     settings: Keywords = {"method": method, "seed": seed}
     in_log = np.isin(np.asarray(data.query_ids).astype(str), part.query_ids.astype(str))
-    targets = rw.clicks.targets(part, data.take(in_log), rw.clicks.read_bias(bias), **settings)
-    trained = untrained.fit(targets)
+    with console.progress(1, progress) as bar:
+        bar.step(f"Estimating relevance from clicks on {part.n_pairs:,} documents")
+        targets = rw.clicks.targets(part, data.take(in_log), rw.clicks.read_bias(bias), **settings)
+    trained = untrained.fit(targets, **limit)
     trained.save(output, force=force)
     document_ = {"model": output, "expression": repr(trained), "queries": targets.n_queries, "method": method}
-    _show(document_, f"{trained!r}, trained on {targets!r}", json=json, wrote=(output,))
+    document_ |= {"stopped": trained.stopped_, "best_round": trained.best_round_}
+    ended = f"best {trained.unit[:-1]} {trained.best_round_} (stopped: {trained.stopped_})"
+    _show(document_, f"{trained!r}, trained on {targets!r}: {ended}", json=json, wrote=(output,))
 
 
 def compare(
@@ -221,17 +229,20 @@ def compare(
     rankings: dict[str, Any] = {
         name: rw.load(path) if path.is_dir() else rw.read_run(path) for name, path in inputs.named(systems).items()
     }
-    result = rw.clicks.compare(
-        rankings,
-        _part(clicks, -holdout, seed),
-        rw.clicks.read_bias(bias),
-        data,
-        by=by,
-        cutoff=cutoff,
-        level=confidence,
-        unchecked=unchecked,
-        seed=seed,
-    )
+    part = _part(clicks, holdout, seed, held_out=True)
+    with console.progress(1) as bar:
+        bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
+        result = rw.clicks.compare(
+            rankings,
+            part,
+            rw.clicks.read_bias(bias),
+            data,
+            by=by,
+            cutoff=cutoff,
+            level=confidence,
+            unchecked=unchecked,
+            seed=seed,
+        )
     if plot is not None:
         result.plot(plot, force=force)
     if isinstance(result, rw.clicks.OffPolicyComparison):
@@ -248,6 +259,7 @@ def _decision(result: "OffPolicyComparison") -> dict[str, object]:
         "level": result.level,
         "blends": result.to_frame().to_dicts(),
         "assumptions": [asdict(one) for one in result.assumptions],
+        "left_out": result.left_out,
     }
 
 
@@ -268,18 +280,24 @@ def _read(source: str, columns: LogColumns) -> "Log":
     return log
 
 
-def _part(log: "Log", share: float, seed: int) -> "Log":
-    """Return the log of a share of the queries; a negative one is cut off at the other end.
-
-    The part of a query depends on its id and the seed.
-    """
-    check.number("the share of the queries that is used", abs(share), least=0.0, most=1.0)
-    if abs(share) == 1.0:
+def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
+    """Return the part of the log to train on, or the part that is held out to compare by."""
+    if holdout == float(held_out):
         return log
-    draws = rw.Stream(seed, query_ids=log.query_ids).child("holdout").per_query(log.n_queries)[:, 0]
-    part = log.only(queries=draws < share if share > 0.0 else draws >= 1.0 + share)
+    part = rw.clicks.split(log, holdout, seed=seed)[held_out]
     console.note(f"{part.n_queries:,} of {log.n_queries:,} queries, see --holdout")
     return part
+
+
+def _until(minutes: float) -> Callable[..., None]:
+    """Return what ends training after so many minutes from now, to be called after every round."""
+    end = time.monotonic() + 60.0 * check.number("minutes", minutes, least=0.0, open_ends=True)
+
+    def watch(*_: object) -> None:
+        if time.monotonic() >= end:
+            raise rw.StopTraining("minutes")
+
+    return watch
 
 
 def _is_ubi(path: str) -> bool:

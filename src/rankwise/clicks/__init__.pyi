@@ -14,6 +14,7 @@ from .off_policy.decision import OffPolicyComparison as OffPolicyComparison
 from .off_policy.decision import OffPolicyComparisons as OffPolicyComparisons
 from .off_policy.targets import Estimates as Estimates
 from .off_policy.targets import estimates as estimates
+from .off_policy.targets import split as split
 from .off_policy.targets import targets as targets
 from .positions.bias import Bias as Bias
 from .positions.bias import read_bias as read_bias

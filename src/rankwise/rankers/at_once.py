@@ -136,8 +136,8 @@ class TrainedAtOnce(Estimator):
 
         Queries of a data set are compared by the features of their documents; ids of queries of a click log with those
         of the targets (:func:`rankwise.clicks.targets`) that it was trained on. Validation data are not training data,
-        unless a bag pooled them. None where that is unknown: models of other libraries or older versions, and training
-        data on disk or on a cluster.
+        unless a bag pooled them. None where that is unknown: models of other libraries or older versions, checkpoints,
+        and training data on disk or on a cluster.
         """
         if isinstance(queries, RankingDataset):
             queries = self._schema.align(queries)

@@ -143,7 +143,12 @@ def test_presets_and_missing_values_are_kept_in_a_saved_model(data, tmp_path):
     holes = data.with_(features=np.where(data.features > 1.5, np.nan, data.features))
     model = ranker("stochastic(lambdarank, samples=2)", preset="2020-tuned", hidden="16-8", epochs=3).fit(holes)
     folder = model.save(tmp_path / "model")
-    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "model.safetensors", "rankwise.json"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.md",
+        "model.safetensors",
+        "rankwise.json",
+        "training_queries.bin",
+    ]
     assert np.isfinite(model.predict(holes)).all()
     loaded: Any = rw.load(folder)
     np.save(tmp_path / "features.npy", holes.features)

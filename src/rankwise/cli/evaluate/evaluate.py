@@ -292,6 +292,10 @@ def _evaluations(
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
+            seen = models[path].seen_in_training(by) if path in models else None
+            if seen is not None and seen.any():
+                what = f"{shown(path)} was trained on {seen.sum():,} of these {seen.size:,} queries"
+                console.note(f"{what}: what is measured on them says little about new queries")
             with check.naming(shown(path)):
                 one = rw.evaluate(scores, judged, list(requested.metrics.values()), **how)
             if one.ranked is not None and (predicts := getattr(models.get(path), "predicts_", None)):

@@ -1,18 +1,22 @@
 """What an off-policy comparison assumes, held against the log where the log can tell."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from rankwise.arrays import Array
+from rankwise import check
+from rankwise.arrays import Array, comparable
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.estimators import Documents, Estimated, Places
 from rankwise.clicks.off_policy.logged import LoggedRows, require_lists_without_gaps
 from rankwise.clicks.positions.check import BiasCheck
+from rankwise.data.dataset import RankingDataset
+from rankwise.evaluation.systems import Scored
+from rankwise.rankers.base import Ranker
 from rankwise.statistics import tables
 from rankwise.statistics.significance import FEWEST, TTest
 
@@ -22,6 +26,7 @@ ALIKE = 0.95
 _LEVEL = 0.99  # of the interval of production's estimated clicks less its logged ones
 _OFF = 0.01  # of production's clicks: less than that is rounding, or R̂ where propensities are clipped
 _SEEN = 0.1  # of production's clicks: an error that the log must be able to show
+_LEAST_QUERIES = 30  # that no system learned from
 _LEAST_CLICKS = 20.0  # below a click that independent clicks would make
 _FEWER = 0.1  # by how much clicks must be fewer below a click, beyond chance
 
@@ -51,6 +56,43 @@ def click_model(outcome: BiasCheck, *, has_intervals: bool) -> Assumption:
     elif not has_intervals:
         refusal = "the propensities have no intervals, so that it is not known how wrong they may be"
     return Assumption(name="the click model", outcome=held, sentence=outcome.sentence, refusal=refusal)
+
+
+def unseen_clicks(systems: Mapping[str, Scored], log: Log, features: RankingDataset | None) -> tuple[Log, Assumption]:
+    """Return the clicks of queries by whose clicks no system was trained; raise where too few remain."""
+    seen, unknown, sentences = np.zeros(log.n_queries, np.bool_), list[str](), list[str]()
+    rankers = {name: system for name, system in systems.items() if isinstance(system, Ranker)}
+    for name in systems:
+        by_id = rankers[name].seen_in_training(log.query_ids.astype(np.str_)) if name in rankers else None
+        unknown += [name] if by_id is None else []
+        seen |= False if by_id is None else by_id
+    if left_out := int(seen.sum()):
+        if log.n_queries - left_out < _LEAST_QUERIES:
+            raise check.error(
+                "systems are compared by clicks of queries that they were not trained on",
+                got=f"{log.n_queries - left_out:,} of {log.n_queries:,} queries, of at least {_LEAST_QUERIES}",
+                hint="hold queries out before training: `rw.clicks.split(log)|clicks train --holdout`; for a model of "
+                "other clicks of these queries `pass its scores, model.predict(features)|write a run with predict`",
+            )
+        sentences.append(f"{left_out:,} of {log.n_queries:,} queries are left out: a system learned from them.")
+        log = log.only(queries=~seen)
+    if unknown:
+        sentences.append(f"Whether {' and '.join(unknown)} learned from these clicks is not known.")
+    labelled = [] if features is None else [_labelled(name, ranker, log, features) for name, ranker in rankers.items()]
+    caveat = " ".join(filter(None, labelled))
+    sentence = " ".join(sentences) or "no system learned from them."
+    held: Outcome = "not checked" if unknown or caveat else "holds"
+    return log, Assumption(name="clicks new to all systems", outcome=held, sentence=sentence, caveat=caveat)
+
+
+def _labelled(name: str, ranker: Ranker, log: Log, features: RankingDataset) -> str:
+    """Return a sentence about queries whose labels a ranker was trained on, which may come from these clicks."""
+    by_features = ranker.seen_in_training(features)
+    in_log = np.isin(*comparable(np.asarray(features.query_ids), log.query_ids))
+    if by_features is None or not (both := int((by_features & in_log).sum())):
+        return ""
+    what = f"{name} was trained on labels of {both:,} of these {log.n_queries:,} queries"
+    return f"{what}: it is flattered if they come from these clicks."
 
 
 class _Logged(NamedTuple):

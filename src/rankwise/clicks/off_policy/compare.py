@@ -13,7 +13,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import estimators
-from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks
+from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks, unseen_clicks
 from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons, decide, judge, lack
 from rankwise.clicks.off_policy.estimators import Documents, Estimated
 from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
@@ -50,9 +50,12 @@ def compare(
     ``systems`` are the candidate, or several, and the one named "production", or else the last. Each is a ranker, with
     ``features``; scores in the order of the features, or of the log's pairs without them; or a run, see
     :func:`rankwise.read_run`. ``features`` are all documents that can be ranked; without them R̂, the estimate for
-    documents that were seldom or never shown, is a mean over queries. A candidate that was trained on clicks needs
-    clicks of other queries here: ``log.only(queries=…)``. Several candidates have levels by Holm, so that ``level`` is
-    that of all verdicts together: compared one by one, the best of many is shipped by luck.
+    documents that were seldom or never shown, is a mean over queries. Several candidates have levels by Holm, so that
+    ``level`` is that of all verdicts together: compared one by one, the best of many is shipped by luck.
+
+    Clicks are those of queries that no system was trained on. Rankers know which queries of :func:`targets` they
+    learned from: these are left out, with a note, and where fewer than 30 remain, it is an error. Of scores, runs and
+    models of other libraries the result says that this was not checked. :func:`split` holds queries out in advance.
 
     The value of a ranking is its expected number of clicks an impression among the first ``cutoff`` positions (those
     of the log), queries weighed by their traffic:
@@ -100,13 +103,15 @@ def compare(
     if not shares or shares[-1] != 1.0 or shares[0] <= 0.0 or (np.diff(shares) <= 0.0).any():
         raise check.error("blends must be shares above 0 that grow up to 1", got=repr(tuple(blends)))
     *candidates, production = _names(systems)
+    n_queries = log.n_queries
+    log, unseen = unseen_clicks(systems, log, features)
     depth = log.n_positions if cutoff is None else check.integer("cutoff", cutoff, least=1)
     data, scores = _scored({name: systems[name] for name in (*candidates, production)}, log, features, depth)
     shown, documents, estimate = _estimators(estimator, log, data, bias, depth, by, temperature, seed)
     traffic, old = shown.unit_traffic, scores[production]
     baseline = [one(old) for one in estimate]
     bias_check = bias.check(log) if estimator == "position" and bias is not None else None
-    assumptions = []
+    assumptions = [unseen]
     if bias is not None and bias_check is not None:
         ends = bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high
         assumptions.append(click_model(bias_check, has_intervals=bool(np.isfinite(ends).all())))
@@ -171,6 +176,7 @@ def compare(
             level=level,
             n_units=int(np.count_nonzero(traffic)),
             n_impressions=float(traffic.sum()),
+            left_out=n_queries - log.n_queries,
         )
 
     scales = {name: _scale(old, scores[name], data.offsets) for name in candidates}

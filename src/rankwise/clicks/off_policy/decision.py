@@ -84,6 +84,8 @@ class OffPolicyComparison:
     level: float
     n_units: int
     n_impressions: float
+    left_out: int = 0
+    """Queries of the log that are left out, because a system was trained on their clicks."""
 
     @property
     def difference(self) -> float:

@@ -2,8 +2,10 @@
 
 import math
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +20,14 @@ from rankwise.data.splits import fold_of_query
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library
+from rankwise.stream import Stream
 
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _ROUNDS, _PATIENCE = 300, 20
-_SMALL = 20_000  # documents; fewer have small trees, and threads cost more than they save
+_SMALL = 20_000  # documents; fewer have small trees
+_LARGE = 1_000_000  # documents; fewer have a thread for each fold, since threads of one tree wait for each other
 _LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
+_parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
 _TREES: Keywords = {
     "objective": "regression",
     "learning_rate": 0.1,
@@ -85,6 +90,28 @@ class Estimates:
         clipped = int((self.rho < self.clip)[self.rows].sum())
         shown = f"{self.rows.size:,} of {self.data.n_docs:,} documents shown"
         return f"Estimates({shown}, clip {self.clip:.4f}: {clipped:,} below)"
+
+
+def split(log: Log, holdout: float = 0.3, *, seed: int = 0) -> tuple[Log, Log]:
+    """Split a log by queries: the part to train on, and a share ``holdout`` to compare by.
+
+    A ranker that is compared by the clicks that it was trained on is flattered. On which side a query falls depends on
+    its id and the seed alone, so that it is the same in next month's log.
+
+    >>> import rankwise as rw
+    >>> data = rw.synthetic(n_queries=100, n_docs=5, seed=1)
+    >>> data = data.with_(query_ids=range(100), document_ids=range(data.n_docs))
+    >>> log = rw.clicks.simulate(data, rankers={"old": data.features[:, 0]}, impressions=10, seed=1)
+    >>> train, rest = rw.clicks.split(log, 0.3)
+    >>> train.n_queries, rest.n_queries
+    (76, 24)
+    """
+    share = check.number("holdout", holdout, least=0.0, most=1.0, open_ends=True)
+    draws = Stream(seed, query_ids=log.query_ids).child("holdout").per_query(log.n_queries)[:, 0]
+    held_out = draws >= 1.0 - share
+    parts = log.only(queries=~held_out), log.only(queries=held_out)
+    _parts.update(parts)
+    return parts
 
 
 def estimates(
@@ -192,7 +219,7 @@ def targets(
     Targets are the column ``document_rewards``, which ``plrank`` learns from and ``reward@10`` measures; see
     :func:`estimates` for the ``method`` and the other arguments. They may be negative, which is what makes them
     unbiased. Documents that were never shown have R̂, or 0 with ``method="ips"``. Queries count by their impressions;
-    those without are left out, with a warning that counts them.
+    those without are left out, with a warning that counts them unless the log is a part by :func:`split`.
 
     With ``method="dr"``, R̂ counts like ``strength`` impressions that were examined, so that documents that were seldom
     seen keep close to it; 0 leaves the estimates as they are. With curves that are wrong, this saves what is learned.
@@ -231,8 +258,9 @@ def targets(
     data = features.with_(**changes)
     if (left_out := int((traffic == 0.0).sum())) == 0:
         return data
-    what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
-    warnings.warn(check.Sentence(what), stacklevel=2)
+    if log not in _parts:
+        what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
+        warnings.warn(check.Sentence(what), stacklevel=2)
     return data.take(traffic > 0.0)
 
 
@@ -266,23 +294,30 @@ def _cross_fitted(
     fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)
     fold_of_document, fold = fold_of[query_of_row], fold_of[query_of_row[rows]]
     parameters: Keywords = {**_TREES, "seed": seed % 2**31}
-    parameters |= {"num_leaves": 7, "num_threads": 1} if rows.size < _SMALL else {"num_threads": threads()}
+    workers = threads() if rows.size < _LARGE else 1  # side by side, folds have a copy of the features each
+    parameters |= {"num_leaves": 7 if rows.size < _SMALL else 31, "num_threads": 1 if workers > 1 else threads()}
 
     def dataset(part: NDArray[np.bool_]) -> Any:
         matrix, categorical = for_library(data.features[rows[part]]), list(data.categorical)
         options: Keywords = {"categorical_feature": categorical, "params": parameters}
         return lightgbm().Dataset(matrix, targets[part], weight=weights[part] / weights.mean(), **options)
 
-    predictions = np.zeros(data.n_docs)
-    for number in range(folds):
+    def predicted(number: int) -> Array:
+        """Return the predictions of the trees of all folds but one: all of its documents, and a share of the others."""
         chosen_by = (number + 1) % folds
         parts = ~np.isin(fold, (number, chosen_by)), fold == chosen_by
         stop = lightgbm().early_stopping(_PATIENCE, verbose=False)
         train, valid = map(dataset, parts)
         trial = lightgbm().train(parameters, train, _ROUNDS, valid_sets=[valid], callbacks=[stop])
         trees = lightgbm().train(parameters, dataset(fold != number), max(trial.best_iteration, 1))
-        for share, predicted in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
-            if predicted.any():
-                scores = trees.predict(for_library(data.features[predicted]), num_threads=threads())
-                predictions[predicted] += share * np.asarray(scores)
-    return predictions.clip(0.0, 1.0)
+        predictions = np.zeros(data.n_docs)
+        for share, documents in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
+            if documents.any():
+                scores = trees.predict(for_library(data.features[documents]), num_threads=parameters["num_threads"])
+                predictions[documents] = share * np.asarray(scores)
+        return predictions
+
+    if workers == 1:
+        return sum(map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
+    with ThreadPoolExecutor(min(workers, folds)) as pool:
+        return sum(pool.map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
