@@ -235,7 +235,7 @@ def compare(
         )
     if plot is not None:
         result.plot(plot, force=force)
-    document_ = {"verdict": result.verdict, "reason": result.reason, "blends": result.to_frame().to_dicts()}
+    document_: Keywords = {"verdict": result.verdict, "reason": result.reason, "blends": result.to_frame().to_dicts()}
     document_ |= {"left_out": result.left_out, "training": result.training_notes}
     _show(document_, result, json=json, wrote=(plot,))
 

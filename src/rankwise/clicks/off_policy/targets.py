@@ -153,7 +153,8 @@ class UnseenClicks(NamedTuple):
             if features is None:
                 break
             by_features = ranker.seen_in_training(features)
-            in_log = np.isin(*comparable(np.asarray(features.query_ids), log.query_ids))
+            listed, logged = comparable(np.asarray(features.query_ids), log.query_ids)
+            in_log = np.isin(listed, logged)
             if by_features is not None and (both := int((by_features & in_log).sum())):
                 what = f"{name} was trained on labels of {both:,} of these {log.n_queries:,} queries"
                 notes.append(f"{what}: it is flattered if they come from these clicks.")
