@@ -389,7 +389,12 @@ def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch)
     used: list[Any] = []
     train = lgb.train
     monkeypatch.setattr(module, "_SMALL", 0)  # as if there were many documents
-    monkeypatch.setattr(lgb, "train", lambda given, *more, **how: (used.append(given), train(given, *more, **how))[1])
+
+    def noted(given, *more, **how):
+        used.append(given)
+        return train(given, *more, **how)
+
+    monkeypatch.setattr(lgb, "train", noted)
     found = []
     for count in (1, 2):
         with rw.use_threads(count):
