@@ -298,7 +298,7 @@ def test_a_request_in_flight_is_answered_after_sigterm(folders):
     running = Running(folders["numbered"])
     body = json.dumps({"rows": [[1, 2]]}).encode()
     with socket.create_connection(("127.0.0.1", running.port), timeout=HANG) as connection:
-        head = f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body[:5])
         assert running.ask("/health")[0] == 200  # the half request has arrived
         running.process.send_signal(signal.SIGTERM)
