@@ -29,6 +29,7 @@ import uvicorn
 from rankwise import check, registry
 from rankwise.arrays import Json, Keywords
 from rankwise.rankers import storage
+from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.http import Served, Service, log
@@ -59,13 +60,16 @@ class Settings:
 
     def models(self, folders: Mapping[str, Path] | None = None) -> dict[str, Served]:
         """Load all models, or raise."""
-        return {name: Served(name, load(path)) for name, path in (folders or self.folders).items()}
+        return {name: Served(name, model) for name, model in self._loaded(folders).items()}
 
     def service(self, folders: Mapping[str, Path] | None = None) -> Service:
         """Load all models and return the service."""
-        models = {name: load(path) for name, path in (folders or self.folders).items()}
         options: Keywords = {"hosts": self.hosts, "feature_log": self.feature_log}
-        return Service(models, self.production, self.limits, self.examples, **options)
+        return Service(self._loaded(folders), self.production, self.limits, self.examples, **options)
+
+    def _loaded(self, folders: Mapping[str, Path] | None) -> dict[str, Ranker]:
+        log.debug("loading models", extra={"facts": {"process": os.getpid()}})
+        return {name: load(path) for name, path in (folders or self.folders).items()}
 
 
 def hosts(address: str, names: list[str]) -> frozenset[str]:
@@ -234,18 +238,18 @@ class _Processes:
         self.settings, self.listening, self.folder = settings, listening, folder
         self.stopping = self.wanted = False
         self.generation = 0
-        os.environ[FOLDER] = str(folder / "metrics")
-        (folder / "metrics").mkdir()
+        self.all: list[_Process] = []
 
     def run(self, started: Callable[[], None]) -> None:
         """Serve until a signal says stop."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        if _HANG_UP:
-            signal.signal(_HANG_UP, self._reload_soon)
-        self.folders = self._copied()
-        self.all = [self._start() for _ in range(self.settings.workers)]
+        heard = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop}
+        heard |= {_HANG_UP: self._reload_soon} if _HANG_UP else {}
+        before = {number: signal.signal(number, handler) for number, handler in heard.items()}
+        os.environ[FOLDER] = str(self.folder / "metrics")
         try:
+            Path(os.environ[FOLDER]).mkdir()
+            self.folders = self._copied()
+            self.all = [self._start() for _ in range(self.settings.workers)]
             for one in self.all:
                 if (wrong := self._reply(one)) is not None and not self.stopping:
                     raise ValueError(wrong)
@@ -255,6 +259,9 @@ class _Processes:
                 self._look()
         finally:
             self._end()
+            del os.environ[FOLDER]
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _stop(self, *_: object) -> None:
         self.stopping = True
@@ -320,6 +327,7 @@ class _Processes:
         return "the service is stopping"
 
     def _end(self) -> None:
+        self.listening.close()
         for one in self.all:
             one.process.terminate()
         for one in self.all:
