@@ -181,14 +181,18 @@ def test_a_client_whose_requests_take_half_of_all_connections_gets_no_more(monke
 
 def test_the_head_of_a_request_must_come_in_time():
     open_ones = server._Connections(seconds=3)
-    idle, busy = connection("one"), connection("one", busy=True)
-    open_ones.add(idle)
-    open_ones.add(busy)
+    idle, busy, between = connection("one"), connection("one", busy=True), connection("one")
+    for one in (idle, busy, between):
+        open_ones.add(one)
     for _ in range(3):
         open_ones.close_idle()
+        between.cycle = SimpleNamespace(response_complete=True)  # a request that came and was answered
     assert idle.done == []
     open_ones.close_idle()
-    assert (idle.done, busy.done) == (["close"], [])
+    assert (idle.done, busy.done, between.done) == (["close"], [], [])
+    for _ in range(4):
+        open_ones.close_idle()
+    assert between.done == ["close"]
 
 
 @pytest.mark.parametrize(

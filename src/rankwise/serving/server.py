@@ -170,12 +170,12 @@ class _Connections:
     """Open connections, the oldest first, and how long each has waited for the head of a request."""
 
     def __init__(self, seconds: float) -> None:
-        self.waited: dict[Any, int] = {}
+        self.waited: dict[Any, tuple[int, Any]] = {}  # seconds, and the last request
         self.seconds = seconds
 
     def add(self, one: Any) -> None:
         """Make room for a connection: an idle one goes where its client has half of all, or all are taken."""
-        self.waited[one] = 0
+        self.waited[one] = 0, None
         same = [other for other in self.waited if other.peer == one.peer]
         crowd = same if len(same) > _MOST // 2 else list(self.waited) if len(self.waited) >= _MOST else []
         oldest = next((other for other in crowd if other is not one and _is_idle(other)), None)
@@ -189,9 +189,10 @@ class _Connections:
 
     def close_idle(self) -> None:
         """Close connections that have been without a whole head of a request for too long; called once a second."""
-        for one, waited in list(self.waited.items()):
-            self.waited[one] = waited + 1 if _is_idle(one) else 0
-            if self.waited[one] > self.seconds:
+        for one, (waited, last) in list(self.waited.items()):
+            waited = waited + 1 if _is_idle(one) and one.cycle is last else 0
+            self.waited[one] = waited, one.cycle
+            if waited > self.seconds:
                 one.transport.close()
 
 
