@@ -48,7 +48,7 @@ def roll_out(running: Running, models: list[rw.Ranker], folders: list[Path], wor
     def scores(name: str) -> Any:
         return running.ask(f"/models/{name}/score", ROWS)[1]["scores"]
 
-    def expected(model: rw.Ranker) -> list[float]:
+    def expected(model: rw.Ranker) -> Any:
         return model.predict([[1, 2], [3, 4]]).tolist()
 
     def hang_up(message: str) -> None:

@@ -156,6 +156,8 @@ def _encode(column: list[Any], name: str) -> tuple[str | float, ...]:
         elif not np.isnan(value):
             hint = "log a feature in one form"
             raise check.error("a feature has categories and plain numbers", got=repr(value), where=name, hint=hint)
+    if len({isinstance(value, str) for value in codes}) > 1:
+        raise check.error("categories of a feature must be texts, or numbers", got="both", where=name)
     return tuple(codes)
 
 

@@ -101,7 +101,9 @@ class Served:
         if len(asked.queries) != 1 or not asked.documents:
             got = f"{len(asked.queries)} queries"
             raise RequestError(422, "one query with documents is explained at a time", got=got)
-        size, answer, documents = asked.documents if self.model.needs_lists else _PART, {}, []
+        size = asked.documents if self.model.needs_lists else _PART
+        answer: Json = {}
+        documents: list[Json] = []
         for first in range(0, asked.documents, size):
             if stop.is_set():
                 return {}  # nobody waits for it
@@ -124,7 +126,10 @@ class Served:
 
     def counted(self) -> list[tuple[str, int, int]]:
         """Return what was counted since the last time: features, missing values, unknown categories."""
-        seen = [(self.model._schema.title(j), self.missing[j], self.unknown[j]) for j in np.flatnonzero(self.missing)]
+        seen = [
+            (self.model._schema.title(j), self.missing[j], self.unknown[j])
+            for j in np.flatnonzero(self.missing).tolist()
+        ]
         self.missing[:], self.unknown[:] = 0, 0
         return [(feature, int(missing - unknown), int(unknown)) for feature, missing, unknown in seen]
 

@@ -188,7 +188,8 @@ class RequestReader:
             return RequestedQuery(np.empty((0, self.schema.count), np.float32), query)
         names: Any = list(rows[0]) if kind is dict else query.get("features")
         values = _values(rows, names, place) if kind is dict else rows
-        return RequestedQuery(self._matrix(values, names, place, unknown := {}), query, unknown)
+        unknown: dict[int, int] = {}
+        return RequestedQuery(self._matrix(values, names, place, unknown), query, unknown)
 
     def _matrix(self, rows: list[Sequence[Any]], names: Any, place: str, unknown: dict[int, int]) -> Floats:
         """Return rows of values as a matrix with the columns of training; unknown categories are counted."""
@@ -242,7 +243,7 @@ class RequestReader:
                 what = f"categories must be {'numbers' if numeric else 'text'}, as in training"
                 where = f"{where}[{number}], {self.schema.name(column)}"
                 raise RequestError(422, what, got=shown(value), where=where)
-            row[place] = codes.get(value)
+            row[place] = None if value is None else codes.get(value)
             unknown += value is not None and row[place] is None
         return unknown
 

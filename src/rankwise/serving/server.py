@@ -300,8 +300,8 @@ class _Processes:
         old = self.folders
         try:
             new = self._copied()
-        except (OSError, ValueError) as wrong:
-            log.error("models were not loaded anew: %s", wrong)
+        except (OSError, ValueError) as unreadable:
+            log.error("models were not loaded anew: %s", unreadable)
             return
         for one in self.all:
             one.tell("load", new)
@@ -319,13 +319,13 @@ class _Processes:
 
     def _reply(self, one: _Process) -> str | None:
         """Return what is wrong by the answer of a process, or None."""
-        while not self.stopping:
-            if one.pipe.poll(_LOOK):
-                try:
-                    return one.pipe.recv()  # type: ignore[no-any-return]
-                except (EOFError, OSError):
-                    return "a process ended while it loaded the models"
-        return "the service is stopping"
+        while not one.pipe.poll(_LOOK):
+            if self.stopping:
+                return "the service is stopping"
+        try:
+            return one.pipe.recv()  # type: ignore[no-any-return]
+        except (EOFError, OSError):
+            return "a process ended while it loaded the models"
 
     def _end(self) -> None:
         self.listening.close()

@@ -20,7 +20,7 @@ from rankwise.statistics.significance import FEWEST, t_test
 _MEASURED = 200_000  # documents by which distributions are compared
 _DECILES = np.arange(0.1, 0.95, 0.1)
 _LARGE = 0.25  # of an index, beyond what chance makes: often called a large shift
-_CHANCE = 0.01  # of a false alarm in one of all features, where documents are independent
+_CHANCE = 0.01  # of a false alarm in one of all features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -135,20 +135,24 @@ def compare_features(
 
 
 def _alarms(frame: pl.DataFrame, train: tuple[int, int], served: tuple[int, int]) -> list[str]:
-    """Say which features differ too much, of samples with these numbers of documents and queries."""
+    """Say which features differ too much, of samples with these numbers of documents and queries.
+
+    Chance counts queries, since documents of one are alike, and twice what chi-squared says, since small samples have
+    longer tails.
+    """
     from scipy.special import chdtri
 
-    documents, queries = (1.0 / one + 1.0 / other for one, other in zip(train, served, strict=True))
+    twice = 2.0 * (1.0 / train[1] + 1.0 / served[1])
     share = _CHANCE / (3 * frame.height)
-    deciles, missing = chdtri(9, share), chdtri(1, share)
+    deciles, missing = twice * chdtri(9, share), twice * chdtri(1, share)
     alarms = []
     for row in frame.iter_rows(named=True):
         p, q = ((row[f"missing_{one}"] * n + 0.5) / (n + 1) for one, n in (("train", train[0]), ("served", served[0])))
         of_missing = (p - q) * np.log(p / q) + ((1 - p) - (1 - q)) * np.log((1 - p) / (1 - q))
         for what, index, most in (
-            ("in queries", row["psi"], deciles * documents),
-            ("of levels", row["psi_levels"], deciles * queries),
-            ("of missing values", of_missing, missing * documents),
+            ("in queries", row["psi"], deciles),
+            ("of levels", row["psi_levels"], deciles),
+            ("of missing values", of_missing, missing),
         ):
             if index > most + _LARGE:  # NaN is not
                 alarms.append(
