@@ -213,11 +213,11 @@ def test_the_command(train, model, tmp_path, monkeypatch):
     ("change", "sentence"),
     [
         (lambda rows: rows, None),
-        (lambda rows: rows + np.float32([0, 0, 0.01, 0, 0]), None),
-        (lambda rows: rows * np.float32([9, 1, 1, 1, 1]), "f0: PSI in queries"),
-        (lambda rows: rows + np.float32([0, 0, 0, 99, 0]), "f3: PSI of levels"),
+        (lambda rows: rows + np.array([0, 0, 0.01, 0, 0], np.float32), None),
+        (lambda rows: rows * np.array([9, 1, 1, 1, 1], np.float32), "f0: PSI in queries"),
+        (lambda rows: rows + np.array([0, 0, 0, 99, 0], np.float32), "f3: PSI of levels"),
         (lambda rows: np.where(np.arange(len(rows))[:, None] % 5 == 0, np.nan, rows), "f4: PSI of missing values"),
-        (lambda rows: rows * np.float32([-1, 1, 1, 1, 1]), "ndcg@10 loses"),
+        (lambda rows: rows * np.array([-1, 1, 1, 1, 1], np.float32), "ndcg@10 loses"),
     ],
 )
 def test_strict_ends_with_exit_code_3_where_features_differ_too_much(
