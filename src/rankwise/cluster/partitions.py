@@ -69,6 +69,8 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
     The lists begin with those of the ``older`` model that is continued.
     """
     sources, columns, unnamed = _sources(crew, data, columns)
+    urls = [source for source in sources if remote.is_url(source)]
+    versions = remote.versions(urls)
     doing = "looking at the queries"
     run_futures = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
     runs: list[Runs] = crew.results(doing, run_futures)
@@ -92,6 +94,9 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
             raise check.error("the partitions differ in their features", hint="give all the same columns")
     read = sum(fact.queries for fact in facts), sum(fact.documents for fact in facts)
+    if remote.versions(urls) != versions:
+        what = "the data changed while they were read"
+        raise check.error(what, where=remote.address(str(data)), hint="train again, once they are written")
     if read != (plan.n_queries, plan.n_docs):
         raise check.error(
             "the data changed while they were read",
@@ -108,7 +113,8 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
     if isinstance(data, str | Path):
         paths: Any = remote.parquet_urls(str(data)) if remote.is_url(data) else parquet.parquet_files(data)
         with remote.errors(data):
-            described, absent = parquet.described(paths, columns)
+            local = [remote.scanned(path) for path in paths] if remote.is_url(data) else paths
+            described, absent = parquet.described(local, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]
         return sources, described, unnamed
