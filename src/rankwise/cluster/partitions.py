@@ -6,6 +6,7 @@ folder it reads just these itself; of a frame they are sent. The documents of a 
 partitions they came from.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,6 +72,10 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
     sources, columns, unnamed = _sources(crew, data, columns)
     urls = [source for source in sources if remote.is_url(source)]
     versions = remote.versions(urls)
+    if not all(versions):
+        what = f"a change of {remote.address(str(data))} while it is read would not be noticed"
+        why = "its server names no version (ETag, or a time that is a minute old)"
+        warnings.warn(f"{what}: {why}. Hint: do not write to it meanwhile.", stacklevel=2)
     doing = "looking at the queries"
     run_futures = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
     runs: list[Runs] = crew.results(doing, run_futures)

@@ -21,7 +21,6 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
-import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.message import Message
@@ -115,18 +114,8 @@ def scanned(source: str) -> str:
 
 
 def versions(urls: Sequence[str]) -> list[str]:
-    """Return the versions of files, to compare after reading; warn if one has none."""
-    found = []
-    for url in urls:
-        found += [file.version for file in _remote_files(url)[0]]
-        if not found[-1]:
-            why = "names no version of it (ETag, or a time that is a minute old)"
-            warnings.warn(
-                f"a change of {address(url)} while it is read would not be noticed: the server {why}. "
-                "Hint: do not write to it meanwhile.",
-                stacklevel=2,
-            )
-    return found
+    """Return the versions of files, to compare after reading; those without one are empty."""
+    return [file.version for url in urls for file in _remote_files(url)[0]]
 
 
 def fetch(url: str) -> Path:
@@ -293,7 +282,7 @@ def _of_server(url: str) -> RemoteFile:
     @contextlib.contextmanager
     def open_at(start: int) -> Iterator[Opened]:
         with open_http(url, start, strong) as opened:
-            named = {name: opened.headers.get(name) for name in ("ETag", "Last-Modified")}
+            named = {name: opened.headers.get(name) for name in ("ETag", "Last-Modified", "Content-Encoding")}
             if any(value is not None and value != headers.get(name) for name, value in named.items()):
                 raise _ChangedError
             if opened.size not in (size, None) and size is not None:
@@ -403,7 +392,7 @@ def _of_store(store: Any, path: str) -> RemoteFile:
                     block //= 2
             if len(content) > stop - position:
                 raise http.client.HTTPException(f"the store sent {len(content):,} bytes of {stop - position:,}")
-            position += len(content)
+            position, block = position + len(content), min(2 * block, _BLOCKS[0])
             return content
 
         yield Opened(read, start, size)
@@ -468,8 +457,10 @@ def errors(url: object) -> Iterator[None]:
         if not is_url(url):
             raise
         error = _named(str(url), failed)
-    error.__cause__ = error.__context__ = None  # they may hold secrets
-    raise error
+    try:
+        raise error
+    finally:
+        error.__cause__ = error.__context__ = None  # they may hold secrets
 
 
 def _named(url: str, failed: Exception) -> Exception:

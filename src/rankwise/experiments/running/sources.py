@@ -129,11 +129,8 @@ class Source:
     def _named(self) -> tuple[str, str, str]:
         """(name, "=", text), or (text, "", "") where there is no name before it."""
         name, equals, rest = self.text.partition("=")
-        return (
-            (name.strip(), "=", rest.strip())
-            if equals and "(" not in name and "://" not in name
-            else (self.text, "", "")
-        )
+        is_named = equals and "(" not in name and "://" not in name
+        return (name.strip(), "=", rest.strip()) if is_named else (self.text, "", "")
 
     def _text(self) -> str:
         name, named, text = self._named()
