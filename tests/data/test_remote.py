@@ -195,7 +195,8 @@ def test_a_store_that_breaks_off(store, monkeypatch, most, every, calls):
     """Blocks that arrived are kept; those that are too large for the link get smaller."""
     store.pipe("/rows.bin", LARGE)
     monkeypatch.setattr(remote, "_BLOCKS", (65_536 if most else 8192, 4096))
-    whole, asked, arrived = type(store).cat_file, [], []
+    whole, asked = type(store).cat_file, []
+    arrived: list[int] = []
 
     def breaking(self, path, start, end):
         asked.append(start)
@@ -412,7 +413,7 @@ NAME, PASSWORD = "m%40e", "p%2Fass%3Aword"
 ALLOWED = f"Basic {base64.b64encode(b'm@e:p/ass:word').decode()}"
 
 
-def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other():
+def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other(monkeypatch):
     """Nor to one that theirs redirects to."""
     with serving(TEXT.encode(), "rows.txt") as server, serving(TEXT.encode(), "rows.txt") as other:
         server.etag, server.allowed, other.etag = '"1"', ALLOWED, '"3"'
@@ -421,11 +422,13 @@ def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other():
         with pytest.raises(PermissionError, match=r"^http://127\S*/rows.txt may not be read: .*401.*credentials"):
             rw.read_letor(url.replace("word@", "@"))
         answer = server.answer
-        server.answer = lambda handler: (answer if handler.path == "/moved.txt" else to("/moved.txt"))(handler)
+        moved = lambda handler: (answer if handler.path == "/moved.txt" else to("/moved.txt"))(handler)  # noqa: E731
+        monkeypatch.setattr(server, "answer", moved)
         server.asked.clear()
         assert rw.read_letor(url).n_queries == 2
         assert server.asked == [None]  # for the version, which is that of the copy
-        server.answer, other.allowed = to(other.url), ALLOWED
+        monkeypatch.setattr(server, "answer", to(other.url))
+        other.allowed = ALLOWED
         with pytest.raises(PermissionError, match="401"):
             rw.read_letor(url)
         other.allowed = None
@@ -478,7 +481,7 @@ def test_no_failure_tells_a_secret(way, kind, tmp_path, capfd, caplog, recwarn):
     behaviour = WAYS_TO_FAIL[way]
     with scripted(list(behaviour)) if isinstance(behaviour, list) else serving(b"", "rows.txt") as server:
         if callable(behaviour):
-            server.answer = behaviour
+            server.answer = behaviour  # type: ignore[method-assign]
         host = server.url.split("/")[2] if behaviour else "127.0.0.1:9"
         url = ADDRESSES[kind].format(host=host)
         with pytest.raises((OSError, ValueError), match=rf"http://{host}/rows\.txt") as raised:

@@ -105,6 +105,8 @@ def address(url: str) -> str:
     >>> address("https://me:password@host/train.parquet?signature=with a blank")
     'https://host/train.parquet'
     """
+    if "://" not in url:  # a path
+        return url
     return _USER.sub(r"\1", url.replace(" ", "%20")).partition("?")[0].partition("#")[0]
 
 

@@ -113,9 +113,9 @@ def scanned(source: str) -> str:
     return str(fetch(source)) if with_user else source
 
 
-def versions(urls: Sequence[str]) -> list[str]:
-    """Return the versions of files, to compare after reading; those without one are empty."""
-    return [file.version for url in urls for file in _remote_files(url)[0]]
+def versions(sources: Sequence[object]) -> list[str]:
+    """Return the versions of those that are URLs, to compare after reading; of one without, it is empty."""
+    return [file.version for source in sources if is_url(source) for file in _remote_files(str(source))[0]]
 
 
 def fetch(url: str) -> Path:
