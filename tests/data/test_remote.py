@@ -490,3 +490,46 @@ def test_no_failure_tells_a_secret(way, kind, tmp_path, capfd, caplog, recwarn):
     told += "".join(str(path) for path in tmp_path.rglob("*"))
     assert "SECRET" not in told
     assert type(raised.value) in (ValueError, ConnectionError, FileNotFoundError, PermissionError)
+
+
+COMMANDS = [
+    "train URL -o model --set rounds=2 --progress",
+    "predict model URL --json --progress",
+    "explain model URL --query q0 --json --progress",
+    "evaluate URL model --json --progress",
+    "data info URL --json",
+    "data info URL --fold 1",
+    "train URL -o other --download",
+    "train absent.txt --valid URL -o other",
+    "predict URL URL",
+    "serve URL",
+    "recommend URL",
+    "clicks info URL",
+    "reproduce mine.toml --data URL --jobs 1 -o results",
+]
+
+
+def test_no_command_tells_a_secret_nor_keeps_it(parquet, tmp_path, monkeypatch):
+    """Neither on the terminal nor in models, cards, results and caches."""
+    from typer.testing import CliRunner
+
+    from rankwise.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('name = "mine"\ntrials = 1\nmethods = {a = "lightgbm(xendcg, rounds=2)"}\n')
+    with serving(parquet, "rows.parquet") as server:
+        server.etag = '"1"'
+        url = server.url.replace("//", "//me:SECRET@") + "?key=SECRET&more=SECRET"
+        for line in COMMANDS:
+            words = line.replace("URL", url).split()
+            monkeypatch.setattr(sys, "argv", ["rankwise", *words])
+            result = CliRunner().invoke(app, words)
+            wrong = "absent" in line or line.split()[0] in ("serve", "recommend", "clicks") or "predict URL" in line
+            wrong = wrong or "--fold" in line or "--download" in line
+            assert result.exit_code == 2 * wrong, (line, result.output)
+            assert "SECRET" not in result.output, line
+            assert "rows.parquet" in result.output or not wrong or "absent" in line, result.output
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if "SECRET" in str(path) or b"SECRET" in path.read_bytes()]
+    for name in ("model/README.md", "results/experiment.json"):
+        assert "/rows.parquet" in (tmp_path / name).read_text()

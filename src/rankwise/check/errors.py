@@ -17,6 +17,7 @@ _USER = re.compile(  # and a password; with a / or ? in it, where a port that is
     r"(?:[^/\s?#]*@|[^/\s:\[@]*:(?!\d{0,5}(?:[/\s'\"?#,;.)]|$))\S*@)"
 )
 _QUERY = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+://[^\s'\"?#]*)[?#][^\s'\"]*")
+_SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/")  # with one slash where it was taken for a path
 _BARE = re.compile(r"\?[^\s'\"]+")
 _SIGNED = re.compile(
     r"(?i)([?&;][\w.%-]*(?:sig|token|secret|passw|pwd|credential|auth|jwt|key(?!w))[\w.%-]*=)[^&;\s'\"#]*[^&;\s'\"#.,:)]"
@@ -105,7 +106,7 @@ def address(url: str) -> str:
     >>> address("https://me:password@host/train.parquet?signature=with a blank")
     'https://host/train.parquet'
     """
-    if "://" not in url:  # a path
+    if not _SCHEME.match(url):  # a path
         return url
     return _USER.sub(r"\1", url.replace(" ", "%20")).partition("?")[0].partition("#")[0]
 
@@ -145,7 +146,7 @@ def naming(place: object) -> Iterator[None]:
     try:
         yield
     except ValueError as wrong:
-        name = printable(address(str(place)) if "://" in str(place) else str(place))
+        name = printable(address(str(place)))
         if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
             raise
         raise ValueError(prefixed(name, wrong)) from wrong
