@@ -217,6 +217,33 @@ def test_a_store_that_breaks_off(store, monkeypatch, most, every, calls):
         assert asked == sorted(asked)
 
 
+def test_a_store_that_reads_ahead(monkeypatch):
+    """By default, as s3fs does, more than the link carries before it breaks."""
+    sent, ahead = [0], 100_000
+
+    class File(fsspec.spec.AbstractBufferedFile):
+        def _fetch_range(self, start, end):
+            sent.append(min(end, len(LARGE)) - start)
+            if sum(sent) > 30_000:
+                sent.clear()
+                raise OSError("the connection is gone")
+            return LARGE[start:end]
+
+    class Store(fsspec.spec.AbstractFileSystem):
+        def info(self, path, **_):
+            return {"name": path, "size": len(LARGE), "type": "file", "ETag": "1"}
+
+        def isdir(self, _):
+            return False
+
+        def _open(self, path, mode="rb", block_size=None, **_):
+            return File(self, path, mode, block_size or ahead)
+
+    monkeypatch.setattr(remote, "_store", lambda url: (Store(), url))
+    monkeypatch.setattr(remote, "_BLOCKS", (8192, 1024))
+    assert remote.fetch("breaking://rows.bin").read_bytes() == LARGE
+
+
 def test_what_a_store_sent_is_kept_for_the_next_call(store, monkeypatch):
     store.pipe("/rows.bin", LARGE)
     monkeypatch.setattr(remote, "_BLOCKS", (8192, 8192))

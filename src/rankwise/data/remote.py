@@ -371,6 +371,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 def _of_store(store: Any, path: str) -> RemoteFile:
     info = store.info(path)
     size, block = info["size"], _BLOCKS[0]
+    inherited = check.optional("fsspec.spec", "remote").AbstractFileSystem.cat_file
+    own = getattr(store.cat_file, "__func__", None) is not inherited
+    options = {} if own else {"block_size": _BLOCKS[1]}  # it would read ahead, up to 50 MB
 
     @contextlib.contextmanager
     def open_at(start: int) -> Iterator[Opened]:
@@ -382,7 +385,7 @@ def _of_store(store: Any, path: str) -> RemoteFile:
             while True:
                 stop = min(position + block, size)
                 try:
-                    content: bytes = store.cat_file(path, position, stop) if position < stop else b""
+                    content: bytes = store.cat_file(path, position, stop, **options) if position < stop else b""
                     break
                 except (FileNotFoundError, PermissionError):
                     raise
