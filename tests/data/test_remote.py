@@ -221,7 +221,7 @@ def test_a_store_that_reads_ahead(monkeypatch):
     """By default, as s3fs does, more than the link carries before it breaks."""
     sent, ahead = [0], 100_000
 
-    class File(fsspec.spec.AbstractBufferedFile):
+    class File(fsspec.spec.AbstractBufferedFile):  # type: ignore[name-defined]
         def _fetch_range(self, start, end):
             sent.append(min(end, len(LARGE)) - start)
             if sum(sent) > 30_000:
@@ -229,7 +229,7 @@ def test_a_store_that_reads_ahead(monkeypatch):
                 raise OSError("the connection is gone")
             return LARGE[start:end]
 
-    class Store(fsspec.spec.AbstractFileSystem):
+    class Store(fsspec.spec.AbstractFileSystem):  # type: ignore[name-defined]
         def info(self, path, **_):
             return {"name": path, "size": len(LARGE), "type": "file", "ETag": "1"}
 
