@@ -212,10 +212,35 @@ def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
     stored = rw.write_parquet(named, tmp_path / "rows.parquet")
     there = partitions.spread(Workers(client, timeout=60), stored, {})
     with serving(stored.read_bytes(), "rows.parquet") as server:
-        server.stop_after, server.stop_at = 1000, 2
+        server.etag, server.stop_after, server.stop_at = '"1"', 1000, 3
         found = partitions.spread(Workers(client, timeout=60), server.url, {})
-        assert None not in server.asked  # never the file as a whole
-        assert len(server.asked) > 2
+        assert [place for place, wanted in enumerate(server.asked) if wanted is None] == [0, len(server.asked) - 1]
+        assert len(server.asked) > 4  # versions first and last, and never the file as a whole
+        server.etag = None
+        with pytest.warns(UserWarning, match=r"a change of http://\S*/rows.parquet while .* names no version"):
+            partitions.spread(Workers(client, timeout=60), server.url, {})
+        answer, server.etag = server.answer, '"1"'
+
+        def changing(handler):
+            answer(handler)
+            server.etag = f'"{len(server.asked) > 5}"'
+
+        server.answer = changing  # type: ignore[method-assign]
+        server.asked.clear()
+        with pytest.raises(ValueError, match=r"the data changed while they were read: http://\S*/rows.parquet\. Hint"):
+            partitions.spread(Workers(client, timeout=60), server.url + "?signature=secret", {})
+    assert (found.digest, found.partitions) == (there.digest, there.partitions)
+
+
+def test_workers_read_a_url_with_a_password(client, named, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
+    stored = rw.write_parquet(named, tmp_path / "rows.parquet")
+    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    with serving(stored.read_bytes(), "rows.parquet") as server:
+        server.etag, server.allowed = '"1"', "Basic bWU6c2VjcmV0"
+        found = partitions.spread(Workers(client, timeout=60), server.url.replace("//", "//me:secret@"), {})
+        with pytest.raises(PermissionError, match=r"http://127\S*/rows.parquet may not be read"):
+            partitions.spread(Workers(client, timeout=60), server.url, {})
     assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 

@@ -196,11 +196,16 @@ def read(
         data: Any = load_dataset(name, fold, part=part or "test", **set_options(name, options))  # type: ignore[call-overload]
         return data  # type: ignore[no-any-return]
     if part is not None or fold is not None:
-        what, argument = "only sets of the catalog and .toml files have", "part" if fold is None else "fold"
-        raise check.error(f"{what} a {argument}", got=f"the plain file {name}", hint=f"leave `{argument}` out")
+        argument = "part" if fold is None else "fold"
+        what, got = (
+            f"only sets of the catalog and .toml files have a {argument}",
+            f"the plain file {check.address(name)}",
+        )
+        raise check.error(what, got=got, hint=f"leave `{argument}` out")
     for option in _OF_SETS:
         if option in options:
-            raise check.error(f"{option} belongs to sets of the catalog", got=name, hint=f"leave `{option}` out")
+            hint = f"leave `{option}` out"
+            raise check.error(f"{option} belongs to sets of the catalog", got=check.address(name), hint=hint)
     return read_data(name, progress=progress, tables=tables, **options)
 
 

@@ -12,7 +12,6 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
-from rankwise.data.remote import shown
 from rankwise.rankers import storage
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
@@ -64,7 +63,7 @@ def command() -> dict[str, str]:
     """Return the command of rankwise that is running, without secrets of its URLs; nothing in other programs."""
     program = Path(sys.argv[0])
     ours = program.name == "rankwise" or program.parts[-2:] == ("rankwise", "__main__.py")
-    words = [shown(word) if "://" in word else word for word in sys.argv[1:]]
+    words = [check.shown(word) for word in sys.argv[1:]]
     return {"command": shlex.join(["rankwise", *words])} if ours else {}
 
 

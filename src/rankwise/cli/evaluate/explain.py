@@ -70,7 +70,7 @@ def explain(
         outputs.save(output, document=shown.to_dict(), tables=[table], frame=shown.to_frame(), force=force)
     if plot is not None:
         shown.plot(plot, top=top, force=force)
-    document_ = {"model": model, "data": data, **shown.to_dict()}
+    document_ = {"model": model, "data": check.shown(data), **shown.to_dict()}
     outputs.show(document_, (shown.title, table), json=json, wrote=(output, plot))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankwise import check
 from rankwise.cli import console, inputs, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.statistics.tables import Table, duration
@@ -76,7 +77,7 @@ def reproduce(
     changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
     spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
     folder = output or results_folder(spec, quick=quick)
-    command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])
+    command = " ".join(["rankwise", *map(shlex.quote, map(check.shown, sys.argv[1:]))])
     if estimate:
         work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
         if json:

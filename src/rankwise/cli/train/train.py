@@ -201,12 +201,12 @@ def predict(
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.reading import is_parquet, is_set, read_valid
-    from rankwise.data.remote import is_url, shown
+    from rankwise.data.remote import is_url
 
     is_folder = is_url(data) and data.endswith("/")
-    if is_set(data) or not (is_folder or is_parquet(Path(shown(data)))):
+    if is_set(data) or not (is_folder or is_parquet(Path(check.address(data)))):
         raise check.error(
-            "the workers of a cluster read Parquet", got=shown(data), hint="convert it: rankwise data convert"
+            "the workers of a cluster read Parquet", got=check.address(data), hint="convert it: rankwise data convert"
         )
     return None, None if valid is None else read_valid(valid, reading.fold, **reading.options)
 
