@@ -164,7 +164,7 @@ def test_numbers_beyond_float32_become_the_largest():
             {},
             r"must be a column of numbers: got String in column 't'. Hint: name it in categorical=",
         ),
-        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Hint: leave it out with features=\['!t'\]"),
+        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Hint: encode it as numbers, or leave it out with features=\['!t'\]"),
         ({"w": [1.0, 2.0, 1.0]}, {"weight": "w"}, r"weight changes within a query: got 2 at row 1 \(query 3\)"),
         ({}, {"categorical": ["z"]}, r"a categorical column must be one of the features: got 'z'"),
     ],

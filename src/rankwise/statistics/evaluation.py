@@ -138,8 +138,9 @@ class Evaluation:
         """Metric -> confidence interval of its mean, by bootstrap over queries (computed on first use).
 
         Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
-        on the values and the seed, and not on threads or on the order of queries. More than 20,000 queries are resampled
-        in so many groups, drawn at random. Of fewer than ten queries that would be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN.
+        on the values and the seed, and not on threads or on the order of queries. More than 20,000 queries are
+        resampled in 20,000 random groups. Of fewer than ten queries that would be too narrow, and the interval is
+        Student's; of fewer than three there is none, and its ends are NaN.
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()

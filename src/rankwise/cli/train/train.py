@@ -175,8 +175,8 @@ def _suggest_bag(model: Any) -> None:
     if model.name in ranker_names() and not trains_at_once(model):
         command = shlex.join(["rankwise", *sys.argv[1:], "--bag", "5"])
         console.note(
-            f"without --valid none of the {getattr(model, model.unit)} {model.unit} is measured, and all are kept; a bag "
-            f"measures them on queries that its members have not seen: {command}"
+            f"without --valid none of the {getattr(model, model.unit)} {model.unit} is measured, and all are kept; a "
+            f"bag measures them on queries that its members have not seen: {command}"
         )
 
 
