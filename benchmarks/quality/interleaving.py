@@ -9,7 +9,8 @@ the hundredth on.
 *Effect*: the same ties, and a preference of .0325. The z test is computed once, after 4,000 impressions.
 
 *Users*: 500 users with 1 to 19 impressions each. Half of them prefer a ranking nine times of ten, half the other, so
-that together they prefer neither. They come one after the other.
+that together they prefer neither. They come one after the other, or visits overlap: users come at random times, and
+again after a mean of three hundredths of the experiment. Warned of: credits of neighbours go together.
 
 *Traffic*: what :func:`rankwise.judging.traffic` forecasts for a power of 80%, and the share of experiments that are
 decided by then.
@@ -21,6 +22,7 @@ credit is a sum over all outcomes of the coins and all documents that may be cli
 """
 
 import itertools
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +32,7 @@ import polars as pl
 import rankwise as rw
 from benchmarks import harness
 from rankwise.judging import traffic
-from rankwise.judging.betting import evidence
+from rankwise.judging.betting import DEPENDENT, dependence, evidence
 
 TIES, EFFECT, FIXED, DAYS = 0.65, 0.0325, 4000, 40
 REACHED = np.log(20.0)
@@ -67,6 +69,7 @@ def null(rng: np.random.Generator, impressions: int) -> dict[str, bool]:
     z = z_values(values) > 1.96
     return {
         "e-value, after every impression": bool(evidence(values).max() >= REACHED),
+        "warned of dependence": dependence(values) > DEPENDENT,
         "z test, once": bool(z[-1]),
         f"z test, at the end of {DAYS} days": bool(z[impressions // DAYS - 1 :: impressions // DAYS].any()),
         "z test, after every impression": bool(z[99:].any()),
@@ -80,15 +83,20 @@ def effect(rng: np.random.Generator) -> list[float]:
     return [float(z_values(values[:FIXED])[-1] > 1.96), float(reached.argmax() + 1 if reached.any() else 1e9)]
 
 
-def users(rng: np.random.Generator) -> list[bool]:
-    """Return the alarms by user and by impression."""
+def users(rng: np.random.Generator, *, overlap: bool = False) -> list[bool]:
+    """Return the alarms by user and by impression, and whether the latter is warned of."""
     counts = rng.integers(1, 20, 500)
     who = np.repeat(np.arange(500), counts)
     favours_a = np.repeat(rng.random(500) < 0.5, counts)
     wins = np.where(rng.random(who.size) < 0.9, favours_a, ~favours_a)
     columns = {"key": np.arange(who.size), "user": who, "document": ["d"] * who.size, "clicked": [1] * who.size}
     log = pl.DataFrame(columns | {"team": np.where(wins, "a", "b")})
-    return [rw.interleaving(one).decided for one in (log, log.drop("user"))]
+    if overlap:
+        log = log[np.argsort(100.0 * rng.random(500)[who] + rng.exponential(3.0, who.size))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_user, by_impression = (rw.interleaving(one) for one in (log, log.drop("user")))
+    return [by_user.decided, by_impression.decided, by_impression.dependent]
 
 
 def first(number: int) -> int:
@@ -138,7 +146,7 @@ def measure(cell: Cell) -> Any:
         case "effect":
             return [effect(rng) for _ in range(BLOCK)]
         case "users":
-            return [users(rng) for _ in range(BLOCK)]
+            return [users(rng) + users(rng, overlap=True) for _ in range(BLOCK)]
         case "traffic":
             size, ties = TRAFFIC[cell.number]
             n = traffic(size, ties=ties)
@@ -158,7 +166,7 @@ def page(outcomes: dict[Cell, Any]) -> str:
 
     nulls, effects = blocks("null"), np.array(blocks("effect"))
     alarms = [[name, f"{np.mean([one[name] for one in nulls]):.1%}"] for name in nulls[0]]
-    by_user, by_impression = np.mean(blocks("users"), axis=0)
+    visits = np.reshape(np.mean(blocks("users"), axis=0), (2, 3))
     stops = effects[:, 1]
     power = [["z test, once", f"{FIXED:,}", f"{effects[:, 0].mean():.3f}"]]
     power += [
@@ -179,8 +187,14 @@ def page(outcomes: dict[Cell, Any]) -> str:
         [
             f"{len(nulls):,} experiments without a preference",
             harness.markdown(["", "false alarms"], alarms),
-            f"{len(blocks('users')):,} experiments with users who come again: false alarms by user {by_user:.1%}, by "
-            f"impression {by_impression:.1%}",
+            f"{len(blocks('users')):,} experiments with users who come again",
+            harness.markdown(
+                ["visits", "false alarms by user", "by impression", "warned of"],
+                [
+                    [name, *(f"{one:.1%}" for one in row)]
+                    for name, row in zip(("in a row", "overlap"), visits, strict=True)
+                ],
+            ),
             f"{len(effects):,} experiments with a preference of {EFFECT}",
             harness.markdown(["", "impressions", "power"], power),
             f"median of decisions within {FIXED:,} impressions: after {early:,.0f}",

@@ -8,6 +8,9 @@ and estimates by PPI++; "documents" draws 2,000 documents, a pilot of 100 among 
 probabilities of the others, in a quarter of the draws. Whole queries are judged where the two systems differ, for as
 many documents in all.
 
+"Equal lists": both systems have the same list for 90% of the queries. "Copies": every query is there three times, and
+labels are for all of its copies. Draws with fewer than ten labelled queries whose lists differ are refused.
+
 The interval for a sample of queries is tried on queries drawn from the 1,692 with replacement, labelled or not; that
 for exactly these queries on the 1,692 themselves.
 """
@@ -41,7 +44,7 @@ def graded(judge: str, labels: np.ndarray, favoured: np.ndarray) -> np.ndarray:
         return np.where(rng.random(labels.size) < 0.6, labels, np.minimum(labels + 1, 2))
     if judge == "random":
         return rng.permutation(labels)
-    return np.where(rng.random(labels.size) < float(judge[:2]) / 100, labels, other)
+    return np.where(rng.random(labels.size) < float(judge.partition("%")[0]) / 100, labels, other)
 
 
 @functools.cache
@@ -72,7 +75,31 @@ class Cell:
 
 
 def measure(cell: Cell) -> dict[str, Any]:
-    return by_query(cell) if cell.part == "queries" else by_document(cell)
+    return {"queries": by_query, "documents": by_document}.get(cell.part, uninformative)(cell)
+
+
+def uninformative(cell: Cell) -> dict[str, Any]:
+    """Return how often intervals hold where queries are copies of others, or most lists are equal; and before."""
+    human, judge = values(cell.folder, cell.judge, cell.setting)
+    differs, times = np.ones(human.size, bool), 3 if cell.part == "copies" else 1
+    if cell.part == "equal lists":
+        differs = np.random.default_rng(5).random(human.size) < 0.1
+        human, judge = human * differs, judge * differs
+    truth, rng, rows = human.mean(), np.random.default_rng(cell.size), []
+    for _ in range(cell.draws):
+        drawn = np.repeat(rng.integers(human.size, size=human.size), times)
+        y, f, counts = human[drawn], judge[drawn], differs[drawn]
+        labelled = np.arange(drawn.size) < cell.size * times
+        plain = prediction_powered(y[labelled], f[labelled], f[~labelled])
+        known, others = labelled & counts, ~labelled & counts
+        held = np.nan
+        if known.sum() >= 10 * times:
+            copies = None if times == 1 else np.flatnonzero(counts) // times
+            mean = prediction_powered(y[known], f[known], f[others], copies).over(counts.mean(), counts.size)
+            held = holds(mean, truth, fixed=False)
+        rows.append([holds(plain, truth, fixed=False), held])
+    plain, kept = np.array(rows, float).T
+    return {"plain": plain.mean(), "held": np.nanmean(kept), "refused": np.isnan(kept).mean()}
 
 
 def holds(estimate: JudgedMean, truth: float, *, fixed: bool) -> bool:
@@ -205,8 +232,16 @@ def page(outcomes: dict[Cell, dict[str, Any]]) -> str:
         "of PPI++",
     ]
     third = harness.markdown([*header, "bias", "holds, these queries", "holds, a sample of queries", "worth"], rows)
+    fourth = harness.markdown(
+        ["", "labelled queries", "holds, taken for other queries", "holds", "refused"],
+        [
+            [cell.part, cell.size, *(f"{one[name]:.3f}" for name in ("plain", "held", "refused"))]
+            for cell, one in outcomes.items()
+            if cell.part in ("equal lists", "copies")
+        ],
+    )
     draws = [max(cell.draws for cell in outcomes if cell.part == part) for part in ("queries", "documents")]
-    return "\n\n".join([f"{draws[0]:,} draws a row, {draws[1]:,} of documents.", first, second, third])
+    return "\n\n".join([f"{draws[0]:,} draws a row, {draws[1]:,} of documents.", first, second, third, fourth])
 
 
 def main() -> None:
@@ -224,6 +259,9 @@ def main() -> None:
         for systems in SYSTEMS
         for size in (500, 2000)
     ]
+    cells += [Cell("documents", "99.5% right", "close", size, args.draws // 4, args.folder) for size in (150, 300)]
+    cells += [Cell("equal lists", "85% right", "difference", n, args.draws, args.folder) for n in (60, 100, 200, 400)]
+    cells += [Cell("copies", "85% right", "difference", n, args.draws, args.folder) for n in LABELLED]
     outcomes = harness.Cells[Cell](args.out).measure(cells, measure, args.processes)
     text = page({cell: outcomes[cell] for cell in cells})
     harness.write(args.out, text + "\n")

@@ -1,5 +1,7 @@
 """Runs, qrels and a judge: how they are joined, what is printed, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -141,3 +143,95 @@ def test_few_labels_are_warned_of_and_settings_that_mean_nothing_refused():
 
 def mine(scores, labels, offsets):
     return np.where(np.arange(offsets.size - 1) < 3, np.nan, 1.0)
+
+
+def test_a_difference_is_that_of_the_queries_whose_lists_differ_times_their_share():
+    """40 of 60 queries have equal lists: they differ by exactly 0, and labels of them tell nothing."""
+    differ = np.arange(N) % 3 == 0
+    old = np.where(differ[:, None], OLD, NEW)
+    human = nested(LABELS, np.flatnonzero(np.arange(N) % 2 == 0))
+    systems = {"old": nested(old), "new": nested(NEW)}
+    with pytest.warns(UserWarning, match="only 10 queries whose lists differ have human labels"):
+        (mean,) = rw.compare(systems, human, "ndcg@5", judge=JUDGE).means
+    alone = {name: {q: row for q, row in run.items() if differ[int(q[1:])]} for name, run in systems.items()}
+    with pytest.warns(UserWarning, match="only 10 queries have human labels"):
+        (of_these,) = rw.compare(alone, {q: human[q] for q in human if q in alone["old"]}, "ndcg@5", judge=JUDGE).means
+    assert mean.labels == of_these.labels == 10
+    assert mean.value == pytest.approx(of_these.value / 3)
+    assert mean.fixed_error == pytest.approx(of_these.fixed_error / 3)
+    assert mean.error**2 == pytest.approx((of_these.error / 3) ** 2 + of_these.value**2 * (1 / 3) * (2 / 3) / N)
+    few = {q: row for q, row in human.items() if q != "q0"}
+    with pytest.raises(ValueError, match="10 queries whose lists differ: got 9 of 20 that differ by ndcg"):
+        rw.compare(systems, few, "ndcg@5", judge=JUDGE)
+    (nothing,) = rw.compare({"a": systems["new"], "b": dict(systems["new"])}, human, judge=JUDGE).means
+    assert (nothing.value, nothing.low, nothing.high, nothing.p) == (0.0, 0.0, 0.0, 1.0)
+
+
+A, B, C, D = range(4)
+LISTS: dict[str, tuple[Any, bool]] = {
+    "ndcg@2": ([[A, B, C, D], [A, B, D, C]], True),  # beyond the cutoff
+    "ndcg@3": ([[A, B, C, D], [A, B, D, C]], False),
+    "precision@2": ([[A, B, C, D], [B, A, C, D]], True),  # within it, where documents are only counted
+    "hit@2": ([[A, B, C, D], [B, A, C, D]], True),
+    "rprec": ([[A, B, C, D], [B, A, C, D]], False),
+    "ap@2": ([[A, B, C, D], [B, A, C, D]], False),
+    "recall@2": ([[A, B, (C, D)], [(A, B), C, D]], True),
+    "recall@3": ([[A, B, (C, D)], [A, B, C, D]], False),  # a tie that the cutoff cuts
+    "dcg@2": ([[A, (B, C, D)], [A, (B, C), D]], False),
+    "dcg(ties=row)@3": ([[A, (B, C), D], [A, B, C, D]], True),
+    "dcg(ties=best)@3": ([[A, (B, C), D], [A, B, C, D]], False),
+    "rr": ([[A, B], [A, B, C]], False),  # not retrieved
+    "rr@2": ([[A, B], [A, B, C]], True),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_are_equal_where_the_metric_is_whatever_the_labels(name):
+    from itertools import product
+
+    from rankwise.evaluation.judged import Joined
+
+    rankings, equal = LISTS[name]
+    scores = np.full((2, 4), -np.inf)
+    for row, ranking in zip(scores, rankings, strict=True):
+        for place, tied in enumerate(ranking):
+            row[list(tied) if isinstance(tied, tuple) else [tied]] = -float(place)
+    nothing, offsets = np.full(4, np.nan), np.array([0, 4])
+    joined = Joined(np.arange(1), np.arange(4), offsets, scores, nothing, nothing, nothing)
+    one, other = joined.lists(rw.metric(name))
+    assert (one == other).all() == equal
+    all_labels = [np.array(labels, float) for labels in product(range(3), repeat=4)]
+    first, second = np.transpose(
+        [[rw.metric(name, empty=0)(row, labels, offsets)[0] for row in scores] for labels in all_labels]
+    )
+    assert np.allclose(first, second, atol=1e-12) == equal
+
+
+@pytest.mark.parametrize("ids", ["global", "places"])
+def test_copies_of_queries_are_found_and_count_as_one(ids):
+    """Each query three times, and labels with it: errors are those of the queries themselves."""
+
+    def thrice(values, queries=range(N)):
+        names = [[f"d{12 * q * (ids == 'global') + d}" for d in range(12)] for q in range(N)]
+        return {
+            f"q{q}/{copy}": dict(zip(names[q], values[q].tolist(), strict=True)) for q in queries for copy in range(3)
+        }
+
+    runs, even = {"old": thrice(OLD), "new": thrice(NEW)}, range(0, N, 2)
+    (once,) = rw.compare(RUNS, HUMAN, judge=JUDGE).means
+    result = rw.compare(runs, thrice(LABELS, even), judge=thrice(GRADES))
+    (copied,) = result.means
+    assert copied.value == pytest.approx(once.value, rel=1e-4)  # λ is of 180 queries
+    assert copied.freedom == once.freedom
+    assert copied.error == pytest.approx(once.error, rel=0.1)
+    assert copied.fixed_error == pytest.approx(once.fixed_error, rel=0.1)
+    assert "120 queries have the documents and scores of another" in " ".join(repr(result).split())
+    with pytest.raises(ValueError, match="whose lists differ: got 9 of"):
+        rw.compare(runs, thrice(LABELS, range(0, 18, 2)), judge=thrice(GRADES))
+
+
+def test_sampled_documents_of_few_queries_that_differ_are_refused():
+    old = np.where(np.arange(N)[:, None] < 9, OLD, NEW)
+    judged = table(LABELS, "grade").with_columns(probability=1.0)
+    with pytest.raises(ValueError, match="at least 10 queries whose lists differ: got 9"):
+        rw.compare({"old": nested(old), "new": nested(NEW)}, judged, "dcg@5", judge=JUDGE, sampled="probability")

@@ -193,6 +193,40 @@ def test_the_digest_is_of_what_changes_numbers_and_nothing_else():
     assert tiny().digest("XE-NDCG", "d", 0.0, "other data") != first
 
 
+@pytest.mark.parametrize("baseline", ["a", {"b": "a"}, ""])
+def test_an_experiment_names_its_baseline(baseline):
+    spec = Spec(name="x", methods={"a": "lightgbm", "b": "lightgbm(xendcg)"}, baseline=baseline)
+    assert spec.plain()["baseline"] == baseline
+    assert spec.digest("a", "d", 0.0, "f") == dataclasses.replace(spec, baseline="").digest("a", "d", 0.0, "f")
+
+
+@pytest.mark.parametrize("baseline", ["c", {"b": "c"}, {"c": "a"}])
+def test_a_baseline_that_is_no_method_is_refused(baseline):
+    with pytest.raises(ValueError, match="unknown baseline: got 'c'"):
+        Spec(name="x", methods={"a": "lightgbm", "b": "lightgbm(xendcg)"}, baseline=baseline)
+
+
+@pytest.mark.parametrize("small", [{}, {"queries": 20}, {"quick": True}])
+def test_tables_say_that_a_run_is_smaller_than_the_papers(small):
+    spec = find_spec("2021-table1")
+    spec = spec.quickly().changed({"queries": None}) if "quick" in small else spec.changed(small)
+    rows = [
+        ("mslr-web30k", 0.0, trial, method, f"{q}", 9, 2, 1.0, 0.5)
+        for trial in range(3)
+        for q in range(4)
+        for method in spec.methods
+    ]
+    frame = pl.DataFrame(rows, schema=[*QUERIES, "ndcg@5"], orient="row")
+    results = Results(spec.plain(), frame, published=figures(spec.published))
+    for title, table in summary.all_tables(results):
+        notes = " ".join(table.notes)
+        assert ("not comparable with published ones" in notes) == bool(small), title
+        assert ("at most 20 queries" in notes) == ("queries" in small)
+        assert ("rounds 60" in notes) == ("quick" in small)
+    assert bool(summary.to_dict(results)["shrunken"]) == bool(small)
+    assert len(summary.all_tables(results)) == 2  # means, and verdicts
+
+
 @pytest.mark.parametrize("name", recipes())
 def test_every_recipe_can_be_planned_and_names_what_it_is_compared_with(name):
     spec = find_spec(name)

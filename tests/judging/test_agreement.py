@@ -71,8 +71,18 @@ def test_calibration_is_the_mean_of_people_with_clustered_intervals():
         residuals = np.array([(people - row["value"])[rows & (queries == q)].sum() for q in np.unique(queries[rows])])
         error = np.sqrt(residuals.size / (residuals.size - 1) * (residuals**2).sum()) / rows.sum()
         half = stats.t.ppf(0.95, residuals.size - 1) * error
+        if half < 1e-12:  # people agree in all of these queries, which shows no spread, and no certainty
+            assert np.isnan([row["low"], row["high"]]).all()
+            continue
         assert (row["low"], row["high"]) == pytest.approx((row["value"] - half, row["value"] + half), abs=1e-12)
         assert row["queries"] == residuals.size
+
+
+def test_grades_that_agree_everywhere_have_no_interval_of_zero_width():
+    queries, people, _ = drawn(30, 5)
+    found = agreement(qrels(people, queries), qrels(people, queries))
+    assert found.kappa == 1.0
+    assert np.isnan(found.to_frame().select("low", "high").to_numpy()).all()
 
 
 def runs_of_two_systems(favoured: bool) -> tuple[Any, Any, dict[str, Any]]:

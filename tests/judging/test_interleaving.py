@@ -209,7 +209,7 @@ def log(n=300, users=None, seed=0):
         shown = rw.interleave(a[query], b[query], k=3, key=key, seed=seed)
         for place, (document, team) in enumerate(zip(shown.ranking, shown.teams, strict=True)):
             user = {"user": f"u{key % users}"} if users else {}
-            clicked = document == ("w", "w", "w", "v", "u")[key // 3 % 5]
+            clicked = document == ("w", "w", "w", "v", "u")[np.random.default_rng(key).integers(5)]
             row = {"key": key, "query": query, "document": document, "clicked": clicked, "team": team}
             rows.append(row | {"position": place + 1} | user)
     return pl.DataFrame(rows), a, b
@@ -250,6 +250,46 @@ def test_the_first_impression_of_a_user_counts():
     assert outcome.preference == pytest.approx(np.mean(list(first.values())))
     assert outcome.preference != pytest.approx(every.preference)
     assert "later ones of a user" in repr(outcome)
+
+
+def teams(wins, **columns):
+    """Return a log with a document per impression, clicked where a or b wins."""
+    n = len(wins)
+    team = pl.Series(wins).replace_strict({1: "a", -1: "b", 0: "a"}, return_dtype=pl.String)
+    return pl.DataFrame({"key": range(n), "document": ["d"] * n, "clicked": np.abs(wins), "team": team} | columns)
+
+
+def test_visitors_who_return_one_after_the_other_are_noticed_without_a_column_of_users():
+    """500 visitors of whom half prefer either ranking: the e-value decides, and must not be believed."""
+    rng = np.random.default_rng(0)
+    visits = rng.integers(1, 20, 500)
+    user = np.repeat(np.arange(500), visits)
+    wins = np.where(rng.random(user.size) < 0.9, 1, -1) * np.repeat(rng.choice([-1, 1], 500), visits)
+    with pytest.warns(UserWarning, match="neighbouring impressions go together.*log a column user"):
+        outcome = rw.interleaving(teams(wins))
+    assert outcome.decided
+    assert outcome.dependent
+    assert outcome.sentence == "Not sure: the e-value decides for a, but impressions depend on each other."
+    assert "Credits of neighbouring impressions go together beyond chance: visitors return" in repr(outcome)
+    by_user = rw.interleaving(teams(wins, user=user))
+    assert not by_user.decided
+    assert not by_user.dependent
+    drift = np.where(rng.random(4000) < 0.5 + 0.2 * np.sin(np.arange(4000) / 600), 1, -1)
+    with pytest.warns(UserWarning, match="neighbouring users go together beyond chance: preferences drift"):
+        assert rw.interleaving(teams(drift, user=np.arange(4000))).dependent
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7])
+def test_impressions_that_do_not_depend_on_each_other_raise_no_warning(share):
+    rng = np.random.default_rng(1)
+    for n in (40, 400, 4000):
+        wins = np.where(rng.random(n) < share, 1, -1) * (rng.random(n) < 0.4)
+        outcome = rw.interleaving(teams(wins))
+        assert not outcome.dependent
+    text = " ".join(repr(outcome).split())
+    assert "The 5% that remain are against no preference at any time, given the past: a drift decides, too" in text
+    assert "one visitor of many impressions" in text
+    assert "one visitor" not in repr(rw.interleaving(teams(wins, user=np.arange(n))))
 
 
 def test_results_print_and_draw(tmp_path):

@@ -152,6 +152,11 @@ def with_empty(data: Data, n_more: int) -> Data:
     )
 
 
+def carried(data: Data, share: float, grade: float = 2.0) -> Any:
+    """Whether a document is among this share of a grade."""
+    return (data.labels >= grade) & (np.random.default_rng(1).random(data.n_docs) < share)
+
+
 FAULTS: dict[str, tuple[Callable[[Data], Data], str, str]] = {
     "a copy": (lambda data: with_feature(data, data.labels), "error", "copy of the label"),
     "a coded copy": (
@@ -166,6 +171,44 @@ FAULTS: dict[str, tuple[Callable[[Data], Data], str, str]] = {
         lambda data: with_feature(data, np.where(data.labels > 0, noisy(data, 0.1) - 9, np.nan)),
         "error",
         "best feature",
+    ),
+    "a mark of the top grade": (lambda data: with_feature(data, carried(data, 0.7)), "error", "mark of a label"),
+    "a mark by low values": (lambda data: with_feature(data, -1.0 * carried(data, 0.7)), "error", "mark of a label"),
+    "a mark of few": (lambda data: with_feature(data, carried(data, 0.3)), "warning", "mark of a label"),
+    "a mark of the relevant": (lambda data: with_feature(data, carried(data, 0.7, 1.0)), "error", "mark of a label"),
+    "a mark among values": (
+        lambda data: with_feature(data, np.where(carried(data, 0.7), 9.0, data.features[:, 3])),
+        "error",
+        "mark of a label",
+    ),
+    "a category as a mark": (
+        lambda data: with_feature(
+            data, np.where(carried(data, 0.7), 1, np.arange(data.n_docs) % 3 * 2), categorical=[3]
+        ),
+        "error",
+        "mark of a label",
+    ),
+    "a value for some of the top grade": (
+        lambda data: with_feature(data, np.where(carried(data, 0.7), np.arange(data.n_docs), np.nan)),
+        "error",
+        "mark of a label",
+    ),
+    "no value for some of the top grade": (
+        lambda data: with_feature(data, np.where(carried(data, 0.7), np.nan, data.features[:, 3])),
+        "error",
+        "mark of a label",
+    ),
+    "missing where nothing is relevant": (
+        lambda data: with_feature(data, np.where(data.labels == 0, np.nan, data.features[:, 4])),
+        "error",
+        "missing by label",
+    ),
+    "missing more often there": (
+        lambda data: with_feature(
+            data, np.where((data.labels == 0) & (np.arange(data.n_docs) % 2 == 0), np.nan, data.features[:, 4])
+        ),
+        "warning",
+        "missing by label",
     ),
     "sorted rows": (lambda data: by_label(data, -1), "warning", "order of rows"),
     "rows sorted up": (lambda data: by_label(data, 1), "warning", "order of rows"),

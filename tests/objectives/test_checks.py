@@ -1,5 +1,6 @@
 """The contract's checks for an objective of one's own: they pass what is right and name what is wrong."""
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,6 +44,33 @@ def wrong_shape(scores, labels, offsets):
     return scores[1:], scores
 
 
+def turned_hessian(scores, labels, offsets):
+    value, gradient, hessian = right(scores, labels, offsets)
+    return value, gradient, -hessian
+
+
+def turned_at_some(scores, labels, offsets):
+    return softened(scores, labels, offsets, lambda hessian: -hessian)
+
+
+def claims_to_be_exact(scores, labels, offsets):
+    return softened(scores, labels, offsets, lambda hessian: 1.1 * hessian)
+
+
+claims_to_be_exact.exact_hessian = True  # type: ignore[attr-defined]
+
+
+def softened(scores, labels, offsets, change=lambda hessian: hessian):
+    """Half the squared sine of the distance to the labels: the second derivative has either sign."""
+    gap = scores - labels
+    value, gradient, hessian = np.sin(gap) ** 2 / 2, np.sin(2.0 * gap) / 2, np.cos(2.0 * gap)
+    return np.add.reduceat(value, offsets[:-1]), gradient, change(hessian)
+
+
+def without_hessian(scores, labels, offsets):
+    return right(scores, labels, offsets)[:2]
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WrongHessian(rw.ListNet):
     name: ClassVar[str] = "wrong_hessian"
@@ -57,6 +85,11 @@ class WrongHessian(rw.ListNet):
     [
         (wrong_gradient, "gradient = d value / d score"),
         (WrongHessian(), "Hessian = d gradient / d score"),
+        (turned_hessian, "Hessian = d gradient / d score"),
+        (turned_hessian, "Hessian not negative"),
+        (turned_at_some, "Hessian = d gradient / d score"),
+        (claims_to_be_exact, "Hessian = d gradient / d score"),
+        (without_hessian, "shapes and finite numbers"),
         (depends_on_other_queries, "queries do not see each other"),
         (overflows, "extreme scores stay finite"),
         (ignores_the_stream, "the same call gives the same"),
@@ -69,6 +102,46 @@ def test_each_failed_check_is_named(objective, check):
     assert not actual.passed
     assert check in [one.name for one in actual.checks if one.outcome == "FAILED"]
     assert "does not keep the contract" in str(actual)
+
+
+def test_a_hessian_that_replaces_the_second_derivative_is_noted():
+    for change in (np.abs, np.ones_like, lambda hessian: 2.0 * hessian):
+        objective = rw.objective(lambda scores, labels, offsets, _, to=change: softened(scores, labels, offsets, to))
+        assert lines(objective)["Hessian = d gradient / d score"].outcome == "noted"
+
+
+def cross_entropy(scores, labels, offsets):
+    import torch
+
+    lists = itertools.pairwise(offsets.tolist())
+    return torch.stack([-(labels[a:b].softmax(0) * torch.log_softmax(scores[a:b], 0)).sum() for a, b in lists])
+
+
+def test_a_function_of_torch_is_an_objective_by_autograd():
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=9), rng.integers(0, 3, 9).astype(float), np.array([0, 4, 9])
+    actual, expected = rw.objective(cross_entropy)(*columns), rw.ListNet()(*columns)
+    np.testing.assert_allclose(actual.value, expected.value)
+    np.testing.assert_allclose(actual.gradient, expected.gradient, atol=1e-12)
+    np.testing.assert_array_equal(actual.hessian, np.abs(actual.gradient))
+    assert rw.check_objective(cross_entropy).passed
+    train = rw.synthetic(n_queries=30, n_docs=8, seed=0)
+    ranker = rw.LightGBMRanker(rw.stochastic(rw.objective(cross_entropy), samples=2, scale=0.1), rounds=2, threads=1)
+    assert np.isfinite(ranker.fit(train).predict(train)).all()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda scores, labels, offsets: cross_entropy(scores, labels, offsets).mean(), r"shape \(\) where 2 losses"),
+        (lambda scores, labels, offsets: (cross_entropy(scores, labels, offsets), scores), "got tuple where 2 losses"),
+        (lambda scores, labels, offsets: cross_entropy(scores.detach(), labels, offsets), "computed from scores"),
+        (without_hessian, "returned no Hessian.*return \\(value, gradient, hessian\\)"),
+    ],
+)
+def test_what_is_no_objective_says_what_to_return(returned, message):
+    with pytest.raises(ValueError, match=message):
+        rw.objective(returned)(np.arange(5.0), np.array([0.0, 1, 0, 1, 2]), np.array([0, 3, 5]))
 
 
 def test_a_correct_objective_passes():

@@ -111,6 +111,7 @@ def test_unbiased_over_all_samples_of_a_plan_and_its_second_batch():
 
 def test_variance_is_right_on_average_over_all_independent_draws(monkeypatch):
     monkeypatch.setattr(sampled, "_require_same_documents", lambda *_: None)
+    monkeypatch.setattr(sampled, "_unseen", lambda *_: 0.0)
     columns = documents(2)
     chances = inclusion(np.abs(columns[0]), 5) * 0.9
     values, errors, likely = [], [], []
@@ -176,3 +177,27 @@ def test_a_pilot_takes_away_what_the_judge_is_off_by_on_average():
     assert estimate.value == pytest.approx(0.0, abs=1e-9)
     assert estimate.judge == pytest.approx(6.0)
     assert estimate.fixed_error < 0.05  # without the pilot's shift of 3 it were .38
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_labels_without_an_error_do_not_prove_that_there_is_none(value):
+    """Twenty labels that agree: one in 20 may yet be off by the spread of all, or by 1 where all are 0."""
+    rng = np.random.default_rng(0)
+    judge = rng.random(500)
+    estimate = prediction_powered(judge[:20], judge[:20], judge[20:])
+    spread = max(judge.std(ddof=1), judge[:20].std(ddof=1))
+    assert estimate.fixed_error == pytest.approx(spread / 20 * np.sqrt(480 / 500))
+    constant = prediction_powered(np.full(20, value), np.full(20, value), np.full(480, value))
+    assert constant.error == pytest.approx((value or 1.0) / 20)
+    gains, offsets = rng.integers(0, 4, 500).astype(float), np.arange(0, 501, 5)
+    drawn = np.where(np.arange(500) % 10 == 0, 0.1, np.nan)
+    sampled = sampled_difference(np.ones(500), gains, gains, gains, drawn, offsets)
+    assert sampled.fixed_error == pytest.approx(gains.std() * np.sqrt(0.9) / 0.1 / 100)  # one error of 50 documents
+    assert sampled.error >= sampled.fixed_error
+
+
+def test_all_queries_that_differ_may_be_labelled():
+    human = correlated(0, 1.0, 1.0)[0]
+    estimate, plain = prediction_powered(human, human + 1.0, np.empty(0)), t_test(human)
+    assert estimate.test() == pytest.approx(plain)
+    assert estimate.fixed_error == 0.0

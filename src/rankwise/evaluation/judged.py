@@ -15,22 +15,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Ids, Offsets, offsets_of
+from rankwise.data import leakage
+from rankwise.data.disk.mapped import DiskDataset
 from rankwise.data.tables.polars import as_polars
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics.base import RankMetric
+from rankwise.metrics.gains import longest
 from rankwise.metrics.judged import Judged
+from rankwise.metrics.precision import Hit, Precision, Recall
 from rankwise.rankers.schema import is_frame
 from rankwise.statistics import significance, tables
 from rankwise.statistics.judged import JudgedEvaluation
-from rankwise.statistics.prediction_powered import JudgedMean, prediction_powered
+from rankwise.statistics.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered
 from rankwise.statistics.sampled import discounted, sampled_difference
 
 FEWEST, FEW = 10, 20
 """Labelled queries below which there is no interval, and below which there is a warning."""
 PROBABILITY = "probability"
+COUNTED = (Precision, Recall, Hit, Judged)
+"""Metrics that count documents up to the cutoff, in whatever order."""
 _KEYS = ["query", "document"]
 
 
@@ -45,6 +51,43 @@ class Joined(NamedTuple):
     human: Array
     probabilities: Array
     notes: tuple[str, ...] = ()
+
+    @property
+    def copies(self) -> NDArray[np.int64]:
+        """(n_queries,) the number of each query among those with other documents or other scores.
+
+        Where documents are named by their place in a list, ids say nothing, and the judge's grades must agree, too.
+        """
+        columns = {"document": self.document_ids, **{str(at): row for at, row in enumerate(self.scores)}}
+        if np.unique(self.document_ids).size <= np.diff(self.offsets).max(initial=0):
+            columns["grade"] = self.judge
+        hashes = pl.DataFrame(columns).hash_rows().to_numpy()
+        return np.unique(np.add.reduceat(hashes, self.offsets[:-1]), return_inverse=True)[1]
+
+    def lists(self, metric: Metric) -> Array:
+        """(n_systems, n_docs) numbers that are equal where a metric is equal for two systems, whatever the labels are.
+
+        A document's number is of the ranks that it shares with tied ones. Beyond the cutoff all have the same, and
+        within it where a metric counts documents alone.
+        """
+        if not isinstance(metric, RankMetric):
+            return self.scores  # a function may read anything in them
+        sizes = np.diff(self.offsets)
+        query = np.repeat(np.arange(sizes.size), sizes)
+        ranks = np.arange(query.size) - np.repeat(self.offsets[:-1], sizes)
+        cutoff = metric.cutoff or longest(self.offsets) + 1
+        out = np.empty_like(self.scores)
+        for row, scores in zip(out, self.scores, strict=True):
+            order = np.lexsort((-scores, query))
+            descending = scores[order]
+            new = np.append(True, (np.diff(query) != 0) | (descending[1:] != descending[:-1]) | (metric.ties == "row"))
+            starts = np.flatnonzero(new)
+            group = np.cumsum(new) - 1
+            first, last = ranks[starts][group], ranks[np.append(starts[1:], query.size) - 1][group]
+            within = (last < cutoff) & isinstance(metric, COUNTED)
+            beyond = (first >= cutoff) | (descending == -np.inf)
+            row[order] = np.where(beyond, -1.0, np.where(within, 0.0, first * (sizes.max() + 1.0) + last + 1.0))
+        return out
 
     @property
     def labelled(self) -> NDArray[np.bool_]:
@@ -79,9 +122,12 @@ def evaluate_judged(
         if against is not None:
             row[names.index(against)] = -1.0
     estimate, notes = (_by_query, _require_labels(joined, chosen[0])) if sampled is None else (_by_document, ())
-    means = []
+    means, copies = [], joined.copies
+    if number := copies.size - np.unique(copies).size:
+        what = tables.count(number, "query has", "queries have")
+        notes = (*notes, f"{what} the documents and scores of another: errors count copies as one.")
     for metric in chosen:
-        title, estimates = estimate(joined, metric, signs)
+        title, estimates = estimate(joined, metric, signs, copies)
         p = np.array([one.test().p for one in estimates])
         adjusted = significance.holm(p) if correction == "holm" else p
         for (system, against), one, level in zip(titles, estimates, adjusted.tolist(), strict=True):
@@ -102,21 +148,59 @@ def of_every_query(metric: Metric) -> Metric:
     return replace(cast("RankMetric", metric), empty=0) if skips else metric
 
 
-def _by_query(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[JudgedMean]]:
+def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.int64]) -> tuple[str, list[JudgedMean]]:
     labelled = joined.labelled
     human, judge = joined.values(metric, joined.human), joined.values(metric, joined.judge)
     if np.isnan(human[:, labelled]).any():
         raise check.error("with a judge every query must count", got=f"labelled queries that {metric} skips")
     human, judge = signs @ np.where(labelled, human, 0.0), signs @ np.nan_to_num(judge)
-    pairs = zip(human, judge, strict=True)
-    return str(metric), [prediction_powered(y[labelled], f[labelled], f[~labelled]) for y, f in pairs]
+    estimates = []
+    for y, f, counts in zip(human, judge, _informative(joined, metric, signs), strict=True):
+        if not counts.any():
+            estimates.append(NO_DIFFERENCE)
+            continue
+        known, others = labelled & counts, ~labelled & counts
+        among = np.unique(np.concatenate([copies[known], copies[others]]), return_inverse=True)[1]
+        distinct = np.unique(copies[known]).size
+        if distinct < FEWEST:
+            what = f"with a judge there must be human labels of at least {FEWEST} queries whose lists differ"
+            got = f"{distinct} of {np.unique(among).size} that differ by {metric}"
+            hint = "label more of these, drawn at random: equal lists differ by exactly 0, and need no labels"
+            raise check.error(what, got=got, hint=hint)
+        if distinct < FEW:
+            which = "queries have" if counts.all() else "queries whose lists differ have"
+            warnings.warn(f"only {distinct} {which} human labels: intervals hold from about {FEW} on", stacklevel=4)
+        same = None if np.unique(among).size == among.size else among
+        estimates.append(
+            prediction_powered(y[known], f[known], f[others], same).over(float(counts.mean()), counts.size)
+        )
+    return str(metric), estimates
 
 
-def _by_document(joined: Joined, metric: Metric, signs: Array) -> tuple[str, list[JudgedMean]]:
+def _informative(joined: Joined, metric: Metric, signs: Array) -> NDArray[np.bool_]:
+    """(n_signs, n_queries) whether a query has something to tell: its lists differ, or it is about one system."""
+    lists = joined.lists(metric)
+    out = np.ones((len(signs), joined.offsets.size - 1), np.bool_)
+    for row, sign in zip(out, signs, strict=True):
+        if np.count_nonzero(sign) == 2:
+            one, other = lists[sign != 0.0]
+            row[:] = np.logical_or.reduceat(one != other, joined.offsets[:-1])
+    return out
+
+
+def _by_document(
+    joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.int64]
+) -> tuple[str, list[JudgedMean]]:
     grades, offsets = (np.nan_to_num(joined.human), np.nan_to_num(joined.judge)), joined.offsets
     title, discounts, human, judge = discounted(metric, joined.scores, *grades, offsets)
-    drawn = human, judge, joined.judge, joined.probabilities, offsets
-    return title, [sampled_difference(one, *drawn) for one in signs @ discounts]
+    drawn, estimates = (human, judge, joined.judge, joined.probabilities, offsets, copies), []
+    for weights in signs @ discounts:
+        n = np.unique(copies[np.logical_or.reduceat(weights != 0.0, offsets[:-1])]).size
+        if 0 < n < FEWEST:
+            what = f"sampled documents must be of at least {FEWEST} queries whose lists differ"
+            raise check.error(what, got=f"{n} that differ by {title}", hint="add queries, or look at the lists")
+        estimates.append(sampled_difference(weights, *drawn) if n else NO_DIFFERENCE)
+    return title, estimates
 
 
 def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
@@ -129,8 +213,6 @@ def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
     if n < FEWEST:
         what = f"with a judge there must be human labels of at least {FEWEST} queries"
         raise check.error(what, got=n, hint="label more, drawn at random, or sample documents with rw.judging.plan")
-    if n < FEW:
-        warnings.warn(f"only {n} queries have human labels: intervals hold from about {FEW} on", stacklevel=4)
     cutoff = getattr(metric, "cutoff", None)
     share = float(joined.values(Judged(cutoff=cutoff), joined.human)[:, labelled].mean())
     note = f"Humans judged {share:.0%} of the first {cutoff or 'ranks'} of labelled queries; the rest is not relevant."
@@ -154,8 +236,11 @@ def join(systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike,
     scores = np.array([check.scores(scores_of(one, lists), lists.offsets) for one in systems.values()])
     grades = check.labels(cast("ArrayLike", judge), lists.offsets, lists.query_ids)
     human = lists.labels if lists.judged is None else np.where(lists.judged == 1, lists.labels, np.nan)
-    ids = np.arange(lists.n_queries), np.arange(lists.n_docs)
-    return Joined(*ids, lists.offsets, scores, grades, human, np.full(lists.n_docs, np.nan))
+    in_memory = lists.n_features and not isinstance(lists, DiskDataset)
+    documents = leakage.document_hashes(lists) if in_memory else np.arange(lists.n_docs)
+    return Joined(
+        np.arange(lists.n_queries), documents, lists.offsets, scores, grades, human, np.full(lists.n_docs, np.nan)
+    )
 
 
 def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> Joined:

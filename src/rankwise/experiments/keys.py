@@ -26,6 +26,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
     MetricLike: ("a string", 'key = "…"'),
     tuple[MetricLike, ...]: ("a list of strings", 'key = ["…"]'),
     dict[str, str]: ("a table of strings", '[key] and below it name = "…"'),
+    str | dict[str, str]: ("a string or a table of strings", 'key = "…"'),
     Keywords: ("a table of settings", "[key] and below it name = value"),
     dict[str, Keywords]: ("a table of tables of settings", "[key.name] and below it name = value"),
 }

@@ -66,6 +66,9 @@ class Spec:
 
     methods: dict[str, str] = field(default_factory=dict)
     """Name -> expression: ``lightgbm(xendcg)``."""
+    baseline: str | dict[str, str] = ""
+    """What methods are held against in reports: one of them, or a table from method to method. By default that which a
+    method wraps, or else the first."""
     settings: Keywords = field(default_factory=dict)
     """Parameters of every method."""
     settings_for: dict[str, Keywords] = field(default_factory=dict)
@@ -100,6 +103,9 @@ class Spec:
             object.__setattr__(self, item.name, checked(item.name, getattr(self, item.name), _kinds()[item.name]))
         if not self.methods or not self.data or not self.levels:
             raise check.error("an experiment needs methods, data and at least one level", where=self.name)
+        named = {self.baseline: self.baseline} if isinstance(self.baseline, str) else self.baseline
+        for one in filter(None, {*named, *named.values()}):
+            check.choice("baseline", one, self.methods)
         cells = self.trials * len(self.methods) * len(self.levels) * len(self.data)
         if cells > MOST_CELLS:
             what = f"an experiment may have {MOST_CELLS} trainings at most: trials by methods, levels and data sets"

@@ -51,7 +51,10 @@ def verdict_table(results: "Results") -> tables.Table | None:
     interval = f"{100 * (1 - alpha(results)):g}% interval"
     header = ("data", *["level"] * levels, "metric", "the paper says", "on", "ours", interval, "p adjusted", "verdict")
     return tables.Table(
-        header=header, rows=tuple(rows), align="l" + "r" * levels + "lllrlrl", notes=tuple(_read(judged))
+        header=header,
+        rows=tuple(rows),
+        align="l" + "r" * levels + "lllrlrl",
+        notes=(*shrunken(results), *_read(judged)),
     )
 
 
@@ -118,9 +121,35 @@ def means_table(results: "Results", data: str, level: float) -> tables.Table:
     notes += [f"{_half(results)}."] * (at_place["trial"].n_unique() >= significance.FEWEST)
     sources = published["source"].unique(maintain_order=True).to_list()
     notes += [f"Paper: {'; '.join(sources)}."] if shown else []
+    notes += shrunken(results, data)
     return tables.Table(
         header=tuple(header), rows=tuple(rows), align="ll" + "r" * (len(header) - 2), notes=tuple(notes)
     )
+
+
+def shrunken(results: "Results", data: str | None = None) -> list[str]:
+    """Return a note where an experiment of a paper ran in a smaller form: ``--quick``, or fewer queries.
+
+    What ``--quick`` changes is compared with what was run, since its keys may have been changed again.
+    """
+    spec = results.spec
+    if not spec.get("paper"):
+        return []
+    quick, overall = spec.get("quick") or {}, (spec.get("settings_for") or {}).get("", {})
+    most = spec.get("queries")
+    small = [f"at most {most:,} queries of each data set"] if most else []
+    changed = {key: value for key, value in quick.get("settings", {}).items() if overall.get(key) == value}
+    changed |= {
+        key: "changed" for key, value in quick.get("settings_for", {}).items() if spec["settings_for"].get(key) == value
+    }
+    small += [", ".join(f"{key} {value}" for key, value in changed.items())] * bool(changed)
+    if not small:
+        return []
+    if data is not None:
+        queries = results.queries.filter(data=data)
+        tested = queries.select("trial", "query").n_unique() / queries["trial"].n_unique()
+        small.append(f"{tested:,.0f} test queries a trial")
+    return [f"A small form, not the paper's: {'; '.join(small)}. Its figures are not comparable with published ones."]
 
 
 def _half(results: "Results") -> str:
@@ -170,6 +199,7 @@ def levels_table(results: "Results", data: str) -> tables.Table:
     half = f" {_half(results)}." if means["trial"].n_unique() >= significance.FEWEST else ""
     notes = [f"{metric}.{half} *: the difference is significant."]
     notes += [first.legend(hint=False)] if first else []
+    notes += shrunken(results, data)
     return tables.Table(header=header, rows=tuple(rows), align="r" * len(header), notes=tuple(notes))
 
 
@@ -229,6 +259,7 @@ def to_dict(results: "Results") -> Json:
     return {
         "spec": results.spec,
         "about": results.about,
+        "shrunken": shrunken(results),
         "places": outcomes,
         "verdicts": [asdict(v) for v in verdicts(results)],
     }

@@ -55,7 +55,9 @@ class Agreement:
         return self.estimates[0][2]
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per estimate: part, name, value, ends of its interval (NaN for fewer than 3 queries), queries and p.
+        """One row per estimate: part, name, value, ends of its interval, queries and p.
+
+        Ends are NaN for fewer than 3 queries, and where all queries are equal: that shows no spread, and no certainty.
 
         Parts are ``kappa``, ``calibration`` (people's mean grade by the judge's grade), ``leniency`` (the metric by the
         judge's grades less that by people's, of each system) and ``favour`` (the leniency of one system less
@@ -183,15 +185,19 @@ def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: flo
     total, n = counts.sum(0, keepdims=True), len(counts)
     value, without = float(kappa(total)[0]), kappa(total - counts)
     test = TTest(value, float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())), n - 1)
-    low, high = test.interval(confidence) if n >= FEWEST else (np.nan, np.nan)
-    return "kappa", name, value, low, high, n, np.nan
+    return "kappa", name, value, *_ends(test, n, confidence), n, np.nan
+
+
+def _ends(test: TTest, n_queries: int, confidence: float) -> tuple[float, float]:
+    """Return the interval; NaN for few queries, or where all are equal: that shows no spread, and no certainty."""
+    return test.interval(confidence) if n_queries >= FEWEST and test.error > 0.0 else (np.nan, np.nan)
 
 
 def _mean(
     part: str, name: str, values: Array, confidence: float, weights: Array | None = None, p: float = np.nan
 ) -> _Row:
     """Compute a mean over queries and its interval."""
-    low, high = t_test(values, weights).interval(confidence) if values.size >= FEWEST else (np.nan, np.nan)
+    low, high = _ends(t_test(values, weights), values.size, confidence) if values.size >= FEWEST else (np.nan, np.nan)
     return part, name, weighted_mean(values, weights), low, high, values.size, p
 
 

@@ -21,6 +21,9 @@ _SHARES = 0.5 ** np.arange(1, 9)  # at most a half: no wealth is negative for an
 BETS: Final = np.concatenate([_SHARES, -_SHARES])
 _GROWTH = 1.25  # from one look at the interval to the next; the e-value is computed after every unit
 _HALVINGS = 12
+_BLOCKS = 30  # of each size at least, for a standard error to mean something
+DEPENDENT: Final = 4.0
+"""From which :func:`dependence` on units evidently depend on each other: in at most 2 of 1,000 logs by chance."""
 
 
 class Sequential(NamedTuple):
@@ -66,6 +69,26 @@ def confidence_sequence(values: Array, level: float) -> Sequential:
                 ends[side] = _end(values[:look], mean, ends[side], BETS, threshold)
         intervals.append(tuple(ends))
     return Sequential(level, logs, decided, looks, *np.transpose(intervals))
+
+
+def dependence(values: Array) -> float:
+    """Return by how many standard errors neighbours go together: the most of blocks of 2, 8, 32 and so on.
+
+    In a block the square of the sum, less the sum of squares, is 0 on average if units do not depend on each other,
+    whatever their mean. It is above where visitors come several times in a row, or where preferences drift.
+
+    >>> coins = np.where(np.random.default_rng(0).random(1000) < 0.6, 1.0, -1.0)
+    >>> dependence(coins) < DEPENDENT, dependence(np.repeat(coins, 3)) > DEPENDENT
+    (True, True)
+    """
+    apart = values - values.mean()
+    square, size, largest = float((apart**2).mean()), 2, 0.0
+    while square and values.size // size >= _BLOCKS:
+        blocks = apart[: values.size // size * size].reshape(-1, size)
+        excess = math.fsum(blocks.sum(axis=1) ** 2) - math.fsum((blocks**2).ravel())
+        largest = max(largest, excess / square / math.sqrt(2 * size * (size - 1) * len(blocks)))
+        size *= 4
+    return largest
 
 
 def traffic(effect: float, *, ties: float = 0.0, power: float = 0.8, level: float = 0.95) -> int:

@@ -1,6 +1,7 @@
 """Which of two rankings users prefer, by their clicks on interleaved lists."""
 
 import contextlib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ class Interleaving:
     credit: str
     unit: str
     notes: tuple[str, ...]
+    dependent: bool = False
+    """Whether credits of neighbouring units evidently depend on each other, so that level and interval do not hold."""
 
     def traffic(self, effect: float, *, power: float = 0.8) -> int:
         """Return how many units show a preference of ±``effect``, by the spread of credits so far."""
@@ -62,6 +65,8 @@ class Interleaving:
         """What has been decided, or what that would take."""
         if self.decided:
             better = "a" if self.interval[0] >= 0.0 else "b"
+            if self.dependent:
+                return f"Not sure: the e-value decides for {better}, but {self.unit}s depend on each other."
             return f"Users prefer {better}: decided after {self.sequential.decided_after:,} {self.unit}s."
         if not 0.0 < abs(self.preference) * self.scale < np.mean(self.credits**2):
             return "Not decided."
@@ -70,6 +75,7 @@ class Interleaving:
 
     def table(self) -> tables.Table:
         """Return a table of one row, with notes."""
+        once = self.unit == "impression"
         counts = [f"{np.count_nonzero(np.sign(self.credits) == sign):,}" for sign in (1, 0, -1)]
         columns = {
             "preference": tables.number(self.preference, signed=True),
@@ -78,7 +84,12 @@ class Interleaving:
             f"{self.unit}s": f"{self.credits.size:,}",
             **dict(zip(("for a", "ties", "for b"), counts, strict=True)),
         }
-        notes = (f"Preference: {CREDITS[self.credit]} of a less those of b.", *self.notes, self.sentence)
+        against = (
+            f"The {1.0 - self.sequential.level:.0%} that remain are against no preference at any time, given the past: "
+        )
+        against += "a drift decides, too" + (", and so does one visitor of many impressions." if once else ".")
+        preference = f"Preference: {CREDITS[self.credit]} of a less those of b."
+        notes = (preference, against, *self.notes, self.sentence)
         return tables.Table(header=tuple(columns), rows=(tuple(columns.values()),), align="r" * 7, notes=notes)
 
     def __repr__(self) -> str:
@@ -130,7 +141,9 @@ def interleaving(
     examination θ of positions in ``bias``, a curve or a :class:`rankwise.clicks.Bias`.
 
     Only impressions whose lists differ count, and of each user the first: later ones depend on it, and bets on them
-    could not be looked at in between. Without users all count, which is right if users come once.
+    could not be looked at in between. Without users all count, which is right if users come once. A warning says where
+    neighbouring impressions depend on each other beyond chance: visitors return, or preferences drift. Visitors whose
+    impressions lie far apart cannot be told without a column of users.
 
     >>> rows = {"key": range(400), "query": ["q"] * 400, "document": ["x", "x", "x", "y"] * 100, "clicked": [1] * 400}
     >>> outcome = interleaving(pl.DataFrame(rows), {"q": ["x", "y"]}, {"q": ["y", "x"]})
@@ -179,6 +192,15 @@ def interleaving(
         got = f"{units.height:,} of them, credits up to {np.abs(amounts).max(initial=0.0):g}, k={k}"
         raise check.error(f"a preference needs impressions whose lists differ, with credits up to {scale:g}", got=got)
     sequential = betting.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
+    dependent = betting.dependence(amounts) > betting.DEPENDENT
+    if dependent:
+        returns = "visitors return, or preferences drift" if unit == "impression" else "preferences drift"
+        what = f"credits of neighbouring {unit}s go together beyond chance: {returns}, and the interval does not hold"
+        hint = (
+            "log a column `user`, of which the first impression counts" if unit == "impression" else "compare periods"
+        )
+        notes.append(f"{what[0].upper()}{what[1:]}.")
+        warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=2)
     return Interleaving(
         preference=float(amounts.mean()),
         interval=(scale * float(sequential.low[-1]), scale * float(sequential.high[-1])),
@@ -190,6 +212,7 @@ def interleaving(
         credit=credit,
         unit=unit,
         notes=tuple(notes),
+        dependent=dependent,
     )
 
 

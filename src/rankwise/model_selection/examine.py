@@ -108,6 +108,7 @@ def examine(
         values = features.ndcg_by_feature(sampled)
         groups += [labels.labels(one, name), labels.lists(one, name), labels.order(scale, name)]
         groups += [features.copies(one, name), features.leaks(sampled, name, values)]
+        groups += [features.marks(sampled.data, name), features.missing_by_label(sampled.data, name)]
         groups += [features.constants(one, name), features.doubled(one, name)]
         if sampled.deciding:
             rows = scale.ndcg(-np.arange(one.n_docs, dtype=np.float64))

@@ -1,10 +1,12 @@
 """A user's own function as an objective.
 
 ``f(scores, labels, offsets)`` or ``f(scores, labels, offsets, stream)`` may return :class:`Derivatives`,
-``(value, gradient, hessian)`` or ``(gradient, hessian)``.
+``(value, gradient, hessian)`` or ``(gradient, hessian)``. A function of torch, which does not take arrays, is called
+with tensors and returns the loss of each query; autograd gives its gradient, and |gradient| stands for the Hessian.
 """
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn, Self
@@ -22,7 +24,11 @@ from rankwise.stream import Stream
 
 _EXPECTED = (
     "return Derivatives(value, gradient, hessian, numerator), (value, gradient, hessian) or (gradient, hessian): one "
-    "value per query, one gradient and one Hessian per document"
+    "value per query, one gradient and one Hessian per document; or, of tensors, a tensor with the loss of each query"
+)
+_NO_HESSIAN = (
+    "return (value, gradient, hessian); where there is no second derivative, np.ones_like(scores) makes plain gradient "
+    "steps, and np.abs(gradient) larger ones"
 )
 
 
@@ -91,6 +97,11 @@ class Adapted(Objective):
         return str(name) if name else repr(self.function)
 
 
+def _wants_tensors(wrong: Exception) -> bool:
+    """Whether a function failed because it was called with arrays where it needs tensors of torch."""
+    return "torch" in sys.modules and ("Tensor" in str(wrong) or "'numpy.ndarray' object has no" in str(wrong))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _PreparedFunction(Prepared):
     objective: Adapted
@@ -106,8 +117,18 @@ class _PreparedFunction(Prepared):
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Call the function, and copy its result."""
         random = (stream,) if self.streamed else ()
-        result = self.objective.function(scores, self.labels, self.offsets, *random, **self.columns)
+        arguments = scores, self.labels, self.offsets, *random
+        try:
+            result = self.objective.function(*arguments, **self.columns)
+        except (TypeError, AttributeError) as wrong:
+            if not _wants_tensors(wrong):
+                raise
+            value, gradient = self._by_autograd(*arguments)
+            result = value, gradient, np.abs(gradient)
         parts = list(result) if isinstance(result, tuple | list) else []
+        if len(parts) == 2 and np.shape(parts[0]) == (self.n_queries,) != np.shape(parts[1]):
+            what = f"the objective {self.objective!r} returned no Hessian"
+            raise check.error(what, got="one value per query and a gradient", hint=_NO_HESSIAN)
         if len(parts) == 2:
             parts.insert(0, np.full(self.n_queries, np.nan))  # a function without a value
         if len(parts) == 3:
@@ -120,6 +141,21 @@ class _PreparedFunction(Prepared):
             out.hessian[:] = self._column("hessian", parts[2])
         if out.numerator is not out.gradient:
             out.numerator[:] = self._column("numerator", parts[3])
+
+    def _by_autograd(self, scores: Values, labels: Array, offsets: Array, *random: object) -> tuple[Array, Array]:
+        """Call a function of torch with tensors; return the loss of each query, and its gradient."""
+        import torch
+
+        leaf = torch.from_numpy(np.array(scores, np.float64)).requires_grad_()
+        columns = {name: torch.from_numpy(np.array(column)) for name, column in self.columns.items()}
+        rest = (torch.from_numpy(np.array(one)) for one in (labels, offsets))
+        with torch.enable_grad():
+            loss = self.objective.function(leaf, *rest, *random, **columns)
+        if not isinstance(loss, torch.Tensor) or loss.shape != (self.n_queries,) or not loss.requires_grad:
+            got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else type(loss).__name__
+            raise self._unexpected(f"{got} where {self.n_queries} losses belong, one per query, computed from scores")
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        return loss.detach().numpy(), gradient.numpy()
 
     def select(self, selection: Selection) -> Self:
         """Return the function with the lists of these queries."""

@@ -59,6 +59,10 @@ def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChec
     line names the scores tried: a property that holds for these may fail for others. ``.passed`` is True if nothing
     failed.
 
+    A Hessian that is not the derivative of the gradient is noted, since many losses replace it. It fails where the
+    objective claims to be exact (a function by its attribute: ``f.exact_hessian = True``), and where it has the
+    opposite sign.
+
     >>> def squared_hinge(scores, labels, offsets):  # of each document against its label
     ...     gap = np.maximum(0.0, labels - scores)
     ...     return np.add.reduceat(gap**2, offsets[:-1]), -2.0 * gap, 2.0 * (gap > 0.0)
@@ -152,7 +156,7 @@ def _checks(example: _Example) -> Iterator[Check]:
     blind = np.allclose(example.at(scores + 2.0).gradient, derivatives.gradient, rtol=1e-6, atol=1e-9)
     detail = "yes, at scores + 2" if blind else "no: scores mean more than their order"
     yield Check("blind to a constant", NOTED, detail)
-    yield Check("Hessian not negative", NOTED, _signs(example, spreads))
+    yield Check("Hessian not negative", *_signs(example, spreads))
 
 
 def _not_finite(derivatives: Derivatives, *parts: str) -> str:
@@ -178,7 +182,15 @@ def _derivatives(example: _Example, spreads: Mapping[float, Array], valued: bool
     outcome, detail = _compared({scale: (at.hessian, expected) for scale, (at, _, expected) in at_scale.items()}, 1e-5)
     if outcome == FAILED and not objective.exact_hessian:
         outcome, detail = NOTED, f"{detail}: something else stands there"
+        if all(_turned(at.hessian, expected) for at, _, expected in at_scale.values()):
+            outcome, detail = FAILED, f"{detail}, and its sign is the opposite"
     yield Check(hessian, outcome, detail)
+
+
+def _turned(hessian: Array, expected: Array) -> bool:
+    """Whether a Hessian is negative where it should be positive, and nowhere has the sign that it should have."""
+    tells = np.abs(expected) > 1e-6 * np.abs(expected).max()
+    return bool((hessian * expected < 0.0)[tells & (expected > 0.0)].any() and (hessian * expected <= 0.0)[tells].all())
 
 
 def _compared(pairs: Mapping[float, tuple[Array, Array]], tolerance: float) -> tuple[str, str]:
@@ -234,8 +246,8 @@ def _extremes(example: _Example) -> tuple[str, str]:
     return PASSED, " and ".join(f"±{gap:g}" for gap in _EXTREMES)
 
 
-def _signs(example: _Example, spreads: Mapping[float, Array]) -> str:
-    """Return where Hessians are negative: at several scales of scores, with ties and without, and at equal scores."""
+def _signs(example: _Example, spreads: Mapping[float, Array]) -> tuple[str, str]:
+    """Return where Hessians are negative: at several scales of scores, tied or not, and at equal ones."""
     tried = [("equal scores", np.zeros_like(example.scores))]
     for scale, scores in spreads.items():
         drawn = [scores, *(example.spread(scale) for _ in range(_DRAWS - 1))]
@@ -245,6 +257,9 @@ def _signs(example: _Example, spreads: Mapping[float, Array]) -> str:
     lists = f"{len(tried) * len(_SIZES)} lists with {_plus_minus(_SCALES)}, tied and equal scores"
     worst, document = np.unravel_index(np.argmin(hessians), hessians.shape)
     if hessians[worst, document] >= 0.0:
-        return f"nowhere in {lists}"
+        return NOTED, f"nowhere in {lists}"
     least = f"{hessians[worst, document]:.2g} at {tried[worst][0]}"
-    return f"negative at {(hessians < 0.0).mean():.2g} of documents, least {least}, of {lists}; trees floor it"
+    detail = f"negative at {(hessians < 0.0).mean():.2g} of documents, least {least}, of {lists}"
+    if hessians.max() <= 0.0:
+        return FAILED, f"{detail}, and nowhere positive: trees cannot divide by it"
+    return NOTED, f"{detail}; trees floor it"

@@ -89,12 +89,21 @@ def judge_errors(grades: Array, errors: Array, judged: Mask) -> tuple[Array, Off
 
 
 def sampled_difference(
-    discounts: Array, human: Array, judge: Array, grades: Array, probabilities: Array, offsets: Offsets
+    discounts: Array,
+    human: Array,
+    judge: Array,
+    grades: Array,
+    probabilities: Array,
+    offsets: Offsets,
+    copies: NDArray[np.int64] | None = None,
 ) -> JudgedMean:
     """Estimate the mean over queries of Σ w·gain, w being ``discounts``, from documents judged with ``probabilities``.
 
     ``human`` and ``judge`` are gains, ``grades`` the judge's. A probability is NaN where a document was not judged. The
-    variance is that of independent draws, which is a little too large for a sample of fixed size.
+    variance is that of independent draws, which is a little too large for a sample of fixed size, and at least as large
+    as if one of the documents drawn had been graded wrongly by the spread of the judge's gains: that a sample finds no
+    error of a good judge does not prove that there is none. Queries with the same number in ``copies`` are copies of
+    one.
 
     >>> w, human, judge = np.array([1.0, -1.0, 0.5, -0.5]), np.array([3.0, 0.0, 1.0, 0.0]), np.array([1.0, 0.0, 1.0, 0])
     >>> probabilities, offsets = np.array([0.5, np.nan, 0.5, 0.5]), np.array([0, 2, 4])
@@ -112,17 +121,31 @@ def sampled_difference(
     shifted = judge + means[places]
     errors = np.where(judged, discounts * (human - shifted), 0.0)
     values = np.bincount(query, discounts * shifted + errors / chance, n_queries)
-    fixed, total = math.fsum(errors**2 * left) / n_queries, float(values.var(ddof=1))
+    fixed = max(math.fsum(errors**2 * left), _unseen(discounts, judge, left)) / n_queries
+    total = float(values.var(ddof=1))
+    groups = np.arange(n_queries) if copies is None else np.unique(copies, return_inverse=True)[1]
+    n_groups = int(groups.max()) + 1
+    if n_groups < n_queries:
+        sums = np.bincount(groups, values - values.mean())
+        total = max(total, math.fsum(sums**2) / n_queries * n_groups / max(n_groups - 1, 1))
+    total = max(total, fixed)
     between = max(total - fixed, 0.0) / total if total else 0.0  # the share of the variance that queries have
     return JudgedMean(
         value=float(values.mean()),
         error=math.sqrt(total / n_queries),
         fixed_error=math.sqrt(fixed / n_queries),
-        freedom=max(np.unique(query[judged]).size, 2) - 1,
+        freedom=max(np.unique(groups[query[judged]]).size, 2) - 1,
         judge=math.fsum(discounts * judge) / n_queries,
         labels=int(judged.sum()),
         worth=between * int((discounts != 0.0).sum()) or None,
     )
+
+
+def _unseen(discounts: Array, judge: Array, left: Array) -> float:
+    """Return the variance of one error as large as the spread of the judge's gains, in the documents drawn."""
+    gains = judge[discounts != 0.0]
+    square = float(gains.var()) or float(gains.max(initial=0.0)) ** 2 or 1.0
+    return square / max(int(np.count_nonzero(left)), 1) * math.fsum(discounts**2 * left)
 
 
 def _require_same_documents(size: Array, weights: Array, left: Array) -> None:

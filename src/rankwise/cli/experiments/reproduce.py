@@ -61,7 +61,7 @@ def reproduce(
     --data-folder DIR: The folder of the catalog's data sets. [default: RANKWISE_DATA]
     --output -o DIR: The folder for the results. [default: results/NAME]
     --trials N>=1: How many trials.
-    --quick: A small form that takes a minute or two.
+    --quick: A small form that takes a minute or two; its figures are not comparable with the paper's.
     --jobs N>=1: How many processes; the threads are divided among them.
     --dask ADDRESS: Compute on the workers of this Dask cluster.
     --set KEY=VALUE: Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.

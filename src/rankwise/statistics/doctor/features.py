@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, row_blocks
+from rankwise.arrays import Array, Floats, row_blocks
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.sparse import dense
@@ -22,6 +22,11 @@ _FEWEST_TRAINED = 50  # queries: smaller data are examples and tests
 _OTHER_TARGETS = ("document_rewards", "teacher_scores", "propensities", "positions")  # and no labels, or clicks
 _COMPARED = 300  # features
 _NAMED = 5  # features that a sentence names
+_GRADES = 10  # the highest ones, whose documents a feature may mark
+_MARKED = 20  # documents
+_MARKS, _MOSTLY = 0.2, 0.5  # of the documents of a grade; in real data below .07
+_EXCEPTIONS = 0.01  # of marked documents
+_MISSING = 0.3  # by which shares of missing values may differ between labels
 _LAST = -np.finfo(np.float64).max  # the score of a missing value, up and down
 
 
@@ -123,6 +128,87 @@ def leaks(scale: Scale, part: str, values: Array) -> Iterator[DataFinding]:
     yield DataFinding("error" if lift >= LEAK else "warning", "best feature", sentence, part, value, hint)
 
 
+def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
+    """Iterate over findings on features that mark a share of the documents of high grades, and hardly any others.
+
+    Marked documents have the highest or lowest values, a category, a value where all others have none, or none. What
+    real features mark that way is a few documents at most.
+
+    >>> labels = np.tile([0, 0, 0, 1], 100)
+    >>> flag = labels * (np.arange(400) % 10 < 8)  # four of five relevant documents have it
+    >>> data = RankingDataset(np.column_stack([np.arange(400) % 7, flag]), labels, np.arange(0, 401, 4))
+    >>> print(*(finding.sentence for finding in marks(data, "train")))  # doctest: +NORMALIZE_WHITESPACE
+    1 feature that marks labels: number 2 (its highest values are those of 80% of the documents with label 1 or more,
+    and of hardly any other).
+    """
+    found: dict[int, tuple[float, float, str]] = {}
+    for grade in np.unique(data.labels)[1:][-_GRADES:]:
+        high = data.labels >= grade
+        if not _MARKED <= high.sum() <= data.n_docs / 2:
+            continue
+        for start in range(0, data.n_features, _COMPARED):
+            columns = np.arange(start, min(start + _COMPARED, data.n_features))
+            for what, shares in _marked(dense(data.features[:, columns]), high, np.isin(columns, data.categorical)):
+                for column in columns[shares >= max(_MARKS, _MARKED / high.sum())]:
+                    best = max(found.get(column, (0.0, 0.0, "")), (float(shares[column - start]), float(grade), what))
+                    found[int(column)] = best
+    if found:
+        worst = max(found, key=lambda column: found[column][0])
+        share, grade, what = found[worst]
+        sentence = f"{count(len(found), 'feature that marks', 'features that mark')} labels: "
+        sentence += f"{named(data, [worst, *sorted(set(found) - {worst})])} ({what} {share:.0%} of the documents with "
+        sentence += f"label {grade:g} or more, and of hardly any other)."
+        hint = "see whether it was set after documents were judged or clicked, and leave it out"
+        yield DataFinding(
+            "error" if share >= _MOSTLY else "warning", "mark of a label", sentence, part, len(found), hint
+        )
+
+
+def _marked(values: Floats, high: NDArray[np.bool_], categorical: NDArray[np.bool_]) -> Iterator[tuple[str, Array]]:
+    """Iterate over what may mark documents, and the share of ``high`` ones that it marks, for each column."""
+    missing, exceptions = np.isnan(values), int(_EXCEPTIONS * _MARKS * high.sum())
+    for sign, what in ((1.0, "its highest values are those of"), (-1.0, "its lowest values are those of")):
+        scores = np.where(missing | categorical, -np.inf, sign * values)
+        others = scores[~high]
+        limits = np.partition(others, others.shape[0] - 1 - exceptions, axis=0)[others.shape[0] - 1 - exceptions]
+        yield what, (scores[high] > limits).mean(axis=0)
+    for marked, what in ((~missing, "it is there for"), (missing, "it is missing for")):
+        alone = marked[~high].sum(axis=0) <= exceptions
+        yield what, np.where(alone, marked[high].mean(axis=0), 0.0)
+    for column in np.flatnonzero(categorical):
+        codes, places = np.unique(values[:, column], return_inverse=True)
+        of_high, of_others = (np.bincount(places[one], minlength=codes.size) for one in (high, ~high))
+        share = np.where(of_others <= _EXCEPTIONS * of_high, of_high, 0).max() / high.sum()
+        yield "it has a category of", np.where(np.arange(categorical.size) == column, share, 0.0)
+
+
+def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
+    """Iterate over findings on features that are missing far more often, or less often, where the label is the lowest.
+
+    >>> labels = np.tile([0, 0, 0, 1], 100)
+    >>> features = np.where(labels == 0, np.nan, np.arange(400))[:, None]
+    >>> print(*(finding.sentence for finding in missing_by_label(RankingDataset(features, labels, [0, 400]), "train")))
+    1 feature missing by label: number 1 (in 100% of the documents with label 0, 0% of others).
+    """
+    low = data.labels == data.labels.min()
+    if low.all() or min(low.sum(), (~low).sum()) < _MARKED:
+        return
+    shares = np.empty((2, data.n_features))
+    for start in range(0, data.n_features, _COMPARED):
+        missing = np.isnan(dense(data.features[:, start : start + _COMPARED]))
+        shares[:, start : start + _COMPARED] = missing[low].mean(axis=0), missing[~low].mean(axis=0)
+    gaps = np.abs(shares[0] - shares[1])
+    columns = np.flatnonzero(gaps >= _MISSING)
+    if columns.size:
+        columns = columns[np.argsort(-gaps[columns], kind="stable")]
+        first, second = shares[:, columns[0]]
+        sentence = f"{count(columns.size, 'feature')} missing by label: {named(data, columns)} (in {first:.0%} of the "
+        sentence += f"documents with label {data.labels.min():g}, {second:.0%} of others)."
+        hint = "see whether it was computed for some documents because of their label, and leave it out"
+        leak = gaps[columns[0]] >= LEAK
+        yield DataFinding("error" if leak else "warning", "missing by label", sentence, part, columns.size, hint)
+
+
 def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     """Iterate over findings on features that map one to one to labels."""
     if columns := leakage.copies(data):
@@ -139,7 +225,8 @@ def warn_of_training_data(data: RankingDataset) -> None:
         return
     scale = Scale(sample(data, _SAMPLE))
     checks = [labels.labels(data, "train"), labels.lists(data, "train"), labels.order(scale, "train")]
-    checks.append(leaks(scale, "train", ndcg_by_feature(scale)))
+    checks += [leaks(scale, "train", ndcg_by_feature(scale)), marks(scale.data, "train")]
+    checks.append(missing_by_label(scale.data, "train"))
     findings = [finding for finding in itertools.chain(*checks) if finding.rank < 2 and finding.topic != "one grade"]
     if findings:  # of one grade nothing can be learned, which training says itself
         hint = f"{'; '.join(finding.hint for finding in findings)}; rw.examine(train, valid, test) shows more"
