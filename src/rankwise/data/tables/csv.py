@@ -23,6 +23,8 @@ from rankwise.data.tables.features import column_names
 from rankwise.data.tables.polars import ids_from_text
 
 _MARKS = (",", "\t", ";", "|")
+MARKS = marks.CHOICES
+"""Argument of :func:`read_csv` -> the marks that it may be."""
 _LINE = "\0line"  # a column that no file has
 _HINT = "mend the line; text with commas, quotes or line ends in it stands in quotes"
 _SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
@@ -65,8 +67,8 @@ def read_csv(
 
     ``decimal`` is the mark before decimals, and ``thousands`` the one between groups of three digits, of numbers as
     spreadsheets write them: ``1.582,5`` or ``1,582.5``. By default a column is read so where its numbers can mean
-    nothing else, and in a file with semicolons a comma is a decimal one; ``thousands=""`` says that there is no such
-    mark.
+    nothing else, and in a file with semicolons a comma is a decimal one; ``thousands="none"`` says that there is
+    none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -81,7 +83,7 @@ def read_csv(
     path = Path(path)
     for what, mark in (("decimal", decimal), ("thousands", thousands)):
         if mark is not None:
-            check.choice(f"mark for {what}", mark, marks.CHOICES[what])
+            check.choice(f"mark for {what}", mark, MARKS[what])
     for name in ("features", "categorical"):
         if isinstance(arguments.get(name), Iterator):
             arguments[name] = list(arguments[name])

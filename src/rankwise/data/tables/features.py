@@ -225,10 +225,12 @@ def matrix(
     n_docs: int,
     lists: CategoryLists,
     order: NDArray[np.int64] | None = None,
+    *,
+    warn: bool = True,
 ) -> NDArray[np.float32]:
     """Fill the feature matrix, a few columns at a time; columns of ``lists`` become codes.
 
-    Large numbers of which float32 tells less than half apart, such as times in seconds, raise a warning.
+    With ``warn``, large numbers of which float32 tells less than half apart, such as times in seconds, raise a warning.
     """
     filled = np.empty((n_docs, len(features)), np.float32)
     coarse = []
@@ -240,7 +242,7 @@ def matrix(
                 continue
             column = _codes(series, lists[series.name]) if series.name in lists else _float32(series)
             filled[:, number] = column if order is None else column[order]
-            if series.name not in lists and np.abs(column).max(initial=0.0, where=~np.isnan(column)) >= _WHOLE:
+            if warn and series.name not in lists and np.abs(column).max(initial=0.0, where=~np.isnan(column)) >= _WHOLE:
                 coarse += [series.name] if 2 * np.unique(column).size < series.n_unique() else []
     if coarse:
         what = f"features whose numbers are so large that float32 tells less than half apart: {_listed(coarse)}."

@@ -14,15 +14,15 @@ import polars as pl
 from rankwise import check
 from rankwise.data.tables.polars import MISSING
 
-CHOICES = {"decimal": (".", ","), "thousands": ("", ".", ",", " ", "'")}
-"""Argument -> the marks that it may be; "" is none."""
+CHOICES = {"decimal": (".", ","), "thousands": ("none", ".", ",", " ", "'")}
+"""Argument -> the marks that it may be."""
 
 _POINTS = 20  # numbers with a point of which three decimals each are no chance
 _BLANKS = "[ \u00a0\u202f]"
 _ZEROS = r"^[-+]?0\d"
 
 
-def plain(column: pl.Series, decimal: str = ".", thousands: str = "") -> pl.Series:
+def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.Series:
     """Return a column of text as numbers, if all of its values are numbers or words for a missing value.
 
     >>> plain(pl.Series(["1.582,5", "7", "NA"]), ",", ".").to_list()
@@ -32,7 +32,7 @@ def plain(column: pl.Series, decimal: str = ".", thousands: str = "") -> pl.Seri
         return column
     stripped = _cells(column)
     written = stripped
-    if thousands:
+    if thousands != "none":
         group = _BLANKS if thousands == " " else "['\u2019]" if thousands == "'" else re.escape(thousands)
         grouped = written.str.contains(rf"^[-+]?\d{{1,3}}(?:{group}\d{{3}})+(?:{re.escape(decimal)}\d*)?$")
         written = written.zip_with(~grouped.fill_null(value=False), written.str.replace_all(group, ""))
@@ -123,7 +123,7 @@ class Numbers:
                 if name in features:
                     value = cell.replace(".", "") if found is self.joined else f"{float(cell):g}"
                     what = f"points in column {name!r} are taken as marks {meaning}: {cell} is {value}."
-                    hint = "`set thousands='.'` if they are marks between thousands, or `set thousands=''` if not"
+                    hint = "`set thousands='.'` if they are marks between thousands, or `set thousands='none'` if not"
                     warnings.warn(check.Sentence(what, hint), stacklevel=3)
 
 
@@ -132,7 +132,8 @@ def warn_of_categories(frame: pl.DataFrame) -> None:
     cells = {series.name: _cells(series) for series in frame.iter_columns()}
     named = {name: _first(one, ",") for name, one in cells.items() if _decimal_comma(one) or _comma_of_thousands(one)}
     if named:
-        what = f"categories that are numbers with a comma: {', '.join(f'{name} ({cell})' for name, cell in named.items())}."
+        shown = ", ".join(f"{name} ({cell})" for name, cell in named.items())
+        what = f"categories that are numbers with a comma: {shown}."
         hint = "leave them out of `categorical=[…]`, and `set decimal=','` if the comma is a decimal one"
         warnings.warn(check.Sentence(what, hint), stacklevel=3)
 
@@ -172,9 +173,9 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
                 found.joined[name] = _first(cells, ".")
             elif between == ";" and _POINTS <= n_points < len(cells.drop_nulls()):
                 found.pointed[name] = _first(cells, ".")
-        elif decimal or thousands:
+        elif decimal or thousands not in (None, "none"):
             mark = decimal or ("," if thousands == "." else ".")
-            marked = plain(series, mark, ("." if mark == "," else "") if thousands is None else thousands)
+            marked = plain(series, mark, ("." if mark == "," else "none") if thousands is None else thousands)
             numbers = marked if marked.dtype != pl.String or thousands == "." else numbers
         if cells is not None and numbers.dtype != pl.String and cells.str.contains(_ZEROS).any():
             found.zeros.append(name)
