@@ -171,7 +171,7 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
             if commas or numbers.dtype == pl.String:
                 numbers = plain(series, ",", ".")
                 found.joined[name] = _first(cells, ".")
-            elif between == ";" and _POINTS <= n_points < len(cells.drop_nulls()):
+            elif between == ";" or (between != "," and _POINTS <= n_points < len(cells.drop_nulls())):
                 found.pointed[name] = _first(cells, ".")
         elif decimal or thousands not in (None, "none"):
             mark = decimal or ("," if thousands == "." else ".")
