@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def read_csv(
     table = _named(content, path, between=between, words=kept)
     others = [name for name in table.columns if name not in kept]
     if again := marks.unclear(table.frame.select(others), content, between, always=bool(decimal or thousands)):
-        table = _named(content, path, between=between, words=[*kept, *again])
+        table = _as_text(table, again, content, path, between, kept)
     numbers = marks.read(table.frame.select(others), decimal, thousands, between)
     frame = table.frame.with_columns(
         *numbers.columns,
@@ -145,6 +145,16 @@ def _named(content: bytes, path: Path, *, between: str, words: Collection[str] |
         got, hint = f"{len(table.columns)} numbers", "put a line with a name for each column before the others"
         raise check.error("the first line of a CSV file must name the columns", got=got, where=str(path), hint=hint)
     return table
+
+
+def _as_text(
+    table: TextTable, again: list[str], content: bytes, path: Path, between: str, kept: list[str]
+) -> TextTable:
+    """Return the table with some columns of numbers as they are written, which alone are read again."""
+    written = _read_columns(content, between, True, None, again)
+    if written.height == table.frame.height:  # no line is blank
+        return replace(table, frame=table.frame.with_columns(written))
+    return parse(content, path, between=between, words=[*kept, *again])
 
 
 def _codes(column: pl.Series) -> pl.Series:
@@ -194,9 +204,12 @@ def parse(
     return rows
 
 
-def _read_columns(text: bytes, between: str, header: bool, words: Collection[str] | None) -> pl.DataFrame:
+def _read_columns(
+    text: bytes, between: str, header: bool, words: Collection[str] | None, chosen: list[str] | None = None
+) -> pl.DataFrame:
     return pl.read_csv(
         text,
+        columns=chosen,
         has_header=header,
         separator=between,
         infer_schema_length=0 if words is None else None,

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from rankwise import check
@@ -18,6 +19,7 @@ CHOICES = {"decimal": (".", ","), "thousands": ("none", ".", ",", " ", "'")}
 """Argument -> the marks that it may be."""
 
 _POINTS = 20  # numbers with a point of which three decimals each are no chance
+_LETTERS = 1 << 22  # of a file that are looked at together
 _BLANKS = "[ \u00a0\u202f]"
 _ZEROS = r"^[-+]?0\d"
 
@@ -46,9 +48,21 @@ def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.
 def unclear(frame: pl.DataFrame, content: bytes, between: str, *, always: bool = False) -> list[str]:
     """Return columns that were read as numbers, and whose text may say something else: 1.582, 007."""
     numeric = [series.name for series in frame.iter_columns() if series.dtype.is_numeric()]
-    if always or re.search(rb'[\n"' + re.escape(between.encode()) + rb"][-+]?0[0-9]", content):
+    if always or _has_leading_zeros(content, between):
         return numeric
     return [name for name in numeric if _may_be_grouped(frame[name])]
+
+
+def _has_leading_zeros(content: bytes, between: str) -> bool:
+    """Whether some cell begins with a zero and another digit."""
+    letters = np.frombuffer(content, np.uint8)
+    for start in range(0, letters.size, _LETTERS):
+        before, first, second = (letters[start + shift : start + shift + _LETTERS] for shift in range(3))
+        size = second.size
+        zeros = (first[:size] == ord("0")) & (second >= ord("0")) & (second <= ord("9"))
+        if np.isin(before[:size][zeros], np.frombuffer(f'\n"{between}'.encode(), np.uint8)).any():
+            return True
+    return False
 
 
 def _may_be_grouped(column: pl.Series) -> bool:
