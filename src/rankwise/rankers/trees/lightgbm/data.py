@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
 _SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
 _SHARE = 20  # one document of so many is in the sample, of which LightGBM makes several copies
-_CHECKED, _MOST_CHECKED = 8, 10_000  # rows, and features at most, with which parameters are checked
+_CHECKED, _MOST_CHECKED = 8, 1000  # rows, and features at most, with which parameters are checked
 _QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
 
 
@@ -111,11 +111,12 @@ def _check_parameters(parameters: Keywords, n_features: int) -> None:
     others = NETWORK if NETWORK[0] in parameters else ()  # machines, which it would ask
     alone = {name: value for name, value in parameters.items() if name not in others}
     alone = {"min_data_in_bin": 1, **alone, "verbosity": -1, "feature_pre_filter": False}
-    rows = np.tile(np.arange(_CHECKED, dtype=np.float32)[:, None], min(n_features, _MOST_CHECKED))
+    few_features = 0 < n_features <= _MOST_CHECKED
+    rows = np.tile(np.arange(_CHECKED, dtype=np.float32)[:, None], n_features if few_features else 1)
     library = lightgbm()
     with without_lines(FATAL):
         few = library.Dataset(rows, np.zeros(_CHECKED), group=[_CHECKED], params=alone).construct()
-        if 0 < n_features <= _MOST_CHECKED:
+        if few_features:
             try:
                 library.Booster(alone, few)
             except library.basic.LightGBMError as failed:
