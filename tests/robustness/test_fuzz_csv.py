@@ -55,7 +55,7 @@ def test_numbers_are_those_that_were_written_or_there_is_a_word(tmp_path):
             digits, largest = chance.choice((0, 0, 1, 2, 3, None)), 10 ** chance.randint(0, 6)
             numbers = [chance.uniform(-largest, largest) for _ in range(chance.randint(2, 8))]
             shown = [f"{one:,.{chance.randint(0, 3) if digits is None else digits}f}" for one in numbers]
-            columns.append([one.translate(str.maketrans({",": thousands, ".": decimal})) for one in shown])
+            columns.append([one.replace(".", "p").replace(",", thousands).replace("p", decimal) for one in shown])
         text = io.StringIO()
         writer = csv.writer(text, delimiter=between)
         names = [f"x{number}" for number in range(len(columns))]
