@@ -1,5 +1,6 @@
 """LightGBM's models: a booster that grows, and the finished trees."""
 
+import contextlib
 import functools
 import sys
 import warnings
@@ -12,7 +13,7 @@ from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.disk import mapped as disk
 from rankwise.rankers.trees.formats.lightgbm import with_objective
 from rankwise.rankers.trees.protocol import Derive, ForestByTree, numbers
-from rankwise.rankers.trees.refusals import without_lines
+from rankwise.rankers.trees.refusals import STANDARD_OUTPUT, without_lines
 from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import openmp
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from lightgbm import Booster, Dataset
 
-FATAL = b"[LightGBM] [Fatal]"
+FATAL, _INFO = (b"[LightGBM] [Fatal]", b"Please recompile with CMake option"), b"[LightGBM] [Info]"
 
 
 @functools.cache
@@ -86,16 +87,12 @@ class LightGBMGrowth:
         alone = "num_machines" not in self.parameters  # what one machine cannot split, another may
         if alone and self.start is None and not _has_splits(self.matrices.train):
             return False
+        # A thread of LightGBM's network says that it listens, whatever the verbosity.
+        quiet = contextlib.nullcontext() if alone else without_lines(_INFO, STANDARD_OUTPUT)
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
         try:
-            self.booster = lightgbm().train(
-                self.parameters if objective is None else {**self.parameters, "objective": objective},
-                self.matrices.train,
-                num_boost_round=1,
-                valid_sets=self.matrices.held_out or None,
-                init_model=None if self.start is None else self.start.booster,
-                keep_training_booster=True,
-            )
+            with quiet:
+                self.booster = self._started(objective)
         except lightgbm().basic.LightGBMError as failed:
             if "num_features" in str(failed):  # none is left that could be split
                 return False
@@ -108,6 +105,17 @@ class LightGBMGrowth:
         if not trees:  # a first tree without a split is kept as a constant; a later one is dropped
             self.booster, self.parameters = None, {**self.parameters, "seed": self.parameters["seed"] + 1}
         return False
+
+    def _started(self, objective: "Callable[..., Any] | None") -> "Booster":
+        booster: Booster = lightgbm().train(
+            self.parameters if objective is None else {**self.parameters, "objective": objective},
+            self.matrices.train,
+            num_boost_round=1,
+            valid_sets=self.matrices.held_out or None,
+            init_model=None if self.start is None else self.start.booster,
+            keep_training_booster=True,
+        )
+        return booster
 
     def scores(self, number: int) -> Array:
         """Return the scores of a held-out data set, as LightGBM keeps them up to date."""
