@@ -175,8 +175,9 @@ class Evaluation:
         Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
         on the values and the seed, and not on threads or on the order of queries. More than 20,000 queries are
         resampled in 20,000 random groups. Of fewer than ten queries that would be too narrow, and the interval is
-        Student's; of fewer than three there is none, and its ends are NaN. Values that are all 0 or 1 have the interval of Clopper and Pearson, and values that are all the same one that allows
-        for others that were not seen (:func:`rankwise.statistics.significance.interval_of_same`).
+        Student's; of fewer than three there is none, and its ends are NaN. Values that are all 0 or 1 have the interval
+        of Clopper and Pearson, and values that are all the same one that allows for others that were not seen
+        (:func:`rankwise.statistics.significance.interval_of_same`).
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
