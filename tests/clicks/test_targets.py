@@ -407,3 +407,22 @@ def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch)
             found.append(rw.clicks.estimates(log, data, bias).regression)
     assert {one["num_threads"] for one in used} == {1}
     np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_the_low_regression_by_hand():
+    """Two queries of 100 impressions at a position with α = 1; d5 was shown 5 times, and d6 never."""
+    clicks = np.array([50.0, 30.0, 20.0, 90.0, 10.0, 5.0])
+    shows = np.array([100.0, 100.0, 100.0, 100.0, 100.0, 5.0])
+    data = rw.RankingDataset(np.zeros((7, 1)), np.zeros(7), [0, 4, 7])
+    rho, zeros = np.append(shows, 0.0) / 100.0, np.zeros(7)
+    predicted = np.array([0.5, 0.4, 0.5, 0.6, 0.2, 0.25, 0.75])
+    given: Any = {"ctr": np.append(clicks, 0.0) / 100.0, "alpha": rho, "beta": zeros, "rho": rho, "clip": 0.0}
+    given |= {"impressions": np.full(7, 100.0), "regression": predicted}
+    result = module.Estimates(data=data, rows=np.arange(6), **given)
+    # Beyond R̂: 0, -0.1, -0.3, 0.3, -0.1, of equal exposure; the lowest fifth, and so the decile, is -0.3.
+    np.testing.assert_allclose(result.low_regression, [0.2, 0.1, 0.2, 0.3, 0.0, 0.0, 0.45])
+    # Clicks that are all beyond it do not make it higher; and without enough impressions, nothing is known.
+    above = dataclasses.replace(result, regression=np.full(7, 0.05))
+    np.testing.assert_array_equal(above.low_regression, above.regression)
+    few = dataclasses.replace(result, impressions=np.full(7, 9.0))
+    assert not few.low_regression.any()

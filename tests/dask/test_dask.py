@@ -15,7 +15,7 @@ from rankwise.cluster import learner, network, partitions
 from rankwise.cluster.crew import LostWorkerError
 from rankwise.cluster.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import Workers
-from rankwise.objectives.base import scales_in, with_scales
+from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
@@ -183,12 +183,25 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
         spread = partitions.spread(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
         )
-        measure = lambda objective, spread=spread: learner.measured_goals(spread, ranker, objective)  # noqa: E731
+        measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, ranker, objective)  # noqa: E731
         assert scales_in(with_scales(rw.objective(text), measure)) == alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
         trained = rw.dask.fit(ranker, folder, client=client, **roles, weight="weight")
     assert trained.scales_ == alone
+
+
+@pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker])
+def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, kind):
+    rare = named.with_(labels=(named.labels >= 2.0).astype(float))
+    rare = [rare.take(slice(20, None)), rare.take(slice(0, 20))]
+    ranker = kind("calibrated", **SMALL | {"patience": None, "learning_rate": 1e-6})
+    alone = ranker.fit(*rare)
+    folder = scatter(rare[0], tmp_path, rare[0].offsets[[10, 30]].tolist())
+    trained = rw.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
+    np.testing.assert_allclose(trained.predict(rare[1]), alone.predict(rare[1]), atol=1e-4)
+    assert abs(trained.predict(rare[1]).mean()) > 0.5
+    assert trained.history_["loss"] == pytest.approx(alone.history_["loss"], rel=1e-5)
 
 
 def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch):

@@ -182,11 +182,11 @@ def test_the_label_that_the_objective_names_is_calibrated(tmp_path):
 
 def test_a_level_that_training_did_not_reach_is_a_warning():
     train, fresh = goals(0), goals(1)
-    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(train)
+    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1)
+    graded = train.with_(more_labels={"purchase": (train.labels > 0.0).astype(float)})
+    rw.calibrate(model.fit(train), fresh, "sigmoid")  # no warning, which would be an error here
     with pytest.warns(UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed.*platt"):
-        rw.calibrate(model, fresh, "sigmoid")
-    long = model.set_params(rounds=100).fit(train)
-    rw.calibrate(long, fresh, "sigmoid")  # no warning, which would be an error here
+        rw.calibrate(model.fit(graded), fresh, "sigmoid")
 
 
 LIGHT = "rounds=2, leaves=4, threads=1"

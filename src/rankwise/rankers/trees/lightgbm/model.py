@@ -11,7 +11,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees.formats.lightgbm import with_objective
+from rankwise.rankers.trees.formats.lightgbm import shifted, with_objective
 from rankwise.rankers.trees.protocol import Derive, ForestByTree, numbers
 from rankwise.rankers.trees.refusals import STANDARD_OUTPUT, without_lines
 from rankwise.sparse import dense, for_library, is_sparse
@@ -66,9 +66,18 @@ class LightGBMGrowth:
     """A booster that grows."""
 
     def __init__(
-        self, parameters: Keywords, matrices: LightGBMMatrices, start: "LightGBMForest | None", tries: int = 1
+        self,
+        parameters: Keywords,
+        matrices: LightGBMMatrices,
+        start: "LightGBMForest | None",
+        tries: int = 1,
+        base_score: float = 0.0,
     ) -> None:
         self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
+        self.base_score = base_score
+        if base_score:  # LightGBM's scores have it, and its trees have not
+            for data in (matrices.train, *matrices.held_out):
+                data.set_init_score(np.full(np.size(data.get_label()), base_score))
         self.booster: Booster | None = None
 
     def add(self, derive: Derive | None) -> bool:
@@ -133,7 +142,8 @@ class LightGBMGrowth:
         """Return all trees so far as LightGBM's text."""
         if self.booster is None:
             return self.start.content() if self.start is not None else b""
-        return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+        content = with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+        return shifted(content, self.base_score) if self.base_score else content
 
 
 class LightGBMForest(ForestByTree):
