@@ -207,3 +207,11 @@ def test_the_command(train, model, tmp_path, monkeypatch):
     assert "ndcg@10 lost" in text
     document = json.loads(run("data", "skew", "train.parquet", "train.parquet", "--json").stdout)
     assert [row["psi"] for row in document["features"]] == [0.0] * 5
+
+
+def test_losses_that_are_all_the_same_have_an_interval_nevertheless(train):
+    moved = train.with_(features=train.features + np.float32([0, 0, 0, 1, 0]))
+    compared = rw.compare_features(train, moved, lambda features: features[:, 0], metric="ndcg@10")
+    loss, low, high = (column(compared.frame, name)["f3"] for name in ("loss", "low", "high"))
+    assert loss == 0.0
+    assert high == -low == pytest.approx(1.0 - 0.025 ** (1.0 / train.n_queries), rel=0.1)  # of those that are scored
