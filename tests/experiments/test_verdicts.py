@@ -380,6 +380,7 @@ def test_trials_that_are_all_the_same_have_an_interval_nevertheless():
     unseen = 1.0 - 0.025 ** (1.0 / 5.0)
     for levels, difference, most in (([0.0], 0.1, 1.0), ([0.0, 1.0], 0.1, 2.0)):
         found = contrast(results, "d", levels, "ndcg@10", NAMES[1], NAMES[0])
+        assert found is not None
         expected = (difference - unseen * (difference + most), difference + unseen * (most - difference))
         assert found.interval(0.95) == pytest.approx(expected)
     cell = summary._cell(np.full(5, 0.5), "ndcg@10", NAMES[0], None, 0.05)

@@ -210,7 +210,7 @@ def test_the_command(train, model, tmp_path, monkeypatch):
 
 
 def test_losses_that_are_all_the_same_have_an_interval_nevertheless(train):
-    moved = train.with_(features=train.features + np.float32([0, 0, 0, 1, 0]))
+    moved = train.with_(features=train.features + np.array([0, 0, 0, 1, 0], np.float32))
     compared = rw.compare_features(train, moved, lambda features: features[:, 0], metric="ndcg@10")
     loss, low, high = (column(compared.frame, name)["f3"] for name in ("loss", "low", "high"))
     assert loss == 0.0

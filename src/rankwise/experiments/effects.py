@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise.arrays import Keywords
 from rankwise.experiments.running.protocols import FOLDS, POOLED
 from rankwise.statistics.significance import TTest, holm, interval_of_same, t_test
 from rankwise.statistics.titles import bounds_of
@@ -103,7 +104,7 @@ def contrast(
             tests[QUERIES] = t_test(*units[QUERIES])
     if not tests:
         return None
-    named = {"data": data, "metric": metric, "better": better, "worse": worse}
+    named: Keywords = {"data": data, "metric": metric, "better": better, "worse": worse}
     most = _span(metric) * sum(map(abs, weights.values()))
     return Contrast(**named, levels=tuple(levels), tests=tests, units=units, most=most)
 
@@ -137,7 +138,7 @@ def curve_contrast(
     if not tests:
         return None
     ends = (int(rounds[0]), int(rounds[-1]))
-    named = {"data": data, "metric": series, "better": better, "worse": worse}
+    named: Keywords = {"data": data, "metric": series, "better": better, "worse": worse}
     most = _span(series.removeprefix("valid ")) * float(abs(weights).sum())
     return Contrast(**named, levels=(level,), rounds=ends, tests=tests, units=units, most=most)
 
