@@ -241,3 +241,11 @@ def test_chance_alone_raises_no_alarm():
         for seed, (size, other) in enumerate([(30, 30), (100, 40), (150, 150), (60, 400)] * 10)
     ]
     assert sum(map(bool, alarms)) <= 1
+
+
+def test_losses_that_are_all_the_same_have_an_interval_nevertheless(train):
+    moved = train.with_(features=train.features + np.array([0, 0, 0, 1, 0], np.float32))
+    compared = rw.compare_features(train, moved, lambda features: features[:, 0], metric="ndcg@10")
+    loss, low, high = (column(compared.frame, name)["f3"] for name in ("loss", "low", "high"))
+    assert loss == 0.0
+    assert high == -low == pytest.approx(1.0 - 0.025 ** (1.0 / train.n_queries), rel=0.1)  # of those that are scored

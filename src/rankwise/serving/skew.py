@@ -11,11 +11,12 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
+from rankwise.metrics.base import weighted_mean
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
-from rankwise.statistics.significance import FEWEST, t_test
+from rankwise.statistics.significance import FEWEST, interval_of_mean
 
 _MEASURED = 200_000  # documents by which distributions are compared
 _DECILES = np.arange(0.1, 0.95, 0.1)
@@ -82,8 +83,9 @@ def compare_features(
 
     With a ``model`` (anything that :func:`evaluate` takes) it is also measured what ``metric`` loses where a feature of
     the training data is replaced by the served one, in documents that both have, by the ids of queries and documents;
-    the interval is Student's over queries. Features come by this loss then; else by the largest of both indices and
-    the difference of missing shares, after those that only one of the two has.
+    the interval is Student's over queries, and allows for losses that were not seen where all are the same. Features
+    come by this loss then; else by the largest of both indices and the difference of missing shares, after those that
+    only one of the two has.
 
     ``alarms`` are sentences about differences that are too large: an index that exceeds by 0.25 what chance makes, also
     that of the shares of missing values, and with a model a loss with all features swapped whose interval is above 0.
@@ -212,7 +214,7 @@ def _losses(
     both, features = rows >= 0, np.array(part.features)
     theirs = served.features[rows[both]]
     values = metric.of(scores_of(model, part), part)
-    losses = []
+    losses, span = [], metric.bounds[1] - metric.bounds[0]
     for columns in [*(slice(column, column + 1) for column in range(train.n_features)), slice(None)]:
         swapped = features.copy()
         swapped[both, columns] = theirs[:, columns]
@@ -224,8 +226,9 @@ def _losses(
         if scored.sum() < FEWEST:
             hint = "log more queries of the training data"
             raise check.error(f"{metric} must score {FEWEST} queries that both have", got=int(scored.sum()), hint=hint)
-        test = t_test(lost[scored], None if part.weights is None else part.weights[scored])
-        losses.append((test.mean, *test.interval(confidence)))
+        units = lost[scored], None if part.weights is None else part.weights[scored]
+        ends = interval_of_mean(*units, bounds=(-span, span), confidence=confidence)
+        losses.append((weighted_mean(*units), *ends))
     count = tables.count(part.n_queries, "query", "queries")
     return losses, f"Swapped in {tables.count(int(both.sum()), 'document')} of {count} that both have."
 

@@ -99,7 +99,11 @@ def test_labels_and_weights_count(model, fresh):
     weighted = fresh.with_(weights=np.repeat([2.0, 1.0], 150))
     one, other = (rw.calibrate(model, each, "platt").predict(fresh) for each in (twice, weighted))
     np.testing.assert_allclose(one, other, atol=1e-3)  # as many documents, but for Platt's targets
+    averaging_1 = fresh.with_(weights=np.repeat([2.0, 0.0], 150))
+    twice = rw.concatenate([fresh.take(np.arange(150)).with_(query_ids=np.arange(150)), first])
     for method in ("isotonic", "platt"):
+        one, other = (rw.calibrate(model, each, method).predict(fresh) for each in (twice, averaging_1))
+        np.testing.assert_allclose(one, other, rtol=1e-6)
         tiny = rw.calibrate(model, fresh.with_(weights=weighted.weights * 1e-6), method)
         np.testing.assert_allclose(tiny.predict(fresh), rw.calibrate(model, weighted, method).predict(fresh), rtol=1e-6)
 
@@ -109,6 +113,16 @@ def test_models_that_score_log_odds_need_no_curve(fresh):
     calibrated = rw.calibrate(model, method="sigmoid")
     np.testing.assert_allclose(calibrated.predict(fresh), sigmoid(model.predict(fresh)), rtol=1e-14)
     assert rw.evaluate(calibrated, fresh).reliability().error < 0.08
+
+
+def test_the_level_of_log_odds_goes_by_weights(fresh):
+    model = rw.LightGBMRanker("calibrated", rounds=60, leaves=7, threads=1).fit(lists(0))
+    wrong = fresh.labels.copy()
+    wrong[: fresh.offsets[150]] = 1.0
+    data = fresh.with_(labels=wrong)
+    with pytest.warns(UserWarning, match="where 1.0000 are observed"):
+        rw.calibrate(model, data.with_(weights=np.repeat([1.0, 0.0], 150)), method="sigmoid")
+    rw.calibrate(model, data.with_(weights=np.repeat([0.0, 1.0], 150)), method="sigmoid")
 
 
 def test_a_saved_one_scores_the_same_in_a_new_process(model, fresh, tmp_path):

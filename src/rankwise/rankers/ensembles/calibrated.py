@@ -165,12 +165,12 @@ class CalibratedRanker(MetaRanker):
         """Warn where the mean of probabilities that were not fitted is surely another than the rate of events."""
         happened = self.predicts_.of(data.labels, data.more_labels)
         p = self.probabilities(self.ranker_.predict(data), self._features(data), data.offsets)
-        difference = np.add.reduceat(p - happened, data.offsets[:-1]) / data.sizes.mean()
+        weights = _document_weights(data)
+        mean, rate = weights @ p / data.n_docs, weights @ happened / data.n_docs
+        difference = np.add.reduceat(weights * (p - happened), data.offsets[:-1]) / data.sizes.mean()
         error = difference.std() / np.sqrt(max(data.n_queries - 1, 1))
-        if abs(difference.mean()) > max(4.0 * error, 0.2 * happened.mean()):
-            what = (
-                f"the mean probability of {self.predicts_} is {p.mean():.4f} where {happened.mean():.4f} are observed: "
-            )
+        if abs(difference.mean()) > max(4.0 * error, 0.2 * rate):
+            what = f"the mean probability of {self.predicts_} is {mean:.4f} where {rate:.4f} are observed: "
             what += "scores start at a probability of ½, and training ended before they reached the level of the data"
             warnings.warn(check.Sentence(f"{what}.", "fit the level: method='platt'"), stacklevel=4)
 
@@ -178,8 +178,7 @@ class CalibratedRanker(MetaRanker):
         """Fit the curve of all documents, and of every segment that has enough."""
         relevant = self.predicts_.of(data.labels, data.more_labels)
         scores = self.ranker_.predict(data) if scores is None else scores
-        weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
-        weights = weights / weights.mean()  # curves count documents, so that the unit of weights must not matter
+        weights = _document_weights(data)
         names = self._segments(self._features(data))
         changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
         if changes.size:
@@ -360,6 +359,12 @@ def learned_labels(ranker: Ranker) -> set[str]:
     if objective is None or native(objective) is not None:
         return {MAIN}
     return {MAIN if name is None else name for name in labels_learned(ranker._objective())}
+
+
+def _document_weights(data: RankingDataset) -> Array:
+    """The weights of queries, 1 on average: curves count documents, so that the unit of weights must not matter."""
+    weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
+    return np.asarray(weights / weights.mean())
 
 
 def _warn_seen(ranker: Ranker, data: RankingDataset) -> None:
