@@ -80,7 +80,11 @@ def test_queries_of_several_segments_keep_their_order(model, fresh):
     mixed = fresh.with_(features=features)
     p = calibrated.predict(mixed)
     np.testing.assert_array_equal(p, rw.calibrate(model, fresh, "platt").predict(mixed))
-    np.testing.assert_array_equal(calibrated.scorer()(features[:10]), p[:10])
+    scorer = calibrated.scorer()
+    np.testing.assert_array_equal(scorer(features[:10], np.array([0, 10])), p[:10])
+    np.testing.assert_array_equal(scorer(mixed), p)
+    with pytest.raises(ValueError, match="several segments.*got 'missing' and .* of 'market'.*offsets"):
+        scorer(features[:10])
 
 
 def test_few_documents_have_the_curve_of_all(model, fresh):

@@ -241,6 +241,12 @@ class AutoRanker(DelegatingRanker):
                 one = expressions.ranker(recipe) if isinstance(recipe, str) else recipe
                 recipes.append(one)
                 bagged(one, self.folds).check_settings()
+                if getattr(one, "debias", False):
+                    raise check.error(
+                        "a search compares recipes on judged documents, and not on clicks",
+                        got="debias=True",
+                        hint="train a bag, rw.bagged(ranker), or leave debias out",
+                    )
                 if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
                     raise check.error(
                         "a search keeps checkpoints itself",

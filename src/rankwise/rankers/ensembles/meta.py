@@ -81,6 +81,11 @@ class MetaRanker(Ranker):
         delegate = self._delegate
         return delegate.scorer() if isinstance(delegate, Ranker) else super().scorer()
 
+    def _check_named(self) -> None:
+        super()._check_named()
+        for ranker in self._nested().values():
+            ranker._check_named()
+
     @property
     def needs_lists(self) -> bool:
         """Whether a score depends on the other documents of its query."""
@@ -161,6 +166,9 @@ class DelegatingRanker(MetaRanker):
     def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
         return self._delegate._save(path, card, force=force)
+
+    def _check_named(self) -> None:
+        self._delegate._check_named()
 
     def _description(self) -> Json:
         return self._delegate._description()
