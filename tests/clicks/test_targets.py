@@ -347,13 +347,19 @@ def test_a_query_is_on_the_same_side_of_the_split_whatever_else_the_log_holds(lo
             rw.clicks.split(log, holdout)
 
 
+def compared(*of: Any) -> rw.clicks.OffPolicyComparison:
+    result = rw.clicks.compare(*of)
+    assert isinstance(result, rw.clicks.OffPolicyComparison)
+    return result
+
+
 @pytest.mark.parametrize("names", [("new", "production"), ("production", "new"), ("production", "other")])
 def test_queries_by_whose_clicks_a_system_was_trained_do_not_compare_it(logged, names, tmp_path):
     data, log, bias = logged
     train, rest = rw.clicks.split(log, 0.4, seed=0)
     model = rw.load(trained(rw.clicks.targets(train, data, bias)).save(tmp_path / "model"))
     systems = dict(zip(names, (model, data.features[:, 0]), strict=True))
-    whole, held_out = (rw.clicks.compare(systems, part, bias, data) for part in (log, rest))
+    whole, held_out = (compared(systems, part, bias, data) for part in (log, rest))
     assert (whole.left_out, held_out.left_out) == (train.n_queries, 0)
     assert (whole.n_units, whole.difference, whole.reason) == (held_out.n_units, held_out.difference, held_out.reason)
     clicks = whole.assumptions[0]
@@ -377,11 +383,11 @@ def test_labels_made_from_clicks_are_told_by_the_features_of_queries(logged):
     train, rest = rw.clicks.split(log, 0.4, seed=0)
     model = trained(rw.clicks.targets(train, data, bias, labels="offset"), "xendcg")
     systems = {"new": model, "production": trained(data, "xendcg")}
-    result = rw.clicks.compare(systems, rest, bias, data)
+    result = compared(systems, rest, bias, data)
     told = f"production was trained on labels of {rest.n_queries} of these {rest.n_queries} queries: "
     assert result.assumptions[0].caveat.startswith(told)
     assert told in result.reason
-    assert "new was trained on labels" in rw.clicks.compare(systems, log, bias, data).reason
+    assert "new was trained on labels" in compared(systems, log, bias, data).reason
 
 
 def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch):
@@ -389,7 +395,12 @@ def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch)
     used: list[Any] = []
     train = lgb.train
     monkeypatch.setattr(module, "_SMALL", 0)  # as if there were many documents
-    monkeypatch.setattr(lgb, "train", lambda given, *more, **how: (used.append(given), train(given, *more, **how))[1])
+
+    def noted(given, *more, **how):
+        used.append(given)
+        return train(given, *more, **how)
+
+    monkeypatch.setattr(lgb, "train", noted)
     found = []
     for count in (1, 2):
         with rw.use_threads(count):

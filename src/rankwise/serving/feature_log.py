@@ -1,10 +1,16 @@
-"""Features that search engines logged, read as data: the LTR plugin of Elasticsearch and OpenSearch, and Vespa."""
+"""Features that search engines logged, read as data: the LTR plugin of Elasticsearch and OpenSearch, and Vespa.
+
+``rankwise serve --log-features`` writes the form of the plugin; a category is ``{"category": value}`` there.
+"""
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,9 +22,65 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import qrels_frame
 
+if TYPE_CHECKING:
+    from rankwise.rankers.schema import Schema
+    from rankwise.serving.requests import RequestedQuery
+
+SUFFIXES = (".jsonl", ".ndjson")
 _QUERY = ("query_id", "qid", "query")
 _VESPA = ("matchfeatures", "summaryfeatures", "rankfeatures")
 _NO_FEATURE = "vespa.summaryFeatures.cached"  # that Vespa adds to summaryfeatures
+
+
+class _Category(NamedTuple):
+    """A value of a categorical feature."""
+
+    value: str | float
+
+
+@dataclass(frozen=True)
+class FeatureLog:
+    """A file to which the service appends the features of a sample of its requests.
+
+    A request is in the sample by its id, so that services that pass the same request on agree about it.
+    """
+
+    path: Path
+    sample: float = 1.0
+
+    def ready(self) -> "FeatureLog":
+        """Check that the file can be written, and that its name is one by which it is read."""
+        if self.path.suffix not in SUFFIXES:
+            raise check.error("features are logged as JSON lines", got=self.path.name, hint="end its name in .jsonl")
+        self.path.open("ab").close()
+        return self
+
+    def takes(self, request_id: str) -> bool:
+        """Whether a request is in the sample."""
+        return zlib.crc32(request_id.encode()) < self.sample * 2**32
+
+    def write(self, queries: "Sequence[RequestedQuery]", schema: "Schema", about: Json) -> None:
+        """Append a line for each query; ``about`` has the id of the request, and the model with its version."""
+        import orjson
+
+        names, lines = [schema.title(column) for column in range(schema.count)], []
+        for number, query in enumerate(queries):
+            ids = query.words.get("ids", range(len(query.features)))
+            rows: list[list[Any]] = query.features.tolist()
+            for column, values in schema.categories.items():
+                for row in rows:
+                    row[column] = {"category": values[int(row[column])]} if row[column] == row[column] else None
+            hits = [
+                {"_id": str(name), "fields": {"_ltrlog": [{"features": dict(zip(names, row, strict=True))}]}}
+                for name, row in zip(ids, rows, strict=True)
+            ]
+            query_id = query.words.get("id", f"{about['id']}-{number}")
+            lines.append(orjson.dumps({"query_id": query_id, "request": about, "hits": {"hits": hits}}) + b"\n")
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)  # anew: it may have been rotated
+        try:
+            os.write(file, b"".join(lines))  # at once, so that lines of several processes do not mix
+        finally:
+            os.close(file)
 
 
 def read_feature_log(
@@ -27,6 +89,7 @@ def read_feature_log(
     labels: Run | None = None,
     log: str | None = None,
     document: str | None = None,
+    repeated: str = "error",
 ) -> RankingDataset:
     """Read the features that a search engine logged with its responses, as documents with named features.
 
@@ -35,10 +98,12 @@ def read_feature_log(
 
     - Elasticsearch and OpenSearch with the LTR plugin, whose hits have ``fields._ltrlog``. ``log`` names the entry of
       the log, where there are several;
-    - Vespa, whose hits have ``matchfeatures``, ``summaryfeatures`` or ``rankfeatures``.
+    - Vespa, whose hits have ``matchfeatures``, ``summaryfeatures`` or ``rankfeatures``;
+    - ``rankwise serve --log-features``, with categories by their values.
 
     A feature without a value is missing, NaN. Several responses to a query are one list. Documents are known by their
-    ``_id``, or by what follows ``::`` in Vespa's ``documentid``; ``document`` names another field of theirs. ``labels``
+    ``_id``, or by what follows ``::`` in Vespa's ``documentid``; ``document`` names another field of theirs. A document
+    that a query has twice with different features is an error; with ``repeated="last"`` the last ones count. ``labels``
     are qrels: a file, a table with columns query, document and grade, or nested dictionaries. Documents that they do
     not name have label 0 and were not judged.
 
@@ -47,26 +112,53 @@ def read_feature_log(
     >>> data.feature_names, data.features.tolist(), data.labels.tolist()
     (('bm25', 'clicks'), [[2.5, nan]], [2.0])
     """
-    queries: dict[str, dict[str, dict[str, float]]] = {}  # query -> document -> features
+    check.choice("repeated", repeated, ("error", "last"))
+    queries: dict[str, dict[str, dict[str, Any]]] = {}  # query -> document -> features
     for where, query, hit in _hits(source):
         name, features = _document(hit, document, where), _features(hit, log, where)
-        if queries.setdefault(query, {}).setdefault(name, features) != features:
-            what, hint = "a document was logged twice with different features", "give each search a query id of its own"
+        listed = queries.setdefault(query, {})
+        if repeated == "last":
+            listed[name] = features
+        if listed.setdefault(name, features) != features:
+            what = "a document was logged twice with different features"
+            hint = "give each search a query id of its own, or `set repeated='last'`"
             raise check.error(what, got=repr(name), where=f"query {query!r}, {where}", hint=hint)
     documents = list(itertools.chain(*(listed.values() for listed in queries.values())))
     if not documents:
         raise check.error("the log holds no documents", got="responses without hits")
     names = list(dict.fromkeys(itertools.chain(*documents)))
+    columns = [[features.get(name, np.nan) for features in documents] for name in names]
+    categories = {place: _encode(column, names[place]) for place, column in enumerate(columns) if _has_category(column)}
     data = RankingDataset.from_sizes(
-        [[features.get(name, np.nan) for name in names] for features in documents],
+        np.array(columns, np.float64).T,
         np.zeros(len(documents)),
         [len(listed) for listed in queries.values()],
         feature_names=names,
         query_ids=list(queries),
         document_ids=list(itertools.chain(*queries.values())),
         judged=np.zeros(len(documents)),
+        categorical=list(categories),
+        categories=categories,
     )
     return data if labels is None else _labelled(data, labels)
+
+
+def _has_category(column: list[Any]) -> bool:
+    return any(isinstance(value, _Category) for value in column)
+
+
+def _encode(column: list[Any], name: str) -> tuple[str | float, ...]:
+    """Replace the categories of a column by codes, and return them in the order in which they came."""
+    codes: dict[str | float, int] = {}
+    for place, value in enumerate(column):
+        if isinstance(value, _Category):
+            column[place] = codes.setdefault(value.value, len(codes))
+        elif not np.isnan(value):
+            hint = "log a feature in one form"
+            raise check.error("a feature has categories and plain numbers", got=repr(value), where=name, hint=hint)
+    if len({isinstance(value, str) for value in codes}) > 1:
+        raise check.error("categories of a feature must be texts, or numbers", got="both", where=name)
+    return tuple(codes)
 
 
 def _labelled(data: RankingDataset, qrels: Run) -> RankingDataset:
@@ -133,7 +225,7 @@ def _document(hit: Json, document: str | None, where: str) -> str:
     return str(name)
 
 
-def _features(hit: Json, log: str | None, where: str) -> dict[str, float]:
+def _features(hit: Json, log: str | None, where: str) -> dict[str, Any]:
     """Return the features of a hit by name, NaN where they have no value."""
     fields = hit.get("fields", {})
     values: Mapping[str, Any] = {
@@ -150,8 +242,16 @@ def _features(hit: Json, log: str | None, where: str) -> dict[str, float]:
         hint = "log with ext.ltr_log of the plugin, or match-features of Vespa's rank profile"
         raise check.error("a hit has no logged features", got=repr(hit)[:80], where=where, hint=hint)
     try:
-        numbers = {name: np.nan if value is None else float(value) for name, value in values.items()}
+        numbers = {name: _value(value) for name, value in values.items()}
     except (TypeError, ValueError):
         hint = "leave tensors and text out of what is logged"
         raise check.error("logged features must be numbers", got=repr(values)[:80], where=where, hint=hint) from None
-    return {name: np.nan if np.isnan(value) else value for name, value in numbers.items()}  # one NaN equals itself
+    return numbers
+
+
+def _value(value: Any) -> float | _Category:
+    """Return a logged value; NaN is always the same one, which equals itself."""
+    if isinstance(value, Mapping) and value.keys() == {"category"} and isinstance(value["category"], str | int | float):
+        return _Category(value["category"])
+    number = np.nan if value is None else float(value)
+    return np.nan if np.isnan(number) else number
