@@ -52,7 +52,9 @@ def use(path):
         if hasattr(model, "recommend"):
             model.recommend(k=3)
         else:
-            model.predict(features)
+            scores = model.predict(features)
+            if hasattr(model, "curves_") and not ((scores >= 0.0) & (scores <= 1.0)).all():
+                raise RuntimeError("scores that are no probabilities")
             model.scorer()(features)
             model.explain(features[:5])
             model.importances("split") if hasattr(model, "importances") else None

@@ -5,7 +5,7 @@ meta-estimators.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -80,6 +80,9 @@ class MetaRanker(Ranker):
         self._check_fitted()
         delegate = self._delegate
         return delegate.scorer() if isinstance(delegate, Ranker) else super().scorer()
+
+    def _exponential_labels(self) -> Collection[str | None]:
+        return set[str | None]().union(*(ranker._exponential_labels() for ranker in self._nested().values()))
 
     def _check_named(self) -> None:
         super()._check_named()
