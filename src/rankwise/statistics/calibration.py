@@ -30,7 +30,7 @@ class Curve:
     def __post_init__(self) -> None:
         for name in ("scores", "log_odds"):
             knots = np.asarray(getattr(self, name), np.float64)
-            if knots.ndim != 1 or knots.size < 2 or not np.isfinite(knots).all() or (np.diff(knots) <= 0.0).any():
+            if knots.ndim != 1 or knots.size < 2 or not np.isfinite(knots).all() or (knots[1:] <= knots[:-1]).any():
                 raise check.error(f"the {name.replace('_', ' ')} of a curve must increase", got=repr(knots))
             object.__setattr__(self, name, knots)
         if self.scores.size != self.log_odds.size:
