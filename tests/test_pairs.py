@@ -1,7 +1,7 @@
 """Features in pairs: every kind of data with every kind of ranker, and what is done with the model then.
 
-Each pair works, with numbers that agree, or is refused by an error of ours: never by a KeyError or the like. Every fifth
-pair, with a third of what is done, runs by default; all run under ``make test-all``.
+Each pair works, with numbers that agree, or is refused by an error of ours: never by a KeyError or the like. Every
+fifth pair, with a third of what is done, runs by default; all run under ``make test-all``.
 """
 
 import json

@@ -360,7 +360,7 @@ def calibrate(
         label: The name of the labels in ``more_labels`` whose probability is predicted, or ``"labels"``; by default
             those that the model was trained for, by ``on(…)`` in its objective.
 
-    The order of documents within a query does not change. What ``save`` writes has the curve, and ONNX exports too.
+    The order of documents within a query does not change; scores that a curve makes equal are a warning. What ``save`` writes has the curve, and ONNX exports too.
 
     >>> import rankwise as rw
     >>> train, fresh = rw.split(rw.synthetic(n_queries=100, n_docs=20, seed=1), (0.6, 0.4), seed=0)
