@@ -97,7 +97,8 @@ def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
     training = {"ranker": repr(ranker)} | _settings(description)
     training |= {"command": typed} if out_of_fold is not None else {**_validation(ranker), "command": typed}
     parts += [section("Data", data | _features(ranker)), section("Training", training), section("Versions", versions)]
-    return "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    card = "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    return "\n".join(map(check.printable, card.split("\n")))  # names come from files that others wrote
 
 
 def section(title: str, rows: Mapping[str, object]) -> str:

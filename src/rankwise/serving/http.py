@@ -90,7 +90,7 @@ class Served:
         return {"model": self.name, "version": self.version, **answer}
 
     def _scored(self, query: RequestedQuery) -> Json:
-        scores = self.scorer(query.features) if len(query.features) else np.zeros(0)
+        scores = self.scorer(query.features, np.array([0, len(query.features)]))
         ranks = np.empty(scores.size, np.int64)
         ranks[np.argsort(-scores, kind="stable")] = np.arange(1, scores.size + 1)
         names = {name: query.words[name] for name in ("id", "ids") if name in query.words}
