@@ -233,6 +233,7 @@ def test_bounds_of_position_based_hold_what_was_never_or_hardly_shown(floor: flo
         for low, end in ((0.0, estimated.lowest), (documents.relevance, estimated)):
             other = replace(documents, low_relevance=low)
             again = estimators.position_based(NEW.ravel(), shown, other, DEPTH, **settings | {"beside": 0.0})
+            assert again.likely_low is not None
             assert value(again.likely_low, shown) == pytest.approx(value(end, shown), abs=1e-12)
         assert estimated.unsupported >= TRAFFIC[0] / TRAFFIC.sum() * ALPHA[0] / ALPHA.sum() - 1e-12
         return [value(end, shown) for end in (estimated.lowest, estimated.highest)]

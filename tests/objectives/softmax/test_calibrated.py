@@ -130,7 +130,7 @@ def start(objective: str, data: rw.RankingDataset) -> float:
     ],
 )
 def test_training_starts_at_the_constant_with_the_least_loss(objective: str, rate: float):
-    goals = {"purchase": [1, 0, 0, 0, 0, 0, 0], "nothing": np.zeros(7)}
+    goals: Any = {"purchase": [1, 0, 0, 0, 0, 0, 0], "nothing": np.zeros(7)}
     data = rw.RankingDataset(np.zeros((7, 1)), [1, 0, 0, 0, 0, 1, 0], [0, 4, 7], weights=[1, 2], more_labels=goals)
     assert start(objective, data) == pytest.approx(log_odds(rate), abs=1e-12)
 
@@ -171,10 +171,10 @@ def test_the_model_itself_holds_where_training_started(name: str, tmp_path: Path
     data, _ = rare()
     settings: dict[str, Any] = {"learning_rate": 1e-6}
     settings |= {"epochs": 2} if name == "neural" else {"rounds": 2}
-    rate, near = log_odds(data.labels.mean()), {"abs": 1e-3} if name != "neural" else {"abs": 0.6}
+    rate, near = log_odds(data.labels.mean()), 1e-3 if name != "neural" else 0.6
     model = trainer(name, **settings).fit(data)
     scores = model.predict(data)
-    assert scores.mean() == pytest.approx(rate, **near)
+    assert scores.mean() == pytest.approx(rate, abs=near)
     assert model.history_["loss"][0] == pytest.approx(
         rw.Calibrated()(scores, data.labels, data.offsets).value.mean(), rel=0.02
     )
@@ -183,7 +183,7 @@ def test_the_model_itself_holds_where_training_started(name: str, tmp_path: Path
     if name != "neural":
         np.testing.assert_allclose(model.scorer()(data.features), scores, atol=1e-6)
     bag = rw.bagged(trainer(name, **settings), folds=3).fit(data)
-    assert bag.predict(data).mean() == pytest.approx(rate, **near | {"rel": 0.1})
+    assert bag.predict(data).mean() == pytest.approx(rate, abs=near, rel=0.1)
     ranking = trainer(name, "xendcg", **settings).fit(data)
     continued = trainer(name, **settings).fit(data, init_model=ranking)
     assert abs(continued.predict(data).mean()) < 1.0
@@ -194,8 +194,8 @@ def test_the_model_itself_holds_where_training_started(name: str, tmp_path: Path
 @pytest.mark.parametrize("name", TRAINERS)
 def test_an_interrupted_training_starts_once(name: str, tmp_path: Path):
     data, _ = rare()
-    unit = "epochs" if name == "neural" else "rounds"
-    ranker = trainer(name, **{unit: 6}, checkpoint=tmp_path / "whole", checkpoint_every=2)
+    settings: dict[str, Any] = {"epochs" if name == "neural" else "rounds": 6}
+    ranker = trainer(name, **settings, checkpoint=tmp_path / "whole", checkpoint_every=2)
     whole = ranker.fit(data).predict(data)
 
     def interrupt(done: int, history: object) -> None:

@@ -77,7 +77,8 @@ class LightGBMGrowth:
         self.base_score = base_score
         if base_score:  # LightGBM's scores have it, and its trees have not
             for data in (matrices.train, *matrices.held_out):
-                data.set_init_score(np.full(np.size(data.get_label()), base_score))
+                labels: Any = data.get_label()
+                data.set_init_score(np.full(len(labels), base_score))
         self.booster: Booster | None = None
 
     def add(self, derive: Derive | None) -> bool:
