@@ -242,7 +242,7 @@ def test_an_impression_has_one_ranker_user_and_weight(role, values) -> None:
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"unknown column \(query=\): got 'txt'.*did you mean 'text'"):
+    with pytest.raises(ValueError, match=r"unknown column \(query=\): got 'txt'.*did you mean query='text'"):
         rw.clicks.read(GOOD, **FEW | {"query": "txt"})
     with pytest.raises(ValueError, match="integers or strings"):
         rw.clicks.read(GOOD.with_columns(sku=pl.lit(0.5)), **FEW)

@@ -76,7 +76,7 @@ def test_vespas_features(kind):
         {"tv": [vespa(documents[0], kind=kind), vespa(documents[1], kind=kind)], "radio": vespa()}
     )
     assert data.feature_names == ("bm25(title)", "attribute(age)")
-    assert data.document_ids.tolist() == ["7", "8"]
+    assert data.document_ids.tolist() == ["a::7", "8"]
     assert data.query_ids.tolist() == ["tv"]
     assert not data.is_labelled
     np.testing.assert_array_equal(data.features, np.array([[2.5, np.nan], [1.5, 3]], np.float32))
