@@ -116,7 +116,9 @@ def test_from_a_log_to_a_decision(folder):
 
 
 def test_what_is_wrong_with_a_log_is_a_sentence(folder, tmp_path):
-    assert "'document'" in refused("clicks", "info", folder / "log.parquet")
+    said = refused("clicks", "info", folder / "log.parquet")
+    assert "unknown columns (document=, position=): got 'document', 'position'" in said
+    assert "did you mean --document sku, --position rank" in said
     broken = tmp_path / "log.csv"
     broken.write_text("query,document,impression,position,clicked\nq,d,1,1,maybe\n")
     assert "line 2" in refused("clicks", "info", broken)

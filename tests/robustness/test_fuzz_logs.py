@@ -41,7 +41,13 @@ VALUES += (
     math.inf,
 )
 VALUES += ("\ud800", "a\0", "id:shop:item::a::b", "id:shop:item::x::b", "id:shop:item:g=7:b", "q1", "s1", "impression")
-TIMES = ("2024-05-01T10:00:00+02:00", "2024-05-01T09:00:00Z", "2024-05-01T08:30:00.5-01:00", 1714554000000, 1714550400)
+TIMES: tuple[Any, ...] = (
+    "2024-05-01T10:00:00+02:00",
+    "2024-05-01T09:00:00Z",
+    "2024-05-01T08:30:00.5-01:00",
+    1714554000000,
+    1714550400,
+)
 TIMES += ("2024-05-01", "2024-05-01T0\u0663:00:00Z", "2024-05-01 09:00,", "yesterday")
 
 
@@ -231,8 +237,7 @@ def ubi(content: bytes, *, use_hits: bool) -> dict[tuple[str, str, int], tuple[f
     for line in lines(content):
         record = loaded(line)
         expect(isinstance(record, dict))
-        (key, value), *more = [*record.items(), (None, None)]
-        if len(more) == 1 and key in ("index", "create") and isinstance(value, dict):
+        if len(record) == 1 and any(isinstance(record.get(name), dict) for name in ("index", "create")):
             continue
         record = record.get("_source", record)
         expect(isinstance(record, dict))
@@ -293,8 +298,8 @@ def ubi(content: bytes, *, use_hits: bool) -> dict[tuple[str, str, int], tuple[f
     found: dict[tuple[str, str, int], tuple[float, float]] = {}
     for one in rows:
         key = one["query"], one["document"], one["position"]
-        old = found.get(key, (0.0, 0.0))
-        found[key] = old[0] + 1, old[1] + ((one["search"], one["document"]) in clicks)
+        impressions, clicked = found.get(key, (0.0, 0.0))
+        found[key] = impressions + 1, clicked + ((one["search"], one["document"]) in clicks)
     return found
 
 
@@ -337,14 +342,21 @@ UBI = [
     {"create": {}},
     event("click", "s2", "b", 1, 1714550400),
 ]
-OF_UBI = ({"delete": {"_index": "ubi_queries", "_id": "1"}}, {"update": {"_id": "1"}}, {"doc": {}}, *TIMES, *TIMES)
+OF_UBI: tuple[Any, ...] = (
+    {"delete": {"_index": "ubi_queries", "_id": "1"}},
+    {"update": {"_id": "1"}},
+    {"doc": {}},
+    *TIMES,
+    *TIMES,
+)
 
 
 def changed(records: list[Any], chance: random.Random, values: tuple[Any, ...]) -> bytes:
     """Change one to three places of the records, as JSON or as bytes."""
     records = copy.deepcopy(records)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        place, path = records, []
+        place: Any = records
+        path: list[tuple[Any, Any]] = []
         while isinstance(place, dict | list) and place and (not path or chance.random() < 0.9):
             key = chance.choice(list(place)) if isinstance(place, dict) else chance.randrange(len(place))
             path.append((place, key))

@@ -114,7 +114,7 @@ def _hits(source: Any) -> Iterator[tuple[str, str | int, Json]]:
             what = "a record must be a response of Elasticsearch, OpenSearch or Vespa, with hits or root"
             hint = "pass the responses of a multi search one by one, each with its query"
             raise check.error(what, got=repr(record)[:80], where=where, hint=hint)
-        query = key if key is not None else next((record[name] for name in _QUERY if name in record), None)
+        query: Any = key if key is not None else next((record[name] for name in _QUERY if name in record), None)
         if not _is_id(query):
             hint = 'write {"query_id": …, "response": {…}}, or pass responses by query id'
             raise check.error("a response must name its query by an id", got=repr(record)[:80], where=where, hint=hint)

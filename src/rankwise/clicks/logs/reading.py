@@ -7,7 +7,7 @@ import operator
 import shlex
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -111,7 +111,8 @@ def read(
     named = {role: name for role, name in names.items() if name is not None}
     with contextlib.ExitStack() as stack:
         rows = opened(source, named, stack)
-        return add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
+        log = add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
+    return replace(log, id_columns=(query, document))
 
 
 def add_up(
