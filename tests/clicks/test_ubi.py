@@ -12,7 +12,7 @@ import rankwise as rw
 from tests import shared
 
 
-def event(action: str, search: str | None, document: str | None, position: Any, **fields: Any) -> dict[str, Any]:
+def event(action: str, search: Any, document: Any, position: Any, **fields: Any) -> dict[str, Any]:
     attributes = {"object": {"object_id": document}, "position": {"ordinal": position}}
     common = {"application": "shop", "action_name": action, "client_id": "u1", "user_query": "tv"}
     common |= {"timestamp": "2024-05-01T08:00:01Z"}

@@ -64,9 +64,14 @@ def lines(content: bytes) -> list[bytes]:
     return [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    expect(len({name for name, _ in pairs}) == len(pairs))
+    return dict(pairs)
+
+
 def loaded(line: bytes) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=once)
     except (ValueError, RecursionError):
         raise Bad from None
 
@@ -372,6 +377,9 @@ def changed(records: list[Any], chance: random.Random, values: tuple[Any, ...]) 
             at.insert(key, other) if isinstance(at, list) else at.update({chance.choice(list(at)): other})
         records = records or [{}]
     content = "\n".join(map(json.dumps, records)).encode()
+    if chance.random() < 0.05 and (pairs := re.findall(rb'"\w+": "?\w*"?, ', content)):  # a name twice
+        pair = chance.choice(pairs)
+        content = content.replace(pair, pair + chance.choice((pair, pair.replace(b":", b": 1"))), 1)
     return fuzzing.damaged(content, chance) if chance.random() < 0.3 else content
 
 

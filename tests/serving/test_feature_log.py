@@ -179,8 +179,11 @@ def test_wrong_logs(source, arguments, sentence):
         rw.read_feature_log(source, **arguments)
 
 
-def test_a_broken_line_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "line", ["{half", '{"query_id": "tv", "query_id": "radio", "hits": {"hits": []}}', "7", "\xff"]
+)
+def test_a_broken_line_is_named(tmp_path, line):
     path = tmp_path / "log.jsonl"
-    path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + "\n{half")
-    with pytest.raises(ValueError, match=r"cannot read JSON.*at line 2 of .*log\.jsonl"):
+    path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + f"\n{line}", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"at line 2 of .*log\.jsonl"):
         rw.read_feature_log(path)

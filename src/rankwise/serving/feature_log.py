@@ -13,7 +13,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.data.compressed import read_lines, shown
+from rankwise.data.compressed import read_lines, shown, without_repeats
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import qrels_frame
@@ -134,8 +134,8 @@ def _records(source: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(source, str | Path):
         for number, line in read_lines(check.readable(source)):
             where = f"line {number} of {shown(source)}"
-            with check.library("JSON", where):
-                record = json.loads(line)
+            with check.library("JSON", where, hint="write one JSON object on each line, in UTF-8"):
+                record = json.loads(line, object_pairs_hook=without_repeats)
             yield where, None, record
     elif isinstance(source, Mapping):
         check.different_as_text("query ids", list(source))

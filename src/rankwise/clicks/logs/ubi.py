@@ -17,7 +17,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.clicks.logs.days import day, instant
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import LAST_POSITION, LogRows, add_up, left_out, naming_files
-from rankwise.data.compressed import read_lines
+from rankwise.data.compressed import read_lines, without_repeats
 from rankwise.statistics.tables import count
 
 _DOCUMENT, _POSITION = "event_attributes.object.object_id", "event_attributes.position.ordinal"
@@ -143,7 +143,7 @@ class _Records:
     def add_line(self, content: bytes, place: tuple[int, int]) -> None:
         """Add the search or event of a line; a line of the bulk API that names the index has none."""
         try:
-            record = json.loads(content)
+            record = json.loads(content, object_pairs_hook=without_repeats)
         except (ValueError, RecursionError):
             record = None
         try:
