@@ -196,7 +196,8 @@ class _Records:
 
     def _display(self, record: Json, fields: Json, place: tuple[int, int]) -> Json:
         user, time = self._id("client_id", record.get("client_id")), record.get("timestamp")
-        return fields | {"user": user, "time": None if time is None else str(time), "place": place}
+        time = None if time is None else str(time).encode("ascii", "replace").decode()  # what is not ASCII is no time
+        return fields | {"user": user, "time": time, "place": place}
 
     def _id(self, role: str, value: Any, kinds: Any = str | int) -> str | None:
         """Return an id as text, None where there is none; one that is written as 1 and as "1" may be two."""
