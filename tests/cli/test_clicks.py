@@ -147,7 +147,13 @@ def test_scores_of_a_table_with_the_logs_columns(folder, tmp_path, ending):
         else:
             table.write_csv(tmp_path / f"{name}.{ending}", separator="\t" if ending == "tsv" else ",")
     rw.clicks.Bias.known([1.0, 0.6, 0.4, 0.3]).save(tmp_path / "bias.json")
-    roles = {"query": "query", "document": "sku", "impression": "impression", "position": "rank", "clicked": "clicked"}
+    roles: Any = {
+        "query": "query",
+        "document": "sku",
+        "impression": "impression",
+        "position": "rank",
+        "clicked": "clicked",
+    }
     log = rw.clicks.read(tmp_path / "log.parquet", **roles, ranker="arm")
     features = pl.read_parquet(tmp_path / "features.parquet")
     expected = rw.clicks.compare(nested, log, rw.clicks.read_bias(tmp_path / "bias.json"), features)
