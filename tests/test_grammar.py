@@ -288,3 +288,24 @@ def test_arguments_of_a_metric_name_only_what_differs() -> None:
     metric = NDCG(gain="linear", cutoff=3)
     assert grammar.arguments(metric) == "cutoff=3, gain=linear"
     assert grammar.arguments(metric, leave_out=("cutoff",)) == "gain=linear"
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("lightgbm(patience=none)", {"patience": None}),
+        ("lightgbm(patience=Null, threads=NONE)", {"patience": None, "threads": None}),
+        ("lightgbm(debias=false, progress=FALSE)", {"debias": False, "progress": False}),
+        ("neural(checkpoint=none, debias=true)", {"checkpoint": None, "debias": True}),
+        ("lightgbm(boosting='none')", {"boosting": "none"}),
+    ],
+)
+def test_words_for_nothing_and_truth_are_no_texts(text: str, settings: dict[str, object]) -> None:
+    ranker = rw.ranker(text)
+    assert {name: ranker.get_params()[name] for name in settings} == settings
+    assert rw.ranker(repr(ranker)).get_params() == ranker.get_params()
+
+
+def test_a_text_may_be_none() -> None:
+    assert rw.objective("pairwise(weight=none)") == rw.objective("pairwise")
+    assert rw.objective("lambdarank(truncation=none, norm=false)") == rw.LambdaRank(truncation=None, norm=False)

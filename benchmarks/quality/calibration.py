@@ -4,6 +4,7 @@
     python -m benchmarks.quality.calibration mq2007 FOLDER [--repeats 3] [--processes 2]
     python -m benchmarks.quality.calibration intervals [--draws 200]
     python -m benchmarks.quality.calibration ensembles [--seeds 5]
+    python -m benchmarks.quality.calibration rare
 
 ``simulated`` draws labels from known probabilities: the features of ``rw.synthetic``, log odds of a document −2.5 + 1.2
 times its utility, and in the second setting 1.5 times a feature of its query more, so that levels differ between
@@ -22,6 +23,9 @@ come from normal variables with a common part of so many standard deviations.
 
 ``ensembles`` fits curves of a bag and a blend, trained on 400 queries, to the scores of these queries, to their
 out-of-fold scores, which ``calibrate(bagged(…))`` takes, and to 2,000 new queries. The error is that of ``simulated``.
+
+``rare`` trains ``calibrated`` where 1% of documents are relevant, for 20, 100 and 300 rounds (nets: epochs, a
+fifteenth), on 600 queries, and prints the mean probability of 600 others, the known one, and the error by bins.
 """
 
 import argparse
@@ -237,7 +241,24 @@ def ensembles(options: argparse.Namespace) -> str:
     return harness.markdown(["ensemble", "fitted to", "curve", "error", "too much in the top decile"], lines)
 
 
-PARTS = {"simulated": simulation, "mq2007": folds, "intervals": intervals, "ensembles": ensembles}
+def rare(_: argparse.Namespace) -> str:
+    data = rw.synthetic(n_queries=1200, n_docs=20, seed=0)
+    chances = sigmoid(-5.5 + 1.2 * rw.synthetic_ideal(data, seed=0))
+    labels = np.random.default_rng(0).random(data.n_docs) < chances
+    data = data.with_(labels=labels.astype(float))
+    train, test, known = data.take(slice(0, 600)), data.take(slice(600, 1200)), chances[data.offsets[600] :]
+    lines = []
+    for name, rounds in itertools.product(("lightgbm", "xgboost", "catboost", "neural"), (20, 100, 300)):
+        length = f"epochs={max(rounds // 15, 1)}, device=cpu" if name == "neural" else f"rounds={rounds}"
+        model = rw.ranker(f"{name}(calibrated, {length}, threads=1, progress=False)").fit(train)
+        predicted = sigmoid(model.predict(test))
+        order = np.array_split(np.argsort(predicted), 15)
+        error = np.mean([abs(predicted[part].mean() - known[part].mean()) for part in order])
+        lines.append([name, length, *(f"{number:.4f}" for number in (predicted.mean(), known.mean(), error))])
+    return harness.markdown(["ranker", "length", "mean probability", "known", "error"], lines)
+
+
+PARTS = {"simulated": simulation, "mq2007": folds, "intervals": intervals, "ensembles": ensembles, "rare": rare}
 
 
 def main() -> None:

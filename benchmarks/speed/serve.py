@@ -45,7 +45,7 @@ def serve(folder: str) -> None:
     service.models["library"].scorer = library_call(model)  # type: ignore[assignment]
     with server.listen("127.0.0.1", 0) as listening:
         print(listening.getsockname()[1], flush=True)
-        server.run(service, {}, listening, workers=1)
+        server.serve(service, listening)
 
 
 def bodies(data: rw.RankingDataset, n_docs: int, form: str) -> tuple[list[bytes], list[np.ndarray]]:

@@ -2,7 +2,8 @@
 
 An expression is read to its end before anything is built. Then names and calls are looked up in a table, and operators
 combine objects from the table with each other or with a number; nothing is computed with numbers and words. A bare
-word after ``=``, or in the place of an argument that is annotated ``str``, is a string.
+word after ``=``, or in the place of an argument that is annotated ``str``, is a string; but ``none``, ``null``,
+``true`` and ``false``, in whatever case, are constants unless the argument is annotated ``str``.
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ _OPERATORS: dict[tuple[str, str, str], Callable[[Any, Any], Any]] = {
     ("object", "*", "number"): operator.mul,
     ("object", "@", "number"): operator.matmul,
 }
+_CONSTANTS = {"none": None, "null": None, "true": True, "false": False}  # as TOML, JSON and the command line write them
 
 
 def parse(text: str, table: Mapping[str, Callable[..., Any]], kind: str, *, otherwise: str = "") -> Any:
@@ -75,9 +77,14 @@ class _Builder:
 
     def make(self, node: Node) -> Any:
         name = node.value
-        named = {word: self.value(argument) for word, argument in node.named.items()}
-        words = _positional_words(self.table.get(name))
-        args = [self.value(part) if number in words else self.build(part) for number, part in enumerate(node.parts)]
+        texts = _texts(self.table.get(name))
+        named = {
+            word: _CONSTANTS.get(argument.value.lower(), argument.value)
+            if argument.kind == "name" and word not in texts.values()
+            else self.value(argument)
+            for word, argument in node.named.items()
+        }
+        args = [self.value(part) if number in texts else self.build(part) for number, part in enumerate(node.parts)]
         if name not in self.table:
             hint = check.suggestion(name, self.table, most=3).rstrip("?")
             hint += f"; {self.otherwise}" if self.otherwise and not hint.startswith("did you mean") else ""
@@ -144,13 +151,13 @@ def keywords_of(maker: Callable[..., Any]) -> list[str] | None:
     return [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
 
 
-def _positional_words(maker: Callable[..., Any] | None) -> list[int]:
-    """Return the numbers of the parameters that are text by their annotation: there a bare word is a string."""
+def _texts(maker: Callable[..., Any] | None) -> dict[int, str]:
+    """Return the parameters that are text by their annotation, by number: there every bare word is a string."""
     try:
         parameters = inspect.signature(maker).parameters.values() if maker is not None else ()
     except (TypeError, ValueError):
-        return []
-    return [number for number, parameter in enumerate(parameters) if parameter.annotation is str]
+        return {}
+    return {number: one.name for number, one in enumerate(parameters) if one.annotation in (str, "str")}
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:
@@ -173,11 +180,11 @@ def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:
 def word(value: object) -> str:
     """Return the text of a value that :func:`parse` reads back.
 
-    >>> word("linear"), word("two words"), word(0.25), word((1, 2))
-    ('linear', "'two words'", '0.25', '(1, 2)')
+    >>> word("linear"), word("two words"), word("none"), word(0.25), word((1, 2))
+    ('linear', "'two words'", "'none'", '0.25', '(1, 2)')
     """
     if isinstance(value, str):
-        bare = re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", value) and value not in ("True", "False", "None")
+        bare = re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", value) and value.lower() not in _CONSTANTS
         return value if bare else repr(value)
     if isinstance(value, tuple):
         return "(" + ", ".join(map(word, value)) + ("," if len(value) == 1 else "") + ")"

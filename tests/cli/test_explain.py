@@ -49,6 +49,15 @@ def test_a_query_is_explained_as_in_python(why: rw.Explanation):
     assert why.take(why.documents[[0, 4]]).table().text() in two
 
 
+def test_a_calibrated_model_explains_its_scores_before_calibration(why: rw.Explanation, tmp_path: Path):
+    other = rw.read_data("test.parquet").with_(query_ids=np.arange(100, 130))
+    noisy = other.with_(features=other.features + np.float32(0.01))
+    rw.calibrate(rw.load("model"), noisy, "platt").save(tmp_path / "calibrated")
+    done = run("explain", tmp_path / "calibrated", "test.parquet", "--query", "7", "--top", "3")
+    assert why.table(top=3).text() in done.stdout
+    assert "explains the scores before calibration" in done.stderr
+
+
 def test_documents_without_labels_are_shown_without(why: rw.Explanation, tmp_path: Path):
     rows = pl.read_parquet("test.parquet").drop("label")
     rows.write_csv(tmp_path / "rows.csv")

@@ -76,8 +76,12 @@ def test_train_as_json(data: dict[str, rw.RankingDataset]):
 def test_train_without_validation_data(data: dict[str, rw.RankingDataset]):
     result = run("train", "train.parquet", "-o", "model", "--objective", "native:lambdarank", *QUICK)
     assert "6 kept of 6 trained (all rounds done)" in result.stdout
-    assert "none: nothing was measured; --valid DATA measures" in result.stdout
-    assert "nothing was measured" not in train("--force").stdout
+    assert "none: nothing was measured; --valid DATA or --bag 5 measures" in " ".join(result.stdout.split())
+    assert "without --valid none of the 6 rounds is measured" in " ".join(result.stderr.split())
+    assert "--bag 5" in result.stderr
+    measured = train("--force")
+    assert "nothing was measured" not in measured.stdout
+    assert "--bag 5" not in measured.stderr
     assert "a learning curve needs validation data" in refused("train", "train.parquet", "-o", "x", "--plot", "c.png")
 
 

@@ -239,7 +239,10 @@ def test_unsupported_is_the_exposure_of_documents_that_were_never_or_hardly_show
     exposure = targets.impressions * seen(systems["poor"], data)
     known = np.minimum(targets.rho / targets.clip, 1.0)  # 0 where a document was never shown
     assert result.unsupported == pytest.approx(np.average(1.0 - known, weights=exposure))
-    assert result.blends[-1].lowest < result.low < result.high < result.blends[-1].highest
+    last = result.blends[-1]
+    assert last.likely_low is not None
+    assert last.lowest < last.likely_low < result.low < result.high < last.highest
+    assert "likely low" in repr(result)
 
 
 def hiding(rank: int, *, seldom: bool) -> tuple[Log, rw.RankingDataset, dict[str, np.ndarray]]:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,10 @@ def test_bounds_of_position_based_hold_what_was_never_or_hardly_shown(floor: flo
         settings |= {"beside": estimated.guessed}  # what another ranking shows as much is not assumed of this one
         same = estimators.position_based(NEW.ravel(), shown, documents, DEPTH, **settings)
         assert value(same.lowest, shown) == value(same.highest, shown) == value(estimated, shown)
+        for low, end in ((0.0, estimated.lowest), (documents.relevance, estimated)):
+            other = replace(documents, low_relevance=low)
+            again = estimators.position_based(NEW.ravel(), shown, other, DEPTH, **settings | {"beside": 0.0})
+            assert value(again.likely_low, shown) == pytest.approx(value(end, shown), abs=1e-12)
         assert estimated.unsupported >= TRAFFIC[0] / TRAFFIC.sum() * ALPHA[0] / ALPHA.sum() - 1e-12
         return [value(end, shown) for end in (estimated.lowest, estimated.highest)]
 

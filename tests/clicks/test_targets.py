@@ -347,13 +347,19 @@ def test_a_query_is_on_the_same_side_of_the_split_whatever_else_the_log_holds(lo
             rw.clicks.split(log, holdout)
 
 
+def compared(*of: Any) -> rw.clicks.OffPolicyComparison:
+    result = rw.clicks.compare(*of)
+    assert isinstance(result, rw.clicks.OffPolicyComparison)
+    return result
+
+
 @pytest.mark.parametrize("names", [("new", "production"), ("production", "new"), ("production", "other")])
 def test_queries_by_whose_clicks_a_system_was_trained_do_not_compare_it(logged, names, tmp_path):
     data, log, bias = logged
     train, rest = rw.clicks.split(log, 0.4, seed=0)
     model = rw.load(trained(rw.clicks.targets(train, data, bias)).save(tmp_path / "model"))
     systems = dict(zip(names, (model, data.features[:, 0]), strict=True))
-    whole, held_out = (rw.clicks.compare(systems, part, bias, data) for part in (log, rest))
+    whole, held_out = (compared(systems, part, bias, data) for part in (log, rest))
     assert (whole.left_out, held_out.left_out) == (train.n_queries, 0)
     assert (whole.n_units, whole.difference, whole.reason) == (held_out.n_units, held_out.difference, held_out.reason)
     clicks = whole.assumptions[0]
@@ -377,11 +383,11 @@ def test_labels_made_from_clicks_are_told_by_the_features_of_queries(logged):
     train, rest = rw.clicks.split(log, 0.4, seed=0)
     model = trained(rw.clicks.targets(train, data, bias, labels="offset"), "xendcg")
     systems = {"new": model, "production": trained(data, "xendcg")}
-    result = rw.clicks.compare(systems, rest, bias, data)
+    result = compared(systems, rest, bias, data)
     told = f"production was trained on labels of {rest.n_queries} of these {rest.n_queries} queries: "
     assert result.assumptions[0].caveat.startswith(told)
     assert told in result.reason
-    assert "new was trained on labels" in rw.clicks.compare(systems, log, bias, data).reason
+    assert "new was trained on labels" in compared(systems, log, bias, data).reason
 
 
 def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch):
@@ -389,10 +395,34 @@ def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch)
     used: list[Any] = []
     train = lgb.train
     monkeypatch.setattr(module, "_SMALL", 0)  # as if there were many documents
-    monkeypatch.setattr(lgb, "train", lambda given, *more, **how: (used.append(given), train(given, *more, **how))[1])
+
+    def noted(given, *more, **how):
+        used.append(given)
+        return train(given, *more, **how)
+
+    monkeypatch.setattr(lgb, "train", noted)
     found = []
     for count in (1, 2):
         with rw.use_threads(count):
             found.append(rw.clicks.estimates(log, data, bias).regression)
     assert {one["num_threads"] for one in used} == {1}
     np.testing.assert_array_equal(found[0], found[1])
+
+
+def test_the_low_regression_by_hand():
+    """Two queries of 100 impressions at a position with α = 1; d5 was shown 5 times, and d6 never."""
+    clicks = np.array([50.0, 30.0, 20.0, 90.0, 10.0, 5.0])
+    shows = np.array([100.0, 100.0, 100.0, 100.0, 100.0, 5.0])
+    data = rw.RankingDataset(np.zeros((7, 1)), np.zeros(7), [0, 4, 7])
+    rho, zeros = np.append(shows, 0.0) / 100.0, np.zeros(7)
+    predicted = np.array([0.5, 0.4, 0.5, 0.6, 0.2, 0.25, 0.75])
+    given: Any = {"ctr": np.append(clicks, 0.0) / 100.0, "alpha": rho, "beta": zeros, "rho": rho, "clip": 0.0}
+    given |= {"impressions": np.full(7, 100.0), "regression": predicted}
+    result = module.Estimates(data=data, rows=np.arange(6), **given)
+    # Beyond R̂: 0, -0.1, -0.3, 0.3, -0.1, of equal exposure; the lowest fifth, and so the decile, is -0.3.
+    np.testing.assert_allclose(result.low_regression, [0.2, 0.1, 0.2, 0.3, 0.0, 0.0, 0.45])
+    # Clicks that are all beyond it do not make it higher; and without enough impressions, nothing is known.
+    above = dataclasses.replace(result, regression=np.full(7, 0.05))
+    np.testing.assert_array_equal(above.low_regression, above.regression)
+    few = dataclasses.replace(result, impressions=np.full(7, 9.0))
+    assert not few.low_regression.any()

@@ -15,7 +15,7 @@ from rankwise.cluster import learner, network, partitions
 from rankwise.cluster.crew import LostWorkerError
 from rankwise.cluster.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import Workers
-from rankwise.objectives.base import scales_in, with_scales
+from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
@@ -183,12 +183,25 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
         spread = partitions.spread(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
         )
-        measure = lambda objective, spread=spread: learner.measured_goals(spread, ranker, objective)  # noqa: E731
+        measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, ranker, objective)  # noqa: E731
         assert scales_in(with_scales(rw.objective(text), measure)) == alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
         trained = rw.dask.fit(ranker, folder, client=client, **roles, weight="weight")
     assert trained.scales_ == alone
+
+
+@pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker])
+def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, kind):
+    rare = named.with_(labels=(named.labels >= 2.0).astype(float))
+    rare = [rare.take(slice(20, None)), rare.take(slice(0, 20))]
+    ranker = kind("calibrated", **SMALL | {"patience": None, "learning_rate": 1e-6})
+    alone = ranker.fit(*rare)
+    folder = scatter(rare[0], tmp_path, rare[0].offsets[[10, 30]].tolist())
+    trained = rw.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
+    np.testing.assert_allclose(trained.predict(rare[1]), alone.predict(rare[1]), atol=1e-4)
+    assert abs(trained.predict(rare[1]).mean()) > 0.5
+    assert trained.history_["loss"] == pytest.approx(alone.history_["loss"], rel=1e-5)
 
 
 def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch):
@@ -212,10 +225,35 @@ def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
     stored = rw.write_parquet(named, tmp_path / "rows.parquet")
     there = partitions.spread(Workers(client, timeout=60), stored, {})
     with serving(stored.read_bytes(), "rows.parquet") as server:
-        server.stop_after, server.stop_at = 1000, 2
+        server.etag, server.stop_after, server.stop_at = '"1"', 1000, 3
         found = partitions.spread(Workers(client, timeout=60), server.url, {})
-        assert None not in server.asked  # never the file as a whole
-        assert len(server.asked) > 2
+        assert [place for place, wanted in enumerate(server.asked) if wanted is None] == [0, len(server.asked) - 1]
+        assert len(server.asked) > 4  # versions first and last, and never the file as a whole
+        server.etag = None
+        with pytest.warns(UserWarning, match=r"a change of http://\S*/rows.parquet while .* names no version"):
+            partitions.spread(Workers(client, timeout=60), server.url, {})
+        answer, server.etag = server.answer, '"1"'
+
+        def changing(handler):
+            answer(handler)
+            server.etag = f'"{len(server.asked) > 5}"'
+
+        server.answer = changing  # type: ignore[method-assign]
+        server.asked.clear()
+        with pytest.raises(ValueError, match=r"the data changed while they were read: http://\S*/rows.parquet\. Hint"):
+            partitions.spread(Workers(client, timeout=60), server.url + "?signature=secret", {})
+    assert (found.digest, found.partitions) == (there.digest, there.partitions)
+
+
+def test_workers_read_a_url_with_a_password(client, named, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
+    stored = rw.write_parquet(named, tmp_path / "rows.parquet")
+    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    with serving(stored.read_bytes(), "rows.parquet") as server:
+        server.etag, server.allowed = '"1"', "Basic bWU6c2VjcmV0"
+        found = partitions.spread(Workers(client, timeout=60), server.url.replace("//", "//me:secret@"), {})
+        with pytest.raises(PermissionError, match=r"http://127\S*/rows.parquet may not be read"):
+            partitions.spread(Workers(client, timeout=60), server.url, {})
     assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 
@@ -297,7 +335,7 @@ def test_partitions_with_different_lists_of_categories_are_put_together(client, 
     assert found.sample.categories == {12: ("x", "y", "z")}
 
 
-@pytest.mark.filterwarnings("ignore:.* of training queries")
+@pytest.mark.filterwarnings("ignore:.* of training queries", "ignore:training data: 1 feature that marks labels")
 def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
     frame = kinds(named, tmp_path)
     settings: dict[str, Any] = {**SMALL, "min_data_per_group": 1, "cat_smooth": 1.0}

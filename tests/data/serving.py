@@ -18,6 +18,9 @@ class Server:
         self.stop_at: int | None = None
         """Which answer breaks off, counted from 1; every one by default."""
         self.asked: list[str | None] = []
+        self.conditions: list[str | None] = []
+        self.allowed: str | None = None
+        """The header of a name and a password, if the server asks for them."""
         self.status: int | None = None
         self.etag: str | None = None
         self.url = ""
@@ -25,6 +28,10 @@ class Server:
     def answer(self, handler: http.server.BaseHTTPRequestHandler) -> None:
         wanted = handler.headers["Range"]
         self.asked.append(wanted)
+        self.conditions.append(handler.headers["If-Range"])
+        if self.allowed not in (None, handler.headers["Authorization"]):
+            handler.send_error(401)
+            return
         if self.status:
             handler.send_error(self.status)
             return
@@ -75,3 +82,33 @@ def serving(content: bytes, name: str = "archive") -> Iterator[Server]:
         finally:
             listening.shutdown()
             thread.join()
+
+
+Answer = tuple[int, dict[str, str], bytes] | tuple[Any, Any]
+
+
+@contextlib.contextmanager
+def scripted(answers: list[Answer], name: str = "rows.txt") -> Iterator[Server]:
+    """Serve a list of answers, status, headers and body, one after another; the last one is repeated.
+
+    Of a pair of answers, the first is for who asks for a range.
+    """
+    with serving(b"", name) as server:
+
+        def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+            now: Any = answers[min(len(server.asked), len(answers) - 1)]
+            status, headers, body = now if len(now) == 3 else now[handler.headers["Range"] is None]
+            server.asked.append(handler.headers["Range"])
+            server.conditions.append(handler.headers["If-Range"])
+            handler.protocol_version = "HTTP/1.1"
+            handler.send_response_only(status)
+            if not any(value.endswith("2038 00:00:00 GMT") for value in headers.values()):
+                handler.send_header("Date", "Fri, 01 Jan 2038 00:00:00 GMT")
+            for key, value in {"Connection": "close", **headers}.items():
+                handler.send_header(key, value)
+            handler.end_headers()
+            handler.wfile.write(body)
+            handler.close_connection = True
+
+        server.answer = answer  # type: ignore[method-assign]
+        yield server

@@ -169,7 +169,11 @@ def test_numbers_beyond_float32_become_the_largest():
             {},
             r"must be a column of numbers: got String in column 't'. Hint: name it in categorical=",
         ),
-        ({"t": [[1], [2], [3]]}, {}, r"got List\(Int64\) in column 't'. Hint: leave it out with features=\['!t'\]"),
+        (
+            {"t": [[1], [2], [3]]},
+            {},
+            r"got List\(Int64\) in column 't'. Hint: encode it as numbers, or leave it out with features=\['!t'\]",
+        ),
         ({"w": [1.0, 2.0, 1.0]}, {"weight": "w"}, r"weight changes within a query: got 2 at row 1 \(query 3\)"),
         ({}, {"categorical": ["z"]}, r"a categorical column must be one of the features: got 'z'"),
     ],
@@ -365,3 +369,57 @@ def test_data_without_labels_are_not_labelled():
         rw.evaluate(data.features[:, 0], data, "ndcg@10")
     assert data.with_(labels=[0, 2, 1]).is_labelled
     assert rw.RankingDataset.from_frame(frame.with_columns(label=pl.lit(0)), to_score=True).is_labelled
+
+
+def test_all_columns_that_are_no_numbers_are_named_at_once():
+    columns: dict[str, Any] = {"qid": [1, 1], "label": [0, 1], "a": [[1], [2]], "b": [b"x", b"y"], "c": ["u", "v"]}
+    frame = pl.DataFrame(columns | {"d": pl.Series(["2024-05-03", "2024-05-04"]).str.to_date(), "e": [[1], [2]]})
+    message = r"got String in column 'c'; List\(Int64\) in columns 'a', 'e'; Binary in column 'b'; Date in column 'd'. "
+    with pytest.raises(
+        ValueError, match=message + r"Hint: set dates='days' to read dates as numbers, name it in categ"
+    ):
+        from_frame(frame)
+    assert from_frame(frame, features=["d"], dates="days").features[:, 0].tolist() == [19846, 19847]
+
+
+def test_times_as_days():
+    times = pl.Series(["1970-01-02 12:00", "1970-01-01 06:00"]).str.to_datetime(time_zone="Europe/Paris")
+    frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": times, "y": times.dt.replace_time_zone(None)})
+    frame = frame.with_columns(z=pl.col("y") - pl.col("y").min(), t=pl.col("y").dt.time())
+    data = from_frame(frame, dates="days")
+    np.testing.assert_allclose(data.features, [[1.5 - 1 / 24, 1.5, 1.25, 0.5], [0.25 - 1 / 24, 0.25, 0, 0.25]], 1e-6)
+
+
+DOUBLED: dict[str, Any] = {
+    "qid": [1, 2, 1, 1],
+    "doc": ["a", "a", "b", "a"],
+    "label": [1, 0, 2, 1],
+    "x": [5.0, 6.0, 7.0, 5.0],
+}
+
+
+@pytest.mark.parametrize(("sort", "labels"), [(True, [1, 2, 0]), (False, [1, 2])])
+def test_doubled_rows_go_on_request(sort: bool, labels: list[int]):
+    frame = pl.DataFrame(DOUBLED)
+    frame = frame if sort else frame.filter(pl.col("qid") == 1)
+    data = from_frame(frame, document="doc", sort=sort, drop_duplicates=True)
+    assert data.labels.tolist() == labels
+    assert from_frame(frame, document="doc", sort=True).n_docs == len(labels) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        ({"label": [1, 0, 2, 2]}, {}, r"one label: got 2 in column 'label' after another, document 'a' at row 3"),
+        ({"sold": [1, 0, 2, 0]}, {"more_labels": {"sold": "sold"}}, r"one label: got 0 in column 'sold' after another"),
+        ({}, {"to_score": True}, r"duplicates are rows of judged documents.*rows to score. Hint: leave drop_dup"),
+    ],
+)
+def test_doubled_rows_that_are_refused(change: dict[str, Any], options: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        from_frame(pl.DataFrame(DOUBLED | change), document="doc", sort=True, drop_duplicates=True, **options)
+
+
+def test_doubled_rows_with_other_features_are_counted():
+    with pytest.warns(UserWarning, match="1 dropped rows differ from the kept one"):
+        from_frame(pl.DataFrame(DOUBLED | {"x": [5, 6, 7, 8]}), document="doc", sort=True, drop_duplicates=True)

@@ -226,6 +226,7 @@ def test_models_trained_on_targets_recognise_queries_of_the_log_by_their_ids(tmp
     _, first, last = first_and_last()
     rewards = first.with_(document_rewards=first.labels, query_ids=np.arange(100, 112))
     trained: Any = rw.LightGBMRanker("plrank(samples=2)", **QUICK).fit(rewards)
+    model: Any
     for model in (trained, rw.load(trained.save(tmp_path / "model"))):
         assert model.seen_in_training(["100", "12", "111"]).tolist() == [True, False, True]  # 100 and "100" are alike
         assert model.seen_in_training(first).all()
@@ -237,7 +238,12 @@ def test_models_trained_on_targets_recognise_queries_of_the_log_by_their_ids(tmp
 def test_training_queries_are_hashed_once(monkeypatch):
     calls: list[int] = []
     hashes = leakage.document_hashes
-    monkeypatch.setattr(leakage, "document_hashes", lambda data: (calls.append(data.n_queries), hashes(data))[1])
+
+    def counted(data: rw.RankingDataset) -> Any:
+        calls.append(data.n_queries)
+        return hashes(data)
+
+    monkeypatch.setattr(leakage, "document_hashes", counted)
     _, train, valid = first_and_last()
     ranker().fit(train, valid)
     assert calls == [12, 12]

@@ -1,5 +1,8 @@
 """Data at a URL: a server on this machine that breaks off, and fsspec's files in memory."""
 
+import base64
+import gzip
+import hashlib
 import json
 import sys
 import traceback
@@ -11,7 +14,7 @@ import rankwise as rw
 from rankwise.cluster import partitions
 from rankwise.cluster import rows as rows_of_workers
 from rankwise.data import remote
-from tests.data.serving import serving
+from tests.data.serving import scripted, serving
 from tests.data.small_files import isolate, rows, same
 
 fsspec = pytest.importorskip("fsspec")
@@ -38,6 +41,15 @@ def data():
 @pytest.fixture
 def parquet(data, tmp_path):
     return rw.write_parquet(data, tmp_path / "rows.parquet").read_bytes()
+
+
+def chained(raised: BaseException | None) -> str:
+    """All that an error and those that it comes from could show."""
+    text = ""
+    while raised is not None:
+        text += "".join(traceback.format_exception(raised)) + repr(raised) + repr(vars(raised))
+        raised = raised.__cause__ or raised.__context__
+    return text
 
 
 def copies(tmp_path):
@@ -123,10 +135,10 @@ def test_errors_of_workers_hold_no_signature(status):
 
 
 def test_an_address_that_cannot_be_opened_is_not_quoted():
-    for url in ("http://127.0.0.1:9/rows.txt?signature=secret with-a-space", "http://me:secret@127.0.0.1:9/rows.txt"):
-        with pytest.raises(ConnectionError, match="cannot download http://127.0.0.1:9/rows.txt") as raised:
-            rw.read_data(url)
-        assert "secret" not in "".join(traceback.format_exception(raised.value))
+    url = "http://127.0.0.1:9/rows.txt?signature=secret with-a-space"
+    with pytest.raises(ValueError, match=r"not a URL: got http://127.0.0.1:9/rows.txt\. Hint: write.*%20") as raised:
+        rw.read_data(url)
+    assert "with-a-space" not in chained(raised.value)
 
 
 def test_a_store_that_remembers_its_listings_is_asked_anew(store, monkeypatch):
@@ -171,27 +183,103 @@ def test_every_reader_reads_from_a_store(store, data, parquet, tmp_path):
     same(rw.read_parquet("memory://folder"), data)
 
 
-def test_a_store_that_breaks_off(store, monkeypatch):
-    store.pipe("/rows.txt", TEXT.encode())
-    opened = type(store).open
-    reads = []
+LARGE = b"".join(number.to_bytes(4, "big") for number in range(20_000))
 
-    def breaking(self, path, mode):
-        file = opened(self, path, mode)
-        read = file.read
 
-        def part(size):
-            reads.append(file.tell())
-            if len(reads) == 2:
+@pytest.mark.parametrize(
+    ("most", "every", "calls"),
+    [(30_000, 0, 10), (0, 30_000, 13), (1000, 0, None)],
+    ids=["of a request", "of a connection", "never as much as a block"],
+)
+def test_a_store_that_breaks_off(store, monkeypatch, most, every, calls):
+    """Blocks that arrived are kept; those that are too large for the link get smaller."""
+    store.pipe("/rows.bin", LARGE)
+    monkeypatch.setattr(remote, "_BLOCKS", (65_536 if most else 8192, 4096))
+    whole, asked = type(store).cat_file, []
+    arrived: list[int] = []
+
+    def breaking(self, path, start, end):
+        asked.append(start)
+        if (most and end - start > most) or (every and sum(arrived) + end - start > every):
+            arrived.clear()
+            raise RuntimeError("the connection is gone")  # of a type of the store's own
+        arrived.append(end - start)
+        return whole(self, path, start, end)
+
+    monkeypatch.setattr(type(store), "cat_file", breaking)
+    if calls is None:
+        with pytest.raises(ConnectionError, match=r"cannot download memory://rows.bin: the connection is gone"):
+            remote.fetch("memory://rows.bin")
+        assert asked == [0] * 5
+    else:
+        assert remote.fetch("memory://rows.bin").read_bytes() == LARGE
+        assert len(asked) == calls
+        assert asked == sorted(asked)
+
+
+def test_a_store_that_reads_ahead(monkeypatch):
+    """By default, as s3fs does, more than the link carries before it breaks."""
+    sent, ahead = [0], 100_000
+
+    class File(fsspec.spec.AbstractBufferedFile):  # type: ignore[name-defined]
+        def _fetch_range(self, start, end):
+            sent.append(min(end, len(LARGE)) - start)
+            if sum(sent) > 30_000:
+                sent.clear()
                 raise OSError("the connection is gone")
-            return read(20 if len(reads) == 1 else size)
+            return LARGE[start:end]
 
-        file.read = part
-        return file
+    class Store(fsspec.spec.AbstractFileSystem):  # type: ignore[name-defined]
+        def info(self, path, **_):
+            return {"name": path, "size": len(LARGE), "type": "file", "ETag": "1"}
 
-    monkeypatch.setattr(type(store), "open", breaking)
-    assert rw.read_letor("memory://rows.txt").labels.tolist() == [1, 0, 2, 0]
-    assert reads[:3] == [0, 20, 20]
+        def isdir(self, _):
+            return False
+
+        def _open(self, path, mode="rb", block_size=None, **_):
+            return File(self, path, mode, block_size or ahead)
+
+    monkeypatch.setattr(remote, "_store", lambda url: (Store(), url))
+    monkeypatch.setattr(remote, "_BLOCKS", (8192, 1024))
+    assert remote.fetch("breaking://rows.bin").read_bytes() == LARGE
+
+
+def test_what_a_store_sent_is_kept_for_the_next_call(store, monkeypatch):
+    store.pipe("/rows.bin", LARGE)
+    monkeypatch.setattr(remote, "_BLOCKS", (8192, 8192))
+    whole, asked = type(store).cat_file, []
+
+    def breaking(self, path, start, end):
+        asked.append(start)
+        if len(asked) in (4, 5):
+            raise OSError("the connection is gone")
+        return whole(self, path, start, end)
+
+    monkeypatch.setattr(type(store), "cat_file", breaking)
+    with pytest.raises(ConnectionError, match="the connection is gone. Hint: try again, which resumes"):
+        remote.fetch("memory://rows.bin")
+    assert remote.fetch("memory://rows.bin").read_bytes() == LARGE
+    assert asked[:6] == [0, 8192, 16384, 24576, 24576, 24576]
+
+
+@pytest.mark.parametrize("keys", [("name", "size", "type", "created"), ("name", "size", "type")])
+def test_a_store_whose_file_changes_meanwhile(store, monkeypatch, keys):
+    """Its version tells; where it names none, what arrived before a break is not used."""
+    store.pipe("/rows.bin", b"1" * 400)
+    monkeypatch.setattr(remote, "_BLOCKS", (100, 100))
+    memory, whole, asked = type(store), type(store).cat_file, []
+    info = memory.info
+    monkeypatch.setattr(memory, "info", lambda self, path, **_: {key: info(self, path)[key] for key in keys})
+
+    def changing(self, path, start, end):
+        asked.append(start)
+        if len(asked) == 3:
+            self.pipe("/rows.bin", b"2" * 400)
+            raise OSError("the connection is gone")
+        return whole(self, path, start, end)
+
+    monkeypatch.setattr(memory, "cat_file", changing)
+    assert remote.fetch("memory://rows.bin").read_bytes() == b"2" * 400
 
 
 def test_what_is_missing_says_so(store, monkeypatch):
@@ -235,3 +323,240 @@ def test_workers_read_a_url_with_a_signature():
     assert _held_out("https://host/rows.parquet?signature=secret", None, None) == (None, None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"workers of a cluster read Parquet: got https://host/rows.txt\."):
         _held_out("https://host/rows.txt?signature=secret", None, None)  # type: ignore[arg-type]
+
+
+ONE, TWO = b"1" * 400, b"2" * 400
+STRONG, OTHER, WEAK = {"ETag": '"1"'}, {"ETag": '"2"'}, {"ETag": 'W/"1"'}
+OLD = {"Last-Modified": "Wed, 01 Jan 2020 00:00:00 GMT"}
+JUST = {"Last-Modified": "Fri, 01 Jan 2038 00:00:00 GMT"}
+PACKED = gzip.compress(ONE)
+SIZE = len(PACKED)
+
+
+def digest(content):
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+
+
+def whole(content=ONE, headers=STRONG, *, cut=None, length=None, status=200):
+    """An answer with a file, which may break off."""
+    body = content if cut is None else content[:cut]
+    return status, {"Content-Length": str(len(content)) if length is None else length} | headers, body
+
+
+def part(first, last=400, content=ONE, headers=STRONG, *, total=400, cut=None, **changes):
+    """An answer with a part of a file."""
+    status, named, body = whole(content[first:last], headers, cut=cut, status=206)
+    named = named | {"Content-Range": f"bytes {first}-{last - 1}/{total}"} | changes
+    return status, {name: value for name, value in named.items() if value}, body
+
+
+def chunked(*bodies, headers=STRONG, end=True):
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(body), body) for body in bodies)
+    return 200, {"Transfer-Encoding": "chunked"} | headers, chunks + b"0\r\n\r\n" * end
+
+
+# What a server answers, request by request (the first is for the version, and so is one after the last byte; the last
+# answer is repeated), and the file that must come out, or an error.
+SECOND = part(200, content=TWO, headers=OTHER)  # of another version
+GZ = STRONG | {"Content-Encoding": "gzip"}
+BROKEN = [whole(), whole(cut=200)]
+ANSWERS = {
+    "resumed": ([*BROKEN, part(200), whole()], ONE),
+    "resumed twice": ([*BROKEN, part(200, cut=100), part(300), whole()], ONE),
+    "resumed by time": ([whole(headers=OLD), whole(headers=OLD, cut=9), part(9, headers=OLD), whole(headers=OLD)], ONE),
+    "changed, the whole sent": ([*BROKEN, whole(TWO, OTHER)], TWO),
+    "changed, a part sent": ([*BROKEN, SECOND, whole(TWO, OTHER)], TWO),
+    "changed, a part sent without version": ([*BROKEN, part(200, content=TWO, headers={}), whole(TWO, OTHER)], TWO),
+    "changed before the first byte": ([whole(), whole(TWO, OTHER)], TWO),
+    "changed in length alone": ([whole(), whole(TWO + TWO)], TWO + TWO),
+    "changed in length, resumed": ([*BROKEN, part(200, 800, TWO + TWO, total=800), whole(TWO)], TWO),
+    **{
+        f"changed, {name}": (
+            [
+                whole(headers=kind),
+                whole(headers=kind, cut=200),
+                (part(200, content=TWO, headers=kind), whole(TWO, kind)),
+            ],
+            TWO,
+        )
+        for name, kind in {
+            "weak version": WEAK,
+            "weak version and time": WEAK | OLD,
+            "no version": {},
+            "just": JUST,
+        }.items()
+    },
+    "ranges ignored": ([*BROKEN, whole()], ONE),
+    "no version, always broken": ([whole(headers={}, cut=200)], r"after 200 of 400 bytes\. Hint: .* begins anew"),
+    "another range": ([*BROKEN, part(100)], "another part: got bytes 100-399/400 with 300 bytes instead of bytes"),
+    "an earlier range": ([*BROKEN, (part(0), whole(cut=200))], "another part: got bytes 0-399/400"),
+    "a range beyond the end": ([*BROKEN, part(200, total=300)], "another part: got bytes 200-399/300"),
+    "a part that does not say which": ([*BROKEN, part(200, **{"Content-Range": ""})], "part: got no Content-Range"),
+    "a part of unknown size": ([*BROKEN, part(200, total="*")], r"another part: got bytes 200-399/\*"),
+    "a part of another length": ([*BROKEN, part(200, **{"Content-Length": "150"})], "with 150 bytes instead of"),
+    "small parts": ([whole(), part(0, 150), part(150, 300), part(300), whole()], ONE),
+    "a part unasked, no version": ([part(0, 31, headers={})], "broke off after 31 of 400 bytes"),
+    "a whole that is a part": ([(200, *part(0, 31)[1:])], "another part: got bytes 0-30/400"),
+    "no length": ([(200, STRONG, ONE[:232])], "does not say how long it is"),
+    "a length that is none": ([whole(length="4e2")], "says that it has '4e2' bytes"),
+    "too long a length": ([whole(length="500")], "broke off after 400 of 500 bytes, which are kept"),
+    "too short a length": ([whole(), whole(length="300")], ONE[:300]),
+    "chunks": ([chunked(ONE[:100], ONE[100:])], ONE),
+    "chunks without an end": ([chunked(ONE[:100], end=False)], "cannot download"),
+    "chunks, resumed": ([chunked(ONE), chunked(ONE[:100], end=False), part(100), chunked(ONE)], ONE),
+    "packed": ([whole(PACKED, GZ)], ONE),
+    "packed and resumed": (
+        [whole(PACKED, GZ), whole(PACKED, GZ, cut=9), part(9, SIZE, PACKED, GZ, total=SIZE), whole(PACKED, GZ)],
+        ONE,
+    ),
+    "packed the second time": ([whole(), whole(PACKED, GZ)], ONE),
+    "not packed as said": ([whole(ONE, GZ)], "Content-Encoding is not gzip"),
+    "packed otherwise": ([whole(ONE, STRONG | {"Content-Encoding": "br"})], "Content-Encoding 'br'"),
+    "the right digest": ([whole(headers=STRONG | {"Repr-Digest": digest(ONE)})], ONE),
+    "another digest": ([whole(headers=STRONG | {"Repr-Digest": digest(TWO)})], "not have the digest.* instead of"),
+    "no file": ([(204, STRONG, b"")], "204 No Content instead of a file"),
+    "nothing beyond": ([*BROKEN, (416, {"Content-Length": "0"}, b""), whole()], ONE),
+    "an empty file": ([whole(b"")], b""),
+}
+
+
+@pytest.mark.parametrize(("answers", "comes_out"), ANSWERS.values(), ids=ANSWERS)
+def test_what_comes_out_is_one_version_whole_or_an_error(answers, comes_out):
+    answers = list(answers)
+    with scripted(answers) as server:
+        for _ in range(2):  # neither the first call nor what it leaves behind for the next
+            if isinstance(comes_out, bytes):
+                assert remote.fetch(server.url).read_bytes() == comes_out
+            else:
+                with pytest.raises((ConnectionError, ValueError), match=comes_out) as raised:
+                    remote.fetch(server.url)
+                assert "/rows.txt" in str(raised.value)
+            answers[:-1] = []
+    for wanted, unless in zip(server.asked, server.conditions, strict=True):
+        assert wanted is None or unless in (STRONG["ETag"], OLD["Last-Modified"])  # never without a condition
+
+
+NAME, PASSWORD = "m%40e", "p%2Fass%3Aword"
+ALLOWED = f"Basic {base64.b64encode(b'm@e:p/ass:word').decode()}"
+
+
+def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other(monkeypatch):
+    """Nor to one that theirs redirects to."""
+    with serving(TEXT.encode(), "rows.txt") as server, serving(TEXT.encode(), "rows.txt") as other:
+        server.etag, server.allowed, other.etag = '"1"', ALLOWED, '"3"'
+        url = server.url.replace("//", f"//{NAME}:{PASSWORD}@")
+        assert rw.read_letor(url).n_queries == 2
+        with pytest.raises(PermissionError, match=r"^http://127\S*/rows.txt may not be read: .*401.*credentials"):
+            rw.read_letor(url.replace("word@", "@"))
+        answer = server.answer
+        moved = lambda handler: (answer if handler.path == "/moved.txt" else to("/moved.txt"))(handler)  # noqa: E731
+        monkeypatch.setattr(server, "answer", moved)
+        server.asked.clear()
+        assert rw.read_letor(url).n_queries == 2
+        assert server.asked == [None]  # for the version, which is that of the copy
+        monkeypatch.setattr(server, "answer", to(other.url))
+        other.allowed = ALLOWED
+        with pytest.raises(PermissionError, match="401"):
+            rw.read_letor(url)
+        other.allowed = None
+        assert rw.read_letor(url).n_queries == 2
+
+
+def hang_up(handler):
+    handler.connection.close()
+
+
+def to(location):
+    def answer(handler):
+        handler.send_response(302)
+        handler.send_header("Location", location)
+        handler.end_headers()
+
+    return answer
+
+
+WAYS_TO_FAIL = {
+    "nobody answers": None,
+    "hangs up": hang_up,
+    "no HTTP": lambda handler: handler.wfile.write(b"hello\r\n"),
+    "a long line": lambda handler: handler.wfile.write(b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000 + b"\r\n\r\n"),
+    "redirects in a circle": lambda handler: to(handler.path)(handler),
+    "redirects to a file": to("file:///etc/passwd?token=SECRET"),
+    "redirects to a password": to("http://me:SECRET@127.0.0.1:9/rows.txt?token=SECRET"),
+    "redirects to a blank": to("http://127.0.0.1:9/rows.txt?token=not SECRET"),
+    "redirects to no host": to("http://a..b/rows.txt?token=SECRET"),
+    "echoes the request": lambda handler: handler.send_error(400, f"cannot serve {handler.path}"),
+    **{
+        f"status {status}": lambda handler, status=status: handler.send_error(status) for status in (401, 403, 404, 500)
+    },
+    **{name: answers for name, (answers, out) in ANSWERS.items() if isinstance(out, str)},
+    "data that cannot be read": [whole(b"1 qid:1 1:x\n")],
+}
+ADDRESSES = {
+    "password": "http://me:SECRET@{host}/rows.txt",
+    "token": "http://SECRET@{host}/rows.txt",
+    "signature": "http://{host}/rows.txt?X-Amz-Signature=SECRET&more=SECRET",
+    "fragment": "http://{host}/rows.txt#SECRET",
+    "unescaped": "http://me:a/?SECRET@{host}/rows.txt",
+    "blank": "http://me:a SECRET@{host}/rows.txt?token=a SECRET",
+}
+
+
+@pytest.mark.parametrize("kind", ADDRESSES)
+@pytest.mark.parametrize("way", WAYS_TO_FAIL)
+def test_no_failure_tells_a_secret(way, kind, tmp_path, capfd, caplog, recwarn):
+    behaviour = WAYS_TO_FAIL[way]
+    with scripted(list(behaviour)) if isinstance(behaviour, list) else serving(b"", "rows.txt") as server:
+        if callable(behaviour):
+            server.answer = behaviour  # type: ignore[method-assign]
+        host = server.url.split("/")[2] if behaviour else "127.0.0.1:9"
+        url = ADDRESSES[kind].format(host=host)
+        with pytest.raises((OSError, ValueError), match=rf"http://{host}/rows\.txt") as raised:
+            rw.read_letor(url)
+    told = chained(raised.value) + "".join(capfd.readouterr()) + caplog.text + "".join(map(str, recwarn))
+    told += "".join(str(path) for path in tmp_path.rglob("*"))
+    assert "SECRET" not in told
+    assert type(raised.value) in (ValueError, ConnectionError, FileNotFoundError, PermissionError)
+
+
+COMMANDS = [
+    "train URL -o model --set rounds=2 --progress",
+    "predict model URL --json --progress",
+    "explain model URL --query q0 --json --progress",
+    "evaluate URL model --json --progress",
+    "data info URL --json",
+    "data info URL --fold 1",
+    "train URL -o other --download",
+    "train absent.txt --valid URL -o other",
+    "predict URL URL",
+    "serve URL",
+    "recommend URL",
+    "clicks info URL",
+    "reproduce mine.toml --data URL --jobs 1 -o results",
+]
+
+
+def test_no_command_tells_a_secret_nor_keeps_it(parquet, tmp_path, monkeypatch):
+    """Neither on the terminal nor in models, cards, results and caches."""
+    from typer.testing import CliRunner
+
+    from rankwise.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('name = "mine"\ntrials = 1\nmethods = {a = "lightgbm(xendcg, rounds=2)"}\n')
+    with serving(parquet, "rows.parquet") as server:
+        server.etag = '"1"'
+        url = server.url.replace("//", "//me:SECRET@") + "?key=SECRET&more=SECRET"
+        for line in COMMANDS:
+            words = line.replace("URL", url).split()
+            monkeypatch.setattr(sys, "argv", ["rankwise", *words])
+            result = CliRunner().invoke(app, words)
+            wrong = "absent" in line or line.split()[0] in ("serve", "recommend", "clicks") or "predict URL" in line
+            wrong = wrong or "--fold" in line or "--download" in line
+            assert result.exit_code == 2 * wrong, (line, result.output)
+            assert "SECRET" not in result.output, line
+            assert "rows.parquet" in result.output or not wrong or "absent" in line, result.output
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if "SECRET" in str(path) or b"SECRET" in path.read_bytes()]
+    for name in ("model/README.md", "results/experiment.json"):
+        assert "/rows.parquet" in (tmp_path / name).read_text()

@@ -336,3 +336,16 @@ def test_csv_makes_no_formula_of_text(text):
 @pytest.mark.parametrize("text", ["a", "", "a=1", "-1", "+2.5", "-.5", "-1e-5", "'=1"])
 def test_csv_leaves_other_text_alone(text):
     assert next(csv.reader(tables.as_csv(pl.DataFrame({"a": [text]})).split("\n")[1:])) == [text]
+
+
+def test_many_queries_are_resampled_in_random_groups_of_the_same_spread():
+    n_queries = 60_000
+    rng = np.random.default_rng(0)
+    values = np.sort(rng.random(n_queries))  # by id: neighbours are alike, and must not be resampled together
+    values[rng.random(n_queries) < 0.3] = np.nan
+    ids, mixed = np.arange(n_queries), rng.permutation(n_queries)
+    low, high = rw.Evaluation({"ap": values}, ids, resamples=300).interval["ap"]
+    assert rw.Evaluation({"ap": values[mixed]}, ids[mixed], resamples=300).interval["ap"] == (low, high)
+    scored = values[~np.isnan(values)]
+    assert high - low == pytest.approx(2 * 1.96 * scored.std() / np.sqrt(scored.size), rel=0.15)
+    assert low < scored.mean() < high

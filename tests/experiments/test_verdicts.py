@@ -372,3 +372,17 @@ def test_statements_stand_for_what_figures_would_claim(monkeypatch):
     monkeypatch.setattr(paper_claims, "_paper", lambda _: wrong)
     with pytest.raises(ValueError, match="unknown kind of claim: got 'slope'"):
         claims("bruch2019.t")
+
+
+def test_trials_that_are_all_the_same_have_an_interval_nevertheless():
+    """The share of differences that were not seen in n trials is below 1 − (α/2)^(1/n)."""
+    results = made({("d", 0.0, "ndcg@10"): [0.1] * 5, ("d", 1.0, "ndcg@10"): [0.2] * 5})
+    unseen = 1.0 - 0.025 ** (1.0 / 5.0)
+    for levels, difference, most in (([0.0], 0.1, 1.0), ([0.0, 1.0], 0.1, 2.0)):
+        found = contrast(results, "d", levels, "ndcg@10", NAMES[1], NAMES[0])
+        assert found is not None
+        expected = (difference - unseen * (difference + most), difference + unseen * (most - difference))
+        assert found.interval(0.95) == pytest.approx(expected)
+    cell = summary._cell(np.full(5, 0.5), "ndcg@10", NAMES[0], None, 0.05)
+    assert cell.text == f"0.5000 ± {unseen / 2:.4f}"
+    assert summary._cell(np.full(5, 0.5), "dwell time", NAMES[0], None, 0.05).text == "0.5000 ± –"

@@ -458,3 +458,14 @@ def test_fit_warns_once_of_a_leak(train: Data):
     assert not warned(lambda: quick.fit(leaky.take(slice(0, 49))))
     clicks = leaky.with_(positions=1 + np.arange(leaky.n_docs) - np.repeat(leaky.offsets[:-1], leaky.sizes))
     assert not warned(lambda: quick.fit(clicks))
+
+
+def test_categories_that_do_not_come_again_are_warned_of():
+    data = rw.synthetic(n_queries=60, n_docs=8, n_features=2, seed=1)
+    features = np.column_stack([data.features, np.arange(data.n_docs), np.arange(data.n_docs) % 9])
+    coded = data.with_(features=features, feature_names=("a", "b", "sku", "shop"), categorical=(2, 3))
+    found = [one for one in rw.examine(coded).findings if one.topic == "values that do not come again"]
+    assert [(one.severity, one.size) for one in found] == [("warning", 1)]
+    assert f"sku ({data.n_docs:,} values in {data.n_docs:,} documents)" in found[0].sentence
+    with pytest.warns(UserWarning, match="1 categorical feature with nearly as many values as documents: sku"):
+        rw.LightGBMRanker(rounds=2, threads=1, progress=False).fit(coded)

@@ -137,6 +137,13 @@ def test_names_are_text_and_no_markup(data, valid):
     assert "<" not in card.replace(r"\<", "")
 
 
+def test_letters_that_turn_the_text_around_are_escaped(data):
+    named = data.with_(feature_names=[f"a\u202eb\x1b[2J{number}" for number in range(data.n_features)])
+    card = rw.LightGBMRanker(rounds=2, threads=1).fit(named).card()
+    assert all(line.isprintable() for line in card.split("\n"))
+    assert "202eb" in card
+
+
 def test_data_on_disk_are_not_read_again_for_a_digest(data, tmp_path):
     path = tmp_path / "features.bin"
     features = np.memmap(path, np.float32, "w+", shape=data.features.shape)

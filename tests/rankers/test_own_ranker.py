@@ -503,3 +503,36 @@ def test_a_cluster_trains_it(data):
         there = rw.bagged(MeanLabel(alpha=0.1), folds=2, dask=cluster.scheduler_address).fit(data)
     here = rw.bagged(MeanLabel(alpha=0.1), folds=2).fit(data)
     np.testing.assert_array_equal(there.predict(data), here.predict(data))
+
+
+class Nameless(MeanLabel):
+    """Is not registered."""
+
+    name = ""
+
+
+@pytest.mark.parametrize(
+    "trained",
+    [
+        lambda train, valid: Nameless().fit(train),
+        lambda train, valid: rw.bagged(Nameless(), folds=2).fit(train),
+        lambda train, valid: rw.blended([Nameless(), 0], folds=2).fit(train),
+        lambda train, valid: rw.blended([rw.bagged(Nameless(), folds=2), 0], folds=2).fit(train),
+        lambda train, valid: rw.calibrate(Nameless().fit(train), valid),
+        lambda train, valid: rw.calibrate(rw.bagged(Nameless(), folds=2).fit(train), valid),
+        lambda train, valid: rw.AutoRanker(None, recipes=[Nameless()], folds=2, progress=False).fit(train),
+        lambda train, valid: Holder().fit(train),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_saved(trained, parts, tmp_path):
+    with pytest.raises(ValueError, match="a file cannot name a ranker without a name: got Nameless.*register it"):
+        trained(*parts).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+class Holder(MeanLabel):
+    """Is registered, and keeps a ranker that is not."""
+
+    def _fit(self, train, valid):
+        super()._fit(train, valid)
+        self.inner_ = Nameless().fit(train)

@@ -2,8 +2,10 @@
 
 import csv
 import io
+import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rankwise as rw
@@ -40,3 +42,45 @@ def test_ids_are_those_that_another_reader_finds(tmp_path):
         data: Any = rw.read_csv(path, document="doc", sort=True)
         found = list(map(str, data.unsorted(data.qids()).tolist()))
         assert found == list(map(str, data.unsorted(data.document_ids).tolist())) == ids, case
+
+
+def test_numbers_are_those_that_were_written_or_there_is_a_word(tmp_path):
+    """Columns of every way to write numbers, with few and many decimals: none is another number in silence."""
+    path, silent = tmp_path / "rows.csv", 0
+    conventions = ((";", ",", "."), (";", ",", ""), ("\t", ",", ""), ("\t", ".", ""), (",", ".", ","), (";", ".", ""))
+    for case, chance in fuzzing.cases(400):
+        between, decimal, thousands = chance.choice(conventions)
+        columns = []
+        for _ in range(chance.randint(1, 3)):
+            digits, largest = chance.choice((0, 0, 1, 2, 3, None)), 10 ** chance.randint(0, 6)
+            numbers = [chance.uniform(-largest, largest) for _ in range(chance.randint(2, 8))]
+            shown = [f"{one:,.{chance.randint(0, 3) if digits is None else digits}f}" for one in numbers]
+            columns.append([one.replace(".", "p").replace(",", thousands).replace("p", decimal) for one in shown])
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=between)
+        names = [f"x{number}" for number in range(len(columns))]
+        writer.writerow(["qid", "label", *names])
+        height = min(map(len, columns))
+        writer.writerows([1, row % 2, *(column[row] for column in columns)] for row in range(height))
+        path.write_text(text.getvalue(), newline="")
+        meant = [
+            [
+                float(one.replace(thousands, "").replace(decimal, ".") if thousands else one.replace(decimal, "."))
+                for one in column[:height]
+            ]
+            for column in columns
+        ]
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                found = rw.read_csv(path).features.T
+            except ValueError as refused:
+                if "two ways" in str(refused) or "a column of numbers" in str(refused):
+                    continue
+                raise
+        doubted = " ".join(str(one.message) for one in said)
+        for name, column, truth in zip(names, found, meant, strict=True):
+            right = np.array_equal(column, np.array(truth, np.float32))
+            assert right or f"points in column '{name}'" in doubted, (case, text.getvalue())
+            silent += right and not doubted
+    assert silent

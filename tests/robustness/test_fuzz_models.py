@@ -52,7 +52,9 @@ def use(path):
         if hasattr(model, "recommend"):
             model.recommend(k=3)
         else:
-            model.predict(features)
+            scores = model.predict(features)
+            if hasattr(model, "curves_") and not ((scores >= 0.0) & (scores <= 1.0)).all():
+                raise RuntimeError("scores that are no probabilities")
             model.scorer()(features)
             model.explain(features[:5])
             model.importances("split") if hasattr(model, "importances") else None
@@ -270,6 +272,14 @@ def _data(categorical: bool = False) -> rw.RankingDataset:
     return rw.RankingDataset(features, data.labels, data.offsets, categorical=(0,) if categorical else ())
 
 
+def _fresh(categorical: bool = False) -> rw.RankingDataset:
+    """Return queries that models were not trained on, each of one segment."""
+    data = _data(categorical)
+    features = data.features.copy() + (0.0 if categorical else 0.01)
+    features[:, 1] = np.repeat(np.arange(data.n_queries) % 3, data.sizes)
+    return data.with_(features=features)
+
+
 TREES: dict[str, Any] = {"rounds": 4, "leaves": 6, "min_documents": 5, "threads": 1}
 CASES = 400
 """Forged models of each kind."""
@@ -285,6 +295,10 @@ KINDS: dict[str, Any] = {
     "catboost with other trees": lambda: rw.CatBoostRanker("xendcg", **TREES, grow_policy="Lossguide").fit(_data()),
     "catboost with categories": lambda: rw.CatBoostRanker("xendcg", **TREES).fit(_data(True)),
     "neural": lambda: rw.NeuralRanker("softmax_ce", hidden=(5,), epochs=1, threads=1, batch_norm="all").fit(_data()),
+    "calibrated": lambda: rw.calibrate(rw.LightGBMRanker("xendcg", **TREES).fit(_data()), _fresh(), "platt"),
+    "calibrated by segment": lambda: rw.calibrate(
+        rw.LightGBMRanker("xendcg", **TREES).fit(_data(True)), _fresh(True), segment=1
+    ),
     "factorization": lambda: rw.FactorizationRanker(epochs=1, factors=3, threads=1).fit(
         rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
     ),
@@ -315,28 +329,37 @@ class Forger:
     def __init__(self, kind: str, folder: Path) -> None:
         description, contents = storage.read(KINDS[kind]().save(folder / "model"))
         self.about = {key: value for key, value in description.items() if key not in ("files", "format")}
-        ((self.file, self.content),) = contents.items()
+        self.contents = contents
+        self.chances = [len(content) * (20 if name.endswith(".json") else 1) for name, content in contents.items()]
 
     def forge(self, path: Path, chance: random.Random) -> str:
         """Write a forged model to a folder; gives what was changed."""
-        about, content = self.about, self.content
+        about, (file,) = self.about, chance.choices(list(self.contents), self.chances)
+        content = self.contents[file]
         how = chance.choice(("bytes", "words", "words", "description"))
         if how == "description":
             about = forged_document(about, chance)
-        elif self.file.endswith(".ubj") and chance.random() < 0.7:
+        elif file.endswith(".json") and chance.random() < 0.8:
+            how, content = "document", json.dumps(forged_document(json.loads(content), chance)).encode()
+        elif file.endswith(".ubj") and chance.random() < 0.7:
             how, content = "document", forged_ubjson(content, chance)
-        elif self.file.endswith(".safetensors") and chance.random() < 0.5:
+        elif file.endswith(".safetensors") and chance.random() < 0.5:
             how, content = "header", forged_header(content, chance)
-        elif how == "words" and not self.file.endswith(".txt"):
+        elif how == "words" and not file.endswith(".txt"):
             content = forged_words(content, chance)
         else:
             content = fuzzing.damaged(content, chance, WORDS * 4)
         path.mkdir()
-        (path / self.file).write_bytes(content)
-        listed = {"name": self.file, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        whole = {"format": 1, **about, "files": {self.file: listed}}
+        contents = self.contents | {file: content}
+        for name, one in contents.items():
+            (path / name).write_bytes(one)
+        listed = {
+            name: {"name": name, "bytes": len(one), "sha256": hashlib.sha256(one).hexdigest()}
+            for name, one in contents.items()
+        }
+        whole = {"format": 1, **about, "files": listed}
         (path / "rankwise.json").write_text(json.dumps({**whole, "checksum": storage._checksum(whole)}))
-        return how
+        return f"{how} of {file}"
 
 
 @pytest.mark.parametrize("kind", KINDS)

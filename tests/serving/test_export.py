@@ -16,7 +16,7 @@ import treelite
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.trees.formats.nodes import nodes_of
-from rankwise.serving.export import FORMATS
+from rankwise.serving.export import FORMATS, write
 from rankwise.serving.solr import before_slack
 from tests.cli.running import run
 
@@ -144,7 +144,7 @@ def read_ranklib(path: Path, rows: np.ndarray) -> np.ndarray:
 
 
 def read_vespa(path: Path, rows: np.ndarray, names: list[str] = NAMES) -> np.ndarray:
-    """As Vespa's importers: less than, in doubles, and NaN compares false."""
+    """As Vespa's importers: less than, in doubles, NaN compares false, and categories are texts, missing ones empty."""
     model = json.loads(path.read_text())
     return np.array(
         [
@@ -175,12 +175,14 @@ def _vespa_lightgbm(model: dict[str, Any], node: dict[str, Any], row: np.ndarray
     ]
     tables = dict(zip(categorical, model["pandas_categorical"], strict=True))
     while "leaf_value" not in node:
-        value = float(row[node["split_feature"]])
+        value = row[node["split_feature"]]
         if node["decision_type"] == "==":
-            table = tables[node["split_feature"]]
-            codes = [table[int(k)] for k in node["threshold"].split("||")]
-            left = (node["default_left"] and np.isnan(value)) or value in codes
+            table = [text if isinstance(text, str) else "null" for text in tables[node["split_feature"]]]
+            if not isinstance(value, str):
+                value = "" if np.isnan(value) else f"{value:.0f}"
+            left = value in [table[int(k)] for k in node["threshold"].split("||")]
         else:
+            value = float(value)
             left = not value >= float(node["threshold"]) if node["default_left"] else value < float(node["threshold"])
         node = node["left_child"] if left else node["right_child"]
     return float(node["leaf_value"])
@@ -299,6 +301,40 @@ def test_categories(name, library, tmp_path):
     rows[:20, 2] = 400  # a code that training has not seen
     path = rw.export(model, tmp_path / "model", name)
     np.testing.assert_allclose(READERS[name](path, rows), model.predict(rows), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+def test_vespa_asks_for_the_values_of_categories(library, tmp_path):
+    """A value that training did not see, and a missing one, go where the library sends a missing one."""
+    data = lists(missing=0.1, categorical=(2, 5))
+    words = tuple(f"word {k}" for k in range(40))
+    data = data.with_(categories={2: words, 5: tuple(range(100, 140))})
+    native: dict[str, Any] = (
+        {"min_data_per_group": 2, "cat_smooth": 1.0} if library == "lightgbm" else {"max_cat_to_onehot": 2}
+    )
+    model: Any = ranker_class(library)("xendcg", **SMALL, **native).fit(data)
+    path, load = write(model, tmp_path / "model.json", "vespa")
+    assert load.endswith(f"of type string there: {NAMES[2]}, {NAMES[5]}")
+    rows = data.features[:300].copy()
+    rows[:40, 2], rows[40:80, 5] = np.nan, np.nan
+    texts = rows.astype(object)
+    for column, listed in ((2, words), (5, tuple(map(str, range(100, 140))))):
+        texts[:, column] = ["" if np.isnan(code) else listed[int(code)] for code in rows[:, column]]
+    texts[:20, 2], texts[40:60, 5] = "never seen", "-7"
+    np.testing.assert_allclose(read_vespa(path, texts), model.predict(rows), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("text", ["", 'a "quoted" one', "back\\slash", "two\nlines"])
+def test_vespa_refuses_categories_that_its_expressions_cannot_hold(text, tmp_path):
+    data = lists(missing=0.1, categorical=(2,))
+    data = data.with_(categories={2: (*map(str, range(39)), text)})
+    model = rw.LightGBMRanker("xendcg", **SMALL, min_data_per_group=2, cat_smooth=1.0).fit(data)
+    with pytest.raises(
+        ValueError, match=f"categories for Vespa must be printable.*got {re.escape(repr(text))}"
+    ) as error:
+        rw.export(model, tmp_path / "model.json", "vespa")
+    assert NAMES[2] in str(error.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_expressed_says_so(tmp_path):

@@ -152,6 +152,7 @@ def test_collectors_rows_are_a_table(tmp_path):
         ({"tv": plugin(*FIRST, other=[])}, {}, "several entries: got main, other at query 'tv'. Hint: set log="),
         ({"tv": plugin(*FIRST)}, {"log": "mian"}, "unknown entry of the log: got 'mian'. Hint: did you mean 'main'"),
         ({"tv": plugin(*FIRST)}, {"document": "asin"}, "a hit has no id.*set document=… to the field.*sku"),
+        ({"tv": plugin(*FIRST)}, {"repeated": "frist"}, "unknown repeated: got 'frist'"),
         ({"tv": [plugin(*FIRST), plugin(*SECOND)]}, {}, "logged twice with different features: got 'd1' at query 'tv'"),
         ({"tv": {"hits": {"hits": [{"_id": "d"}]}}}, {}, "a hit has no logged features.*ext.ltr_log"),
         ({"tv": vespa(("1", {"embedding": {"cells": []}}))}, {}, "logged features must be numbers.*leave tensors"),
@@ -187,3 +188,35 @@ def test_a_broken_line_is_named(tmp_path, line):
     path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + f"\n{line}", encoding="latin-1")
     with pytest.raises(ValueError, match=r"at line 2 of .*log\.jsonl"):
         rw.read_feature_log(path)
+
+
+def test_the_last_features_of_a_document_count_where_that_is_wanted():
+    data = rw.read_feature_log(
+        [{"query": "tv", **logged(1, 2)["tv"]}, {"query": "tv", **logged(3)["tv"]}], repeated="last"
+    )
+    assert data.features.tolist() == [[1, 3], [1, 2]]
+
+
+def logged(*values: object) -> Any:
+    hits = [{"_id": str(number), "fields": {"_ltrlog": [{"f": {"x": 1, "y": y}}]}} for number, y in enumerate(values)]
+    return {"tv": {"hits": {"hits": hits}}}
+
+
+def test_categories_are_read_by_their_values():
+    data = rw.read_feature_log(logged({"category": "red"}, None, {"category": "blue"}, {"category": "red"}))
+    assert (data.categorical, data.categories) == ((1,), {1: ("red", "blue")})
+    np.testing.assert_array_equal(data.features[:, 1], [0, np.nan, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (({"category": "red"}, 2.0), "categories and plain numbers: got 2.0"),
+        (({"category": "red"}, {"category": 2}), "categor"),
+        (({"category": ["red"]},), "must be numbers"),
+        (({"category": "red", "more": 1},), "must be numbers"),
+    ],
+)
+def test_categories_that_make_no_sense(values, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        rw.read_feature_log(logged(*values))

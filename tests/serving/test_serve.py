@@ -3,12 +3,9 @@
 import asyncio
 import http.client
 import json
+import logging
 import re
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +15,16 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from tests.cli.running import refused
-from tests.processes import HANG, environment, wait_until
+from tests.cli.running import refused, run
+from tests.processes import HANG, wait_until
+from tests.serving.running import Running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
-from rankwise.serving.http import RequestLimits, Service
+import orjson
+
+from rankwise.evaluation.explanation import explain
+from rankwise.serving.http import Service
+from rankwise.serving.requests import RequestError, RequestLimits
 
 EVIL = "</script><img src=x onerror=\"document.title='taken'\">"
 COLOURS = ("red", "green", "blue")
@@ -61,43 +63,15 @@ def folders(models, tmp_path_factory) -> dict[str, Path]:
     return {name: model.save(folder / name) for name, model in models.items()}
 
 
-class Running:
-    """``rankwise serve`` in another process."""
-
-    def __init__(self, *words: object) -> None:
-        command = [sys.executable, "-m", "rankwise", "serve", *map(str, words), "--port", "0"]
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(NO_COLOR="1")
-        )
-        assert self.process.stdout is not None
-        self.line = self.process.stdout.readline()
-        assert "serving" in self.line, self.process.communicate()[1]
-        self.port = int(self.line.strip().rpartition(":")[2])
-
-    def ask(self, path: str, body: object = None, *, method: str = "") -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG)
-        content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request(method or ("GET" if body is None else "POST"), path, content)
-        response = connection.getresponse()
-        text = response.read()
-        connection.close()
-        is_json = response.getheader("content-type") == "application/json"
-        return response.status, json.loads(text) if is_json else text.decode()
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=HANG)
-        return self.process.returncode
-
-
 @pytest.fixture(scope="module")
 def server(folders, data, tmp_path_factory) -> Iterator[Running]:
     examples = rw.write_parquet(data, tmp_path_factory.mktemp("examples") / "data.parquet")
     words = [f"{name}={folder}" for name, folder in folders.items()]
     limits = ("--max-documents", 30, "--max-megabytes", 0.05)
-    running = Running(*words, "--production", "two", "--examples", examples, *limits)
+    logged = ("--log-level", "info", "--log-features", tmp_path_factory.mktemp("log") / "served.jsonl", "--sample", 1)
+    running = Running(*words, "--production", "two", "--examples", examples, *limits, *logged)
     yield running
-    running.stop()
+    assert running.stop() == 0
 
 
 def documents(data: rw.RankingDataset, query: int) -> list[dict[str, Any]]:
@@ -188,8 +162,21 @@ BAD: list[tuple[str, Any, int, dict[str, str]]] = [
     ("two", b"[" * 40_000, 400, {"what": "not JSON"}),
     ("two", b'{"queries":[' * 400 + b"]}" * 400, 422, {"what": "either documents or rows", "where": "queries[0]"}),
     ("numbered", b'{"rows":[[1,' + b"[" * 900 + b"]" * 900 + b"]]}", 422, {"got": "a JSON array", "where": "rows[0]"}),
+    ("numbered", {"rows": [[1, 2]] * 20 + [[1, "word"]]}, 422, {"got": "'word'", "where": "rows[20], column 1"}),
+    ("numbered", {"rows": [[1, "NaN"]]}, 422, {"got": "'NaN'", "hint": "null where a value is missing"}),
+    ("numbered", b'{"rows": [[1, NaN]]}', 400, {"what": "not JSON", "hint": "null where a value is missing"}),
+    ("numbered", b'{"rows": [[1, ' + b"9" * 5_000 + b"]]}", 400, {"what": "not JSON", "got": "infinity"}),
+    ("numbered", b'{"rows": [], "id": ' + b"[" * 500 + b"]" * 500 + b"}", 400, {"what": "an id must", "hint": '"q1"'}),
+    ("numbered", {"queries": [{"rows": [], "id": {}}]}, 400, {"got": "a JSON object", "where": "queries[0].id"}),
+    ("numbered", {"rows": [], "id": None}, 400, {"got": "None", "where": "id"}),
+    ("numbered", b'{"rows": [[1, 2]], "rows": [[3, 4]]}', 400, {"what": "the same key twice", "got": "'rows'"}),
+    ("two", b'{"documents": [{"clicks": 1, "clicks": 2}]}', 400, {"what": "the same key twice", "got": "'clicks'"}),
+    ("two", b'{"id": "a:b", "documents": [{"x:y": 1, "x\\u003ay": 2}]}', 400, {"got": "'x:y'"}),
+    ("two", b'{"queries":[' * 400 + b'{"a":1,"a":1}' + b"]}" * 400, 400, {"what": "the same key twice"}),
+    ("two", {"features": ["c" * 20_000, EVIL], "rows": [[1, 2]]}, 422, {"what": "no such feature", "got": "'ccc"}),
     ("two", b" " * 60_000, 413, {"what": "larger than 0.05 MB"}),
     ("second", {"rows": []}, 404, {"what": "no such model", "hint": "choose one of"}),
+    ("s" * 9_000, {"rows": []}, 404, {"what": "no such model", "got": "sss…"}),
 ]  # fmt: skip
 
 
@@ -202,10 +189,38 @@ def test_errors_say_what_got_where_and_a_hint(server, model, body, status, parts
     assert answer["error"]["what"] in answer["error"]["message"]
 
 
-def test_paths_and_methods_that_do_not_exist_are_json_errors(server):
-    assert server.ask("/nothing")[0] == 404
-    status, answer = server.ask("/score")
-    assert (status, answer["error"]["what"]) == (405, "method not allowed")
+PATHS = [
+    ("/nothing", {}, 404, {"what": "not found"}),
+    ("/score", {}, 405, {"what": "method not allowed"}),
+    ("/examples/30", {}, 404, {"what": "no such example", "got": "30"}),
+    ("/examples/" + "9" * 5_000, {}, 400, {"what": "1 to 9 digits", "got": "999…", "hint": "0 to 29"}),
+    ("/examples/x", {}, 400, {"got": "'x'"}),
+    ("/health", {"Host": "evil.example"}, 400, {"got": "'evil.example'", "where": "Host", "hint": "--host-name"}),
+    ("/health", {"Host": "localhost.evil.example:80"}, 400, {"got": "localhost.evil"}),
+    ("/metrics", {"Host": "10.1.2.3"}, 400, {"got": "'10.1.2.3'"}),
+    ("/metrics", {"Host": ""}, 400, {"got": "''"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "headers", "status", "parts"), PATHS)
+def test_errors_of_paths_and_hosts(server, path, headers, status, parts):
+    answered, answer = server.ask(path, headers=headers)
+    assert answered == status
+    for name, text in parts.items():
+        assert text in answer["error"][name]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST.:80", "127.0.0.1:1", "[::1]:8000"])
+def test_loopback_names_are_the_service(server, host):
+    assert server.ask("/health", headers={"Host": host})[0] == 200
+
+
+def test_a_word_among_numbers_takes_no_more_memory_than_the_body(models):
+    """NumPy would make an array of texts: here of 160 GB."""
+    body = orjson.dumps({"rows": [[1.5, 2.5]] * 20_000 + [[1.5, "x" * 1_000_000]]})
+    with pytest.raises(RequestError, match="a value must be a number") as wrong:
+        Service({"numbered": models["numbered"]}).models["numbered"].read(body, 30_000)
+    assert wrong.value.parts["where"] == "rows[20000], column 1"
 
 
 def test_models_are_listed_with_their_features(server, models):
@@ -220,11 +235,82 @@ def test_models_are_listed_with_their_features(server, models):
     assert len({one["version"] for one in answer["models"]}) == 3
 
 
-def test_metrics_count_requests_errors_documents_and_times(server):
-    def value(text: str, name: str) -> float:
-        lines = [line for line in text.splitlines() if line.startswith(name + " ")]
-        return float(lines[0].rpartition(" ")[2]) if lines else 0.0
+def value(text: str, name: str) -> float:
+    """A value of the metrics."""
+    lines = [line for line in text.splitlines() if line.startswith(name + " ")]
+    return float(lines[0].rpartition(" ")[2]) if lines else 0.0
 
+
+def test_metrics_count_missing_values_and_unknown_categories_by_feature(server):
+    names = {
+        'rankwise_missing_values_total{feature="colour",model="first"}': 1,
+        'rankwise_missing_values_total{feature="clicks",model="first"}': 3,
+        'rankwise_unknown_categories_total{feature="colour",model="first"}': 2,
+        'rankwise_unknown_categories_total{feature="clicks",model="first"}': 0,
+    }
+    before = server.ask("/metrics")[1]
+    rows = [[None, 1, colour] for colour in ("pink", None, "mauve")] + [[1, 1, "red"]]
+    query = {"features": ["clicks", EVIL, "colour"], "rows": rows}
+    assert server.ask("/models/first/score", {"queries": [query, {"documents": []}]})[0] == 200
+    after = server.ask("/metrics")[1]
+    for name, added in names.items():
+        assert value(after, name) - value(before, name) == added, name
+
+
+def test_each_request_is_a_line_of_json_with_its_id(server, data):
+    asked = {"documents": of_two(documents(data, 2))}
+    assert server.ask("/score", asked, headers={"X-Request-ID": "request-1"})[0] == 200
+    assert server.ask("/score", {"rows": [[]]}, headers={"X-Request-ID": "request-2"})[0] == 422
+    assert server.answered["x-request-id"] == "request-2"
+    assert server.ask("/health", headers={"X-Request-ID": "no id\t{}"})[0] == 200
+    assert re.fullmatch("[0-9a-f]{16}", server.answered["x-request-id"])
+    wait_until(lambda: '"request-2"' in server.log())  # which is written once the client has its answer
+    lines = {line["id"]: line for line in server.logged() if line["message"] == "request"}
+    one = lines["request-1"]
+    version = server.ask("/models")[1]["models"][1]["version"]
+    assert (one["model"], one["version"], one["status"], one["documents"]) == (
+        "two",
+        version,
+        200,
+        len(asked["documents"]),
+    )
+    assert one["milliseconds"] >= 0
+    assert lines["request-2"]["status"] == 422
+
+
+def test_logged_features_are_read_as_data_and_compared(server, models, data, tmp_path):
+    for query in range(12, 16):
+        asked = {"id": f"q{query}", "documents": documents(data, query)}
+        assert server.ask("/models/first/score", asked)[0] == 200
+    path = server.words[server.words.index("--log-features") + 1]
+
+    def lines() -> list[str]:
+        return [line for line in Path(path).read_text().splitlines() if '"query_id":"q1' in line]
+
+    wait_until(lambda: len(lines()) == 4)
+    log = tmp_path / "served.jsonl"
+    log.write_text("\n".join(lines()))
+    logged, expected = rw.read_feature_log(log), data.take(range(12, 16))
+    assert logged.feature_names == data.feature_names
+    assert models["first"].predict(logged).tolist() == models["first"].predict(expected).tolist()
+    train = rw.write_parquet(data, tmp_path / "train.parquet")
+    assert "colour" in run("data", "skew", train, log).stdout
+
+
+def test_ready_and_openapi_describe_the_service(server, models):
+    versions = {one["name"]: one["version"] for one in server.ask("/models")[1]["models"]}
+    assert server.ask("/ready") == (200, {"status": "ready", "models": versions})
+    page = server.ask("/openapi.json")[1]
+    assert page["openapi"].startswith("3.1")
+    assert {"/score", "/models/{name}/explain", "/ready"} <= page["paths"].keys()
+    parts = page["components"]["schemas"]
+    assert parts["first.document"]["required"] == ["clicks", EVIL, "colour"]
+    assert parts["first.document"]["properties"]["colour"]["type"] == ["string", "null"]
+    references = re.findall(r'"\$ref": "#/components/schemas/(.*?)"', json.dumps(page))
+    assert set(references) <= parts.keys()
+
+
+def test_metrics_count_requests_errors_documents_and_times(server):
     names = {
         'rankwise_requests_total{method="score",model="numbered",status="200"}': 2,
         'rankwise_requests_total{method="score",model="numbered",status="422"}': 1,
@@ -259,7 +345,6 @@ def test_examples_are_requests(server, models, data):
     query = server.ask("/examples/5")[1]
     assert server.ask("/models/first/score", query)[1]["scores"] == models["first"].predict(data.take([5])).tolist()
     assert query["labels"] == data.take([5]).labels.tolist()
-    assert server.ask("/examples/30")[0] == 404
 
 
 def test_many_threads_get_the_scores_of_their_own_documents(server, models, data):
@@ -291,34 +376,6 @@ def test_the_page_is_one_file_with_a_policy(server):
     assert "script-src 'sha256-" in policy
     assert not re.search(r"(?:src|href)=\"(?!data:)", text)
     assert "innerHTML" not in text
-
-
-def test_a_request_in_flight_is_answered_after_sigterm(folders):
-    """The body comes in two halves, with the signal in between."""
-    running = Running(folders["numbered"])
-    body = json.dumps({"rows": [[1, 2]]}).encode()
-    with socket.create_connection(("127.0.0.1", running.port), timeout=HANG) as connection:
-        head = f"POST /score HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-        connection.sendall(head.encode() + body[:5])
-        assert running.ask("/health")[0] == 200  # the half request has arrived
-        running.process.send_signal(signal.SIGTERM)
-        wait_until_refused(running.port)
-        connection.sendall(body[5:])
-        answer = connection.recv(65536)
-    assert b" 200 OK" in answer
-    running.process.communicate(timeout=HANG)
-    assert running.process.returncode in (0, -signal.SIGTERM)
-
-
-def wait_until_refused(port: int) -> None:
-    def is_refused() -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=HANG).close()
-        except OSError:
-            return True
-        return False
-
-    wait_until(is_refused)
 
 
 def answers(service: Service, *requests: tuple[str, bytes], host: bytes = b"x") -> list[tuple[int, Any]]:
@@ -361,6 +418,52 @@ def test_a_request_that_takes_too_long_ends_with_504(models):
     assert content["error"]["what"] == "the request took longer than 0.05 s"
 
 
+def test_parts_of_an_explanation_are_that_of_the_whole(models, monkeypatch):
+    rows = [[number % 7, number % 3] for number in range(50)]  # with ties
+    body = json.dumps({"rows": rows, "ids": [f"d{number}" for number in range(50)]}).encode()
+    service = Service({"numbered": models["numbered"]})
+    ((_, whole),) = answers(service, ("/explain", body))
+    monkeypatch.setattr("rankwise.serving.http._PART", 7)
+    ((status, parts),) = answers(service, ("/explain", body))
+    assert status == 200
+    assert [one["document"] for one in parts["documents"]] == [one["document"] for one in whole["documents"]]
+    assert parts == whole
+
+
+def test_an_explanation_that_took_too_long_ends_and_the_next_one_is_answered(models, monkeypatch):
+    monkeypatch.setattr("rankwise.serving.http._PART", 1)
+    released, calls = threading.Event(), []
+
+    def wait_and_explain(*words: Any) -> Any:
+        calls.append(words)
+        assert released.wait(HANG)
+        return explain(*words)
+
+    monkeypatch.setattr("rankwise.serving.http.explain", wait_and_explain)
+    service = Service({"numbered": models["numbered"]}, limits=RequestLimits(seconds=0.05))
+    ((status, _),) = answers(service, ("/explain", b'{"rows": [[1, 2], [3, 4], [5, 6]]}'))
+    assert status == 504
+    released.set()
+    service.limits = RequestLimits(seconds=HANG)
+    ((status, _),) = answers(service, ("/explain", ROW))
+    assert status == 200
+    assert len(calls) == 2  # one document of three, and the one of the next
+
+
+def test_what_fails_inside_is_logged_and_answered_without_its_text(models, monkeypatch, caplog):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("secret")
+
+    service = Service({"numbered": models["numbered"]})
+    monkeypatch.setattr(service.models["numbered"], "score", fail)
+    monkeypatch.setattr(logging.getLogger("rankwise.serve"), "propagate", True)
+    with caplog.at_level("ERROR", logger="rankwise.serve"):
+        ((status, content),) = answers(service, ("/score", ROW))
+    assert (status, content["error"]["what"]) == (500, "internal error")
+    assert "secret" not in json.dumps(content)
+    assert "secret" in caplog.text
+
+
 def test_explanations_that_take_long_do_not_keep_scores_waiting(models, monkeypatch):
     done = threading.Event()
     monkeypatch.setattr("rankwise.serving.http.explain", lambda *_: done.wait(HANG))
@@ -370,16 +473,6 @@ def test_explanations_that_take_long_do_not_keep_scores_waiting(models, monkeypa
     done.set()
     assert {status for status, _ in slow} == {504}
     assert score[0] == 200
-
-
-@pytest.mark.slow
-def test_several_workers_count_together(folders):
-    running = Running(folders["numbered"], "--workers", 2)
-    for _ in range(6):
-        assert running.ask("/score", {"rows": [[1, 2]]})[0] == 200
-    text = running.ask("/metrics")[1]
-    assert 'rankwise_requests_total{method="score",model="numbered",status="200"} 6.0' in text
-    assert running.stop() in (0, -signal.SIGTERM)
 
 
 def test_a_port_that_is_taken_and_other_mistakes_are_sentences(folders, server):

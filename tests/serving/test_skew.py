@@ -207,3 +207,45 @@ def test_the_command(train, model, tmp_path, monkeypatch):
     assert "ndcg@10 lost" in text
     document = json.loads(run("data", "skew", "train.parquet", "train.parquet", "--json").stdout)
     assert [row["psi"] for row in document["features"]] == [0.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda rows: rows, None),
+        (lambda rows: rows + np.array([0, 0, 0.01, 0, 0], np.float32), None),
+        (lambda rows: rows * np.array([9, 1, 1, 1, 1], np.float32), "f0: PSI in queries"),
+        (lambda rows: rows + np.array([0, 0, 0, 99, 0], np.float32), "f3: PSI of levels"),
+        (lambda rows: np.where(np.arange(len(rows))[:, None] % 5 == 0, np.nan, rows), "f4: PSI of missing values"),
+        (lambda rows: rows * np.array([-1, 1, 1, 1, 1], np.float32), "ndcg@10 loses"),
+    ],
+)
+def test_strict_ends_with_exit_code_3_where_features_differ_too_much(
+    change, sentence, train, model, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    rw.write_parquet(train, "train.parquet")
+    rw.write_parquet(train.with_(features=change(train.features)), "served.parquet")
+    model.save("model")
+    words = ("data", "skew", "train.parquet", "served.parquet", "--model", "model")
+    assert run(*words).exit_code == 0
+    ended = run(*words, "--strict", code=0 if sentence is None else 3)
+    alarms = [line for line in ended.stderr.splitlines() if line.startswith("alarm: ")]
+    assert any(sentence in line for line in alarms) if sentence else not alarms
+
+
+def test_chance_alone_raises_no_alarm():
+    """Of 40 samples, small ones among them, of the same population; one alarm in a hundred would be by design."""
+    alarms = [
+        rw.compare_features(lists(seed, size), lists(seed + 100, other, start=1000)).alarms
+        for seed, (size, other) in enumerate([(30, 30), (100, 40), (150, 150), (60, 400)] * 10)
+    ]
+    assert sum(map(bool, alarms)) <= 1
+
+
+def test_losses_that_are_all_the_same_have_an_interval_nevertheless(train):
+    moved = train.with_(features=train.features + np.array([0, 0, 0, 1, 0], np.float32))
+    compared = rw.compare_features(train, moved, lambda features: features[:, 0], metric="ndcg@10")
+    loss, low, high = (column(compared.frame, name)["f3"] for name in ("loss", "low", "high"))
+    assert loss == 0.0
+    assert high == -low == pytest.approx(1.0 - 0.025 ** (1.0 / train.n_queries), rel=0.1)  # of those that are scored

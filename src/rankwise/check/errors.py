@@ -12,6 +12,16 @@ _FILE_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError)  # ours, 
 _QUOTED = 200  # characters of a library's error that ours quotes
 _ROW = re.compile(r"\bat row (\d+)\b")
 _TWICE, _RENAME = "a table must name each of its columns once", "rename or leave out one of them"
+_USER = re.compile(  # and a password; with a / or ? in it, where a port that is no number shows that it is one
+    r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+:(?://|/(?=[^/\s]*@)))"
+    r"(?:[^/\s?#]*@|[^/\s:\[@]*:(?!\d{0,5}(?:[/\s'\"?#,;.)]|$))\S*@)"
+)
+_QUERY = re.compile(r"(?i)(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+://[^\s'\"?#]*)[?#][^\s'\"]*")
+_SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:/")  # with one slash where it was taken for a path
+_BARE = re.compile(r"\?[^\s'\"]+")
+_SIGNED = re.compile(
+    r"(?i)([?&;][\w.%-]*(?:sig|token|secret|passw|pwd|credential|auth|jwt|key(?!w))[\w.%-]*=)[^&;\s'\"#]*[^&;\s'\"#.,:)]"
+)
 Write = Callable[[str, str | None], str | None]
 """From an argument and its value, None where it is only named, to other words; None leaves it as it is in Python."""
 
@@ -90,14 +100,40 @@ def unexpected(method: str, name: str, hint: str) -> TypeError:
     return TypeError(Sentence(printable(f"{method} has no argument {name!r}."), hint))
 
 
+def address(url: str) -> str:
+    """Return a URL without what may be secret in it.
+
+    >>> address("https://me:password@host/train.parquet?signature=with a blank")
+    'https://host/train.parquet'
+    """
+    if not _SCHEME.match(url):  # a path
+        return url
+    return _USER.sub(r"\1", url.replace(" ", "%20")).partition("?")[0].partition("#")[0]
+
+
+def shown(text: str, url: str = "") -> str:
+    """Return a message about URLs, or about this ``url``, without what may be secret in them.
+
+    >>> shown("no https://me:password@host/train.parquet?signature=x today"), shown("train.parquet")
+    ('no https://host/train.parquet today', 'train.parquet')
+    """
+    text = _QUERY.sub(r"\1", _USER.sub(r"\1", text.replace(url, address(url)) if url else text))
+    return _BARE.sub("", text) if url else text
+
+
 def printable(text: str) -> str:
     r"""Escape control characters: cursor movements, colours, line breaks, direction of text.
 
-    Errors quote files and names that others wrote, and end up on terminals and in logs.
+    Errors quote files and names that others wrote, and end up on terminals and in logs. Passwords and signatures of
+    URLs are left out; other words of a query may be part of a document's id.
 
     >>> print(printable("a\x1b[2J\nb\u202ec"))
     a\x1b[2J\nb\u202ec
+    >>> print(printable("https://me:password@host/a?id=3&token=x"))
+    https://host/a?id=3&token=…
     """
+    if ":/" in text or "=" in text:
+        text = _SIGNED.sub(r"\1…", _USER.sub(r"\1", text))
     if text.isprintable():
         return text
     unsafe = {letter for letter in set(text) if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
@@ -110,7 +146,7 @@ def naming(place: object) -> Iterator[None]:
     try:
         yield
     except ValueError as wrong:
-        name = printable(str(place))
+        name = printable(address(str(place)))
         if type(wrong) is ValueError and re.search(rf"(?:at|of|:) {re.escape(name)}(?:[,.:; ]|$)", str(wrong)):
             raise
         raise ValueError(prefixed(name, wrong)) from wrong

@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.check.errors import Sentence, error, suggestion
+from rankwise.check.errors import Sentence, address, error, printable, suggestion
 
 _MOST_NUMBERS = 1e11
 _LARGEST = float(np.finfo(np.float64).max)
@@ -124,4 +124,5 @@ def readable(path: str | Path, *, pipe: bool = False) -> Path:
         raise error("a file that can be read again is needed", got=str(path), hint="write what it gives to a file")
     beside = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     near = difflib.get_close_matches(path.name, beside, n=1)
-    raise FileNotFoundError(f"there is no file {path}." + (f" Did you mean {path.parent / near[0]}?" if near else ""))
+    also = f" Did you mean {path.parent / near[0]}?" if near else ""
+    raise FileNotFoundError(f"there is no file {printable(address(str(path)))}.{also}")

@@ -171,9 +171,9 @@ def advice(sentence: check.Sentence, command: Any) -> str:
 
 def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | None:
     """Return the words of a command line for an argument, or None where it has no option."""
-    from rankwise.data.reading import LETOR_OPTIONS
+    from rankwise.data.reading import CSV_OPTIONS, LETOR_OPTIONS
 
-    of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), "separator"} - {"progress"}
+    of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), *CSV_OPTIONS} - {"progress"}
     option = options.get(_OTHER_NAMES.get(name, name)) or options.get(f"{name}_")
     if option is None or (of_reading and option.rich_help_panel != READING):  # explain calls an id --query
         general = options.get("read" if of_reading else "set_")

@@ -149,6 +149,7 @@ class Steps:
 
     def step(self, text: str) -> None:
         """Begin the next step."""
+        text = check.shown(text)
         self.done += 1
         if self.lines:
             note(text)

@@ -105,26 +105,33 @@ def skew(
     model: Path | None = None,
     metric: str = "ndcg@10",
     confidence: float = 0.95,
+    strict: bool = False,
     reading: Reading,
     json: bool = False,
 ) -> None:
     """Compare the features of training data with those that were logged in serving: training-serving skew.
 
-    Logged features are responses of Elasticsearch, OpenSearch or Vespa, one to a line.
+    Logged features are those of rankwise serve --log-features, or responses of Elasticsearch, OpenSearch or Vespa, one
+    to a line; of a document that a query has several times the last one counts.
 
     [cyan]rankwise data skew train.parquet served.jsonl[/cyan]
-    [cyan]rankwise data skew train.parquet served.parquet --model model[/cyan]
+    [cyan]rankwise data skew train.parquet served.parquet --model model --strict[/cyan]
 
     --model MODEL: A model: measure what NDCG loses where a feature is replaced by the served one.
     --metric METRIC: What is measured with --model.
+    --strict: End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost.
     """
     train = _read(source, reading)
     logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.read_feature_log(served) if logged else _read(served, reading)
+    data = rw.read_feature_log(served, repeated="last") if logged else _read(served, reading)
     compared = rw.compare_features(
         train, data, None if model is None else rw.load(model), metric=metric, confidence=confidence
     )
     outputs.show(compared.to_dict(), ("", compared.table()), json=json)
+    if strict and compared.alarms:
+        for alarm in compared.alarms:
+            console.note(f"alarm: {alarm}")
+        raise typer.Exit(3)
 
 
 def convert(

@@ -14,8 +14,8 @@ from rankwise.data.columns import COLUMNS, roles
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
-_TEXTS = ("separator", *roles())
-"""Arguments of reading that are words: names of columns."""
+_TEXTS = ("separator", "decimal", "thousands", *roles())
+"""Arguments of reading that are words: names of columns, and marks."""
 
 
 _COLUMNS = [
@@ -32,6 +32,11 @@ Reading data:
     [default: all that are nothing else]
 {chr(10).join(_COLUMNS[2:])}
 --categorical LIST: Features that hold categories, as text or as codes, between commas.
+--decimal MARK: The mark before decimals in CSV, '.' or ','. [default: as the columns show]
+--thousands MARK: The mark between thousands in CSV: '.', ',', a blank, an apostrophe or none. [default: as the columns
+    show]
+--dates days: Read dates and times among the features as days since 1970.
+--drop-duplicates: Keep one of rows with the same query, document and label.
 --data-format letor|csv|parquet: The format of the data. [default: by the file's ending]
 --data-folder DIR: The folder of the catalog's sets. [default: RANKWISE_DATA]
 --download: Download a set of the catalog that is not there.
@@ -39,7 +44,7 @@ Reading data:
     errors=skip; may be repeated.
 """)
 """Parameter -> option, for every command that reads ranking data."""
-_TYPES: Keywords = {"fold": int | None, "data_folder": Path | None, "download": bool}
+_TYPES: Keywords = {"fold": int | None, "data_folder": Path | None, "download": bool, "drop_duplicates": bool}
 _TYPES |= dict.fromkeys(("label", "read"), list[str] | None)
 """Those that are not text."""
 
@@ -107,7 +112,7 @@ def parameters(described: Mapping[str, Any], left_out: Container[str]) -> list[i
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=False if name == "download" else None,
+            default=False if _TYPES.get(name) is bool else None,
             annotation=Annotated[_TYPES.get(name, str | None), described[name]],
         )
         for name in ("part", "fold", *OPTIONS)

@@ -55,7 +55,7 @@ def file(pair: str) -> tuple[str, Path]:
     (('new', PosixPath('runs/b.txt')), ('', PosixPath('runs/b.txt')))
     """
     name, equals, path = pair.partition("=")
-    if not equals:
+    if not equals or "://" in name:
         name, path = "", pair
     elif not name or not path:
         raise check.error("rankings are given as name=FILE", got=repr(pair))

@@ -188,6 +188,7 @@ def deliver_scores(
         save_scores(output, scores, data, tag=tag, force=force)
     if json:
         counts = {"queries": data.n_queries, "documents": data.n_docs}
+        details = {name: check.shown(str(value)) for name, value in details.items()}
         console.document({**details, **counts, **({"scores": scores} if output is None else {"output": output})})
     elif output is None:
         typer.echo("\n".join(map(repr, scores.tolist())))

@@ -5,6 +5,8 @@ keyed by query id, so that they do not depend on where a query lies. Training go
 rounds. Between blocks the client measures the validation data, writes the checkpoint, and stops.
 """
 
+import copy
+import functools
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cluster.crew import Crew
-from rankwise.cluster.learner import ClusterLearner, measured_goals
+from rankwise.cluster.learner import ClusterLearner, measured
 from rankwise.cluster.partitions import spread
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
+from rankwise.objectives.base import base_score, goal_totals, level_totals
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.ranker import TreeRanker
@@ -77,6 +80,9 @@ def train(
             if refusal := settled.library.refusal(settings, stopping=True, checkpoints=True):
                 raise check.error(f"{type(settled).__name__} cannot be trained so on a cluster", got=refusal.reason)
             settled._documents(sample, objective)
+            if objective is not None and objective.log_odds:
+                settled = copy.copy(settled)
+                settled._base_score = base_score(measured(level_totals, parts, settled, objective))
             return ClusterLearner(
                 library=settled.library,
                 settings=settings,
@@ -98,7 +104,7 @@ def train(
             watch=watch,
             digest=parts.digest,
             documents=parts.partitions.documents,
-            totals=lambda objective: measured_goals(parts, ranker, objective),
+            totals=functools.partial(measured, goal_totals, parts, ranker),
         )
     ranker.partitions_ = parts.partitions
     return ranker

@@ -23,7 +23,7 @@ from rankwise.cluster.crew import lost
 from rankwise.cluster.network import Network, connect
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
-from rankwise.objectives.base import GoalTotals, Objective
+from rankwise.objectives.base import Objective
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, nothing_learned
 from rankwise.rankers.trees.learner import Step, TreeLearner, Trees, block_seed, from_start, no_split
 from rankwise.stream import Stream
@@ -31,6 +31,7 @@ from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
     from rankwise.cluster.partitions import WorkerParts
+    from rankwise.rankers.training.iterative import Totals
     from rankwise.rankers.trees.protocol import Forest, ForestByTree, Growth
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -110,19 +111,18 @@ def end_others(training: str) -> None:
             wait([_closing])
 
 
-def measured_goals(parts: "WorkerParts", ranker: "TreeRanker", objective: Objective) -> list[GoalTotals]:
-    """Return the totals of the gradients of an objective's goals on every worker's part of the data."""
+def measured(totals: "Totals", parts: "WorkerParts", ranker: "TreeRanker", objective: Objective) -> list[Any]:
+    """Return totals of the gradients of an objective on every worker's part of the data."""
     count = len(parts.crew.names)
-    shared = [ranker] * count, [objective] * count, [registry.parcels()] * count
-    totals: list[GoalTotals] = parts.crew.all("measuring the goals", _measure_goals, *shared, parts.futures)
-    return totals
+    shared = [registry.parcels()] * count, [ranker] * count, [totals] * count
+    return parts.crew.all("measuring the objective", _measure, *shared, parts.futures, [objective] * count)
 
 
-def _measure_goals(
-    ranker: "TreeRanker", objective: Objective, registered: list[bytes], data: RankingDataset
-) -> GoalTotals:
+def _measure(
+    registered: list[bytes], ranker: "TreeRanker", totals: "Totals", data: RankingDataset, objective: Objective
+) -> Any:
     registry.receive(registered)
-    return ranker._goal_totals(data, objective)
+    return ranker._totals(totals, data, objective)
 
 
 def forget(training: str) -> None:
@@ -252,7 +252,9 @@ class ClusterLearner(Trees):
         valid, forest = self.held_out[number], cast("ForestByTree", self._forest_of_block)
         trees = self.snapshot() - 1
         if self._scores is None:
-            self._scores = forest.cut(trees).predict(valid.features) if trees else np.zeros(valid.n_docs)
+            self._scores = (
+                forest.cut(trees).predict(valid.features) if trees else np.full(valid.n_docs, forest.base_score)
+            )
         self._scores = self._scores + forest.tree(valid.features, trees)
         return from_start(self._scores, valid)
 

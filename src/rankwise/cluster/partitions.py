@@ -6,6 +6,7 @@ folder it reads just these itself; of a frame they are sent. The documents of a 
 partitions they came from.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,7 +69,7 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
 
     The lists begin with those of the ``older`` model that is continued.
     """
-    sources, columns, unnamed = _sources(crew, data, columns)
+    sources, columns, unnamed, versions = _sources(crew, data, columns)
     doing = "looking at the queries"
     run_futures = crew.submit(doing, find_runs, sources, [columns] * len(sources), anywhere=True)
     runs: list[Runs] = crew.results(doing, run_futures)
@@ -92,6 +93,9 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
         if (other.sample.feature_names, other.sample.categorical) != (sample.feature_names, sample.categorical):
             raise check.error("the partitions differ in their features", hint="give all the same columns")
     read = sum(fact.queries for fact in facts), sum(fact.documents for fact in facts)
+    if versions != remote.versions(sources):
+        what = "the data changed while they were read"
+        raise check.error(what, where=check.address(str(data)), hint="train again, once they are written")
     if read != (plan.n_queries, plan.n_docs):
         raise check.error(
             "the data changed while they were read",
@@ -103,15 +107,21 @@ def spread(crew: Crew, data: object, columns: Keywords, older: Schema | None = N
     return WorkerParts(crew, futures, partitions, sample, f"{digest:016x}", ids)
 
 
-def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...]]:
-    """Return the partitions, Parquet files or futures of tables; and their columns."""
+def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Keywords, tuple[str, ...], list[str]]:
+    """Return the partitions, Parquet files or futures of tables; their columns; and the versions of those at URLs."""
     if isinstance(data, str | Path):
         paths: Any = remote.parquet_urls(str(data)) if remote.is_url(data) else parquet.parquet_files(data)
+        versions = remote.versions(paths)
+        if not all(versions):
+            what = f"a change of {check.address(str(data))} while it is read would not be noticed"
+            why = "its server names no version (ETag, or a time that is a minute old)"
+            warnings.warn(f"{what}: {why}. Hint: do not write to it meanwhile.", stacklevel=2)
         with remote.errors(data):
-            described, absent = parquet.described(paths, columns)
+            local = [remote.scanned(path) for path in paths] if remote.is_url(data) else paths
+            described, absent = parquet.described(local, columns)
         unnamed = tuple(name for name in absent if name != "query_ids")  # numbers are as good, and randomness needs ids
         sources = [path if isinstance(path, str) else str(path.resolve()) for path in paths]
-        return sources, described, unnamed
+        return sources, described, unnamed, versions
     tables = crew.tables(data)
     if tables is None:
         raise check.error(
@@ -121,4 +131,4 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
         )
     if not tables:
         raise check.error("the data have no documents")
-    return tables, columns, ()
+    return tables, columns, (), []

@@ -175,12 +175,12 @@ def take_rows(source: object, rows: Rows) -> pl.DataFrame:
 
 def join_rows(pieces: list[Any], columns: Keywords, scattered: bool, unnamed: tuple[str, ...]) -> RankingDataset:
     """Return the data set of one worker."""
-    tables = [piece[1].of(pl.scan_parquet(piece[0])) if isinstance(piece, tuple) else piece.lazy() for piece in pieces]
-    names = tables[0].collect_schema().names()  # a later file may have them in another order
-    joined = pl.concat(
-        [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
-    )
     with remote.errors(pieces[0][0] if isinstance(pieces[0], tuple) else None):
+        tables = [piece[1].of(_table(piece[0])[0]) if isinstance(piece, tuple) else piece.lazy() for piece in pieces]
+        names = tables[0].collect_schema().names()  # a later file may have them in another order
+        joined = pl.concat(
+            [_by_value(table.select(names), columns["categories"]) for table in tables], how="vertical_relaxed"
+        )
         data = RankingDataset.from_frame(joined, sort=scattered, **columns).without_rows()
     nothing: Keywords = dict.fromkeys(unnamed)
     return data.with_(**nothing) if unnamed else data
@@ -196,7 +196,7 @@ def facts_of(data: RankingDataset) -> Facts:
 
 
 def _table(source: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
-    return (pl.scan_parquet(source), {}) if isinstance(source, str) else as_polars(source)
+    return (pl.scan_parquet(remote.scanned(source)), {}) if isinstance(source, str) else as_polars(source)
 
 
 def _features(table: pl.LazyFrame, columns: Keywords) -> list[str]:

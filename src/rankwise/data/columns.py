@@ -357,6 +357,8 @@ class Roles(Names, total=False):
     categories: Mapping[str, Sequence[object]] | None
     sort: bool
     to_score: bool
+    dates: str | None
+    drop_duplicates: bool
 
 
 def names() -> tuple[str, ...]:
@@ -389,7 +391,7 @@ def taken_by_objectives() -> list[DataColumn]:
 
 def reading_arguments() -> tuple[str, ...]:
     """Return the arguments of reading a table: the roles, and those about its features and rows."""
-    return (*roles(), "features", "categorical", "categories", "sort", "to_score")
+    return (*roles(), "features", "categorical", "categories", "sort", "to_score", "dates", "drop_duplicates")
 
 
 def take(

@@ -61,7 +61,12 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     joined = {}
     for name in dict.fromkeys(itertools.chain(*arrays)):
         if not all(name in of_part for of_part in arrays):
-            raise check.error(f"some of the data sets to be joined have {name} and some do not")
+            without = next(number for number, of_part in enumerate(arrays, 1) if name not in of_part)
+            raise check.error(
+                f"of data sets to be joined, all or none must have {name}",
+                got=f"number {without} of {len(parts)} without",
+                hint=f"give it {name}, or leave them out of the others, with data.with_({name.partition('.')[0]}=None)",
+            )
         joined[name] = np.concatenate([of_part[name] for of_part in arrays])
     changes |= columns.nested(joined)
     changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))

@@ -5,6 +5,7 @@ Some columns of a table have a role of :mod:`rankwise.data.columns`; the others 
 
 import contextlib
 import difflib
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -22,6 +23,7 @@ from rankwise.data.tables.features import (
     category_lists,
     column_names,
     feature_columns,
+    in_days,
     matrix,
     of_values,
     require_column,
@@ -45,6 +47,8 @@ def from_frame(
     categories: Mapping[str, Sequence[object]] | None = None,
     sort: bool = False,
     to_score: bool = False,
+    dates: str | None = None,
+    drop_duplicates: bool = False,
     **names: Unpack[Names],
 ) -> Data:
     """Build a data set from a polars or pandas frame or an Arrow table with one row per document.
@@ -63,6 +67,9 @@ def from_frame(
             are then the rows in the table, and ``data.unsorted(scores)`` is in the order of the table.
         to_score: The documents are only to be scored: where there is no column ``label``, the data have no labels, and
             the rows of a query are brought together where they do not lie so, queries in the order in which they begin.
+        dates: ``"days"``: dates and times among the features, also those that are text, become days since 1970.
+        drop_duplicates: Keep the first of rows with the same query, document and labels; with other labels they are an
+            error.
         **names: The names of other columns, by role:
 
             - ``query``, by default ``"qid"``: query ids, integers or strings. The rows of a query must lie together,
@@ -114,10 +121,14 @@ def from_frame(
         similar = difflib.get_close_matches(unknown, chosen, n=1)
         hint = f"did you mean {similar[0]!r}" if similar else "name columns that are features, and play no other role"
         raise check.error("a categorical column must be one of the features", got=repr(unknown), hint=hint)
+    table = in_days(table, [name for name in chosen if name not in coded and name not in categories], dates)
     with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(with_role, roles, "query")
     order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
-    if order is None or (np.diff(order) == 1).all():
+    if drop_duplicates:
+        first = _first_of_each(table, with_role, roles, chosen, to_score=to_score)
+        order = np.flatnonzero(first) if order is None else order[first[order]]
+    if order is None or (order.size == ids.size and (np.diff(order) == 1).all()):
         order = None
     else:
         ids, with_role = ids[order], with_role[order]
@@ -138,7 +149,7 @@ def from_frame(
             features=matrix(table, chosen, ids.size, lists, order),
             offsets=offsets,
             feature_names=tuple(chosen),
-            rows=order,
+            rows=None if drop_duplicates else order,
             **coded_columns(chosen, coded, lists),
             **columns.nested(values),
         )
@@ -176,6 +187,32 @@ def to_frame(data: "RankingDataset") -> pl.DataFrame:
         for number, name in enumerate(names)
     ]
     return pl.DataFrame(series)
+
+
+def _first_of_each(
+    table: pl.LazyFrame, with_role: pl.DataFrame, roles: Mapping[str, str], features: Sequence[str], *, to_score: bool
+) -> NDArray[np.bool_]:
+    """Return which rows are the first of their query and document; all of them must have the same labels."""
+    if to_score or "document" not in roles:
+        what, got = "duplicates are rows of judged documents by their ids", "rows to score" if to_score else "no ids"
+        hint = "leave `drop_duplicates` out" if to_score else "`set document=…`, or leave `drop_duplicates` out"
+        raise check.error(what, got=got, hint=hint)
+    keys = [roles["query"], roles["document"]]
+    labels = [name for role, name in roles.items() if role.partition(".")[0] in ("label", "more_labels")]
+    for name in labels:
+        other = with_role.select(pl.col(name).ne_missing(pl.col(name).first().over(keys))).to_series()
+        if other.any():
+            row = int(other.arg_max() or 0)
+            got = f"{with_role[name][row]!r} in column {name!r} after another, document {with_role[keys[1]][row]!r}"
+            hint = "keep the label that is right"
+            raise check.error("a document of a query must have one label", got=got, where=f"row {row}", hint=hint)
+    first = with_role.select(pl.struct(keys).is_first_distinct()).to_series()
+    content = list(dict.fromkeys((*roles.values(), *features)))
+    different = table.select(pl.struct(content).n_unique()).collect().item() - int(first.sum())
+    if different:
+        what = f"{different:,} dropped rows differ from the kept one of their query and document in other columns."
+        warnings.warn(check.Sentence(what, "see which are right; the first of each is kept"), stacklevel=3)
+    return first.to_numpy()
 
 
 def titles(data: "RankingDataset") -> dict[str, tuple[str, str]]:

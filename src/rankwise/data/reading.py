@@ -26,6 +26,7 @@ from rankwise.data.tables import csv, parquet
 from rankwise.files import is_device
 
 LETOR_OPTIONS = tuple(inspect.signature(read_letor).parameters)[1:]
+CSV_OPTIONS = ("separator", *csv.MARKS)
 _HEAD = 1 << 16  # bytes by which a format is recognised
 _OF_SETS = ("folder", "download")
 
@@ -33,6 +34,10 @@ _OF_SETS = ("folder", "download")
 def _is_names(value: object) -> bool:
     is_list = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
     return is_list or value is None or isinstance(value, Iterator)
+
+
+def _one_of(words: Collection[str]) -> Callable[[Any], bool]:
+    return lambda value: value is None or value in words
 
 
 _NAMES = ("a name, or a list of names", _is_names)
@@ -45,6 +50,9 @@ _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "more_labels": ("the name of a column for each label", lambda value: value is None or isinstance(value, Mapping)),
     "sort": _FLAG,
     "to_score": _FLAG,
+    "dates": ("the word 'days'", lambda value: value in (None, "days")),
+    "drop_duplicates": _FLAG,
+    **{name: (f"one of {', '.join(map(repr, words))}", _one_of(words)) for name, words in csv.MARKS.items()},
     "separator": ("one letter", lambda value: value is None or (isinstance(value, str) and len(value) == 1)),
 }
 """Types of the arguments of reading a table, in words and as a test; the others are names of columns."""
@@ -89,15 +97,17 @@ def read_data(
 
 def _check_option(name: str, value: object, kind: str, path: Path) -> None:
     """Raise for an option that no reader has, whose value has a wrong type, or that belongs to another format."""
-    of_letor, of_tables = name in LETOR_OPTIONS, name in (*reading_arguments(), "separator")
+    of_letor, of_tables = name in LETOR_OPTIONS, name in (*reading_arguments(), *CSV_OPTIONS)
     if not of_letor and not of_tables:
-        names = LETOR_OPTIONS if kind == "letor" else (*reading_arguments(), *(["separator"] * (kind == "csv")))
+        names = LETOR_OPTIONS if kind == "letor" else (*reading_arguments(), *(CSV_OPTIONS if kind == "csv" else ()))
         hint = check.suggestion(name, [word for word in names if word != "progress"], arguments=True).rstrip("?")
         raise check.error("unknown argument of reading ranking data", got=repr(name), where=str(path), hint=hint)
     words, fits = _TYPES.get(name, _COLUMN)
     if of_tables and not fits(value):
         what, got = "an argument of reading ranking data cannot be this", f"{name}={value!r}"
         raise check.error(what, got=got, where=str(path), hint=f"{name} is {words}")
+    if name in CSV_OPTIONS and kind == "parquet":
+        raise check.error(f"{name} belongs to the reading of CSV", got=f"{path}, Parquet", hint=f"leave `{name}` out")
     if of_letor != (kind == "letor"):
         what = "of a table" if kind == "letor" else "of LETOR text"
         got = f"{path}, which is read as {'LETOR text' if kind == 'letor' else kind}"
@@ -196,11 +206,16 @@ def read(
         data: Any = load_dataset(name, fold, part=part or "test", **set_options(name, options))  # type: ignore[call-overload]
         return data  # type: ignore[no-any-return]
     if part is not None or fold is not None:
-        what, argument = "only sets of the catalog and .toml files have", "part" if fold is None else "fold"
-        raise check.error(f"{what} a {argument}", got=f"the plain file {name}", hint=f"leave `{argument}` out")
+        argument = "part" if fold is None else "fold"
+        what, got = (
+            f"only sets of the catalog and .toml files have a {argument}",
+            f"the plain file {check.address(name)}",
+        )
+        raise check.error(what, got=got, hint=f"leave `{argument}` out")
     for option in _OF_SETS:
         if option in options:
-            raise check.error(f"{option} belongs to sets of the catalog", got=name, hint=f"leave `{option}` out")
+            hint = f"leave `{option}` out"
+            raise check.error(f"{option} belongs to sets of the catalog", got=check.address(name), hint=hint)
     return read_data(name, progress=progress, tables=tables, **options)
 
 

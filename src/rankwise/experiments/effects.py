@@ -15,12 +15,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise.arrays import Keywords
 from rankwise.experiments.running.protocols import FOLDS, POOLED
-from rankwise.statistics.significance import TTest, holm, t_test
+from rankwise.statistics.significance import TTest, holm, interval_of_same, t_test
+from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
 
+Units = tuple[NDArray[np.float64], NDArray[np.float64] | None]
 SPLITS, DRAWS, QUERIES = "splits", "draws", "queries"
 """What a test covers, other than which the trials could have been."""
 
@@ -40,6 +43,10 @@ class Contrast:
     """By what they cover. Trials that divide the data anew cover other splits, by the correction of Nadeau and Bengio.
     Folds do, too, and the queries that they are put together of are tested beside them. Trials on one and the same
     split cover what is drawn in training, and a single trial other test queries."""
+    units: dict[str, Units]
+    """The values that each test is of, and their weights."""
+    most: float
+    """The greatest difference that there can be."""
 
     @property
     def difference(self) -> float:
@@ -48,8 +55,11 @@ class Contrast:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """The interval that holds those of all tests."""
-        ends = [test.interval(confidence) for test in self.tests.values()]
-        return min(low for low, _ in ends), max(high for _, high in ends)
+        bounds, ends = (-self.most, self.most), []
+        for name, test in self.tests.items():
+            same = interval_of_same(*self.units[name], bounds=bounds, confidence=confidence)
+            ends.append(test.interval(confidence) if same is None else same)
+        return float(np.min([low for low, _ in ends])), float(np.max([high for _, high in ends]))
 
 
 def weights_of(levels: Sequence[float], shares: NDArray[np.float64] | None = None) -> dict[float, float]:
@@ -81,7 +91,7 @@ def contrast(
     weights, signs = weights_of(levels), {better: 1.0, worse: -1.0}
     rows = (pl.col("data") == data) & pl.col("level").is_in(list(weights)) & pl.col("method").is_in(list(signs))
     trials = _weighted(results.trial_means().filter(rows), "trial", metric, weights, signs)
-    tests = _over_trials(results, data, trials)
+    tests, units = _over_trials(results, data, trials)
     pooled = results.spec.get("protocol") in POOLED and DRAWS not in tests
     if metric in results.queries.columns and (pooled or trials.height == 1):
         tested = results.queries.filter(rows & pl.col("trial").is_in(trials["trial"].to_list()))
@@ -90,10 +100,13 @@ def contrast(
         )
         queries = _weighted(values, "query", metric, weights, signs)
         if (queries["weight"] > 0.0).sum() > 1:
-            tests[QUERIES] = t_test(queries["value"].to_numpy(), queries["weight"].to_numpy())
+            units[QUERIES] = queries["value"].to_numpy(), queries["weight"].to_numpy()
+            tests[QUERIES] = t_test(*units[QUERIES])
     if not tests:
         return None
-    return Contrast(data=data, metric=metric, better=better, worse=worse, levels=tuple(levels), tests=tests)
+    named: Keywords = {"data": data, "metric": metric, "better": better, "worse": worse}
+    most = _span(metric) * sum(map(abs, weights.values()))
+    return Contrast(**named, levels=tuple(levels), tests=tests, units=units, most=most)
 
 
 def curve_contrast(
@@ -121,14 +134,23 @@ def curve_contrast(
     ]
     values = pl.DataFrame(rows, schema=["trial", "method", "value"], orient="row").with_columns(level=level)
     trials = _weighted(values, "trial", "value", {level: 1.0}, signs)
-    tests = _over_trials(results, data, trials, valid=series.startswith("valid "))
+    tests, units = _over_trials(results, data, trials, valid=series.startswith("valid "))
     if not tests:
         return None
     ends = (int(rounds[0]), int(rounds[-1]))
-    return Contrast(data=data, metric=series, better=better, worse=worse, levels=(level,), rounds=ends, tests=tests)
+    named: Keywords = {"data": data, "metric": series, "better": better, "worse": worse}
+    most = _span(series.removeprefix("valid ")) * float(abs(weights).sum())
+    return Contrast(**named, levels=(level,), rounds=ends, tests=tests, units=units, most=most)
 
 
-def _over_trials(results: "Results", data: str, trials: pl.DataFrame, *, valid: bool = False) -> dict[str, TTest]:
+def _span(metric: str) -> float:
+    lowest, highest = bounds_of(metric)
+    return highest - lowest
+
+
+def _over_trials(
+    results: "Results", data: str, trials: pl.DataFrame, *, valid: bool = False
+) -> tuple[dict[str, TTest], dict[str, Units]]:
     """Test the values of trials, or of the folds that they make up, as their protocol divides the data."""
     protocol, split = results.spec.get("protocol", "trials"), results.spec.get("split", ())
     values, overlap = trials["value"].to_numpy(), POOLED.get(protocol)
@@ -141,8 +163,9 @@ def _over_trials(results: "Results", data: str, trials: pl.DataFrame, *, valid: 
         else:
             overlap = None  # one and the same fold again and again
     if values.size < 2:
-        return {}
-    return {DRAWS: t_test(values)} if overlap is None else {SPLITS: t_test(values, overlap=overlap)}
+        return {}, {}
+    covers = DRAWS if overlap is None else SPLITS
+    return {covers: t_test(values, overlap=overlap or 0.0)}, {covers: (values, None)}
 
 
 def adjusted(tests: Sequence[dict[str, float]]) -> list[float]:

@@ -13,6 +13,7 @@ from rankwise.arrays import Json
 from rankwise.experiments.comparisons import alpha, comparison, letters_of, measured, places
 from rankwise.experiments.verdicts import MARGIN, Verdict, verdicts
 from rankwise.statistics import significance, tables
+from rankwise.statistics.titles import bounds_of
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
@@ -162,7 +163,7 @@ def _cell(
 ) -> tables.Cell:
     text = tables.number(float(np.mean(values)))
     if len(values) >= significance.FEWEST:
-        low, high = significance.t_test(values).interval(1.0 - least)
+        low, high = significance.interval_of_mean(values, bounds=bounds_of(metric), confidence=1.0 - least)
         text += f" ± {tables.number((high - low) / 2)}"
     if compared is None or metric not in compared.metrics:
         return tables.Cell(text)

@@ -109,7 +109,7 @@ def examine(
         groups += [labels.labels(one, name), labels.lists(one, name), labels.order(scale, name)]
         groups += [features.copies(one, name), features.leaks(sampled, name, values)]
         groups += [features.marks(sampled.data, name), features.missing_by_label(sampled.data, name)]
-        groups += [features.constants(one, name), features.doubled(one, name)]
+        groups += [features.constants(one, name), features.doubled(one, name), features.own_categories(one, name)]
         if sampled.deciding:
             rows = scale.ndcg(-np.arange(one.n_docs, dtype=np.float64))
             titles = {Schema.of(one).title(column): float(values[column]) for column in np.argsort(-values)}

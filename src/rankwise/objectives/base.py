@@ -4,6 +4,7 @@ An objective is a frozen dataclass of plain settings. :meth:`Objective.prepare` 
 :class:`Prepared`, which is called with the scores of every round.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -22,6 +23,9 @@ MORE_LABELS = "more_labels."
 """The start of the names of labels by name among columns."""
 GoalTotals = dict[str, tuple[int, ...]]
 """Sum of several goals, by its expression -> :meth:`Prepared.gradient_total` of each term."""
+LevelTotals = tuple[int, int]
+"""What :func:`level_totals` returns."""
+_SURE = 40.0  # log odds of a probability that is 0 or 1 in double precision
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +83,11 @@ class Objective(ABC):
     def shift_invariant(self) -> bool:
         """Whether a constant that is added to all scores of a query changes nothing."""
         return all(child.shift_invariant for child in self.children)
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether scores are log odds, so that training starts at those of the base rate: see :func:`base_score`."""
+        return any(child.log_odds for child in self.children)
 
     @property
     def prepares_on_device(self) -> bool:
@@ -280,6 +289,27 @@ def _rescaled(objective: Objective, scales: Mapping[str, tuple[float, ...]]) -> 
     values = {item.name: getattr(objective, item.name) for item in fields(objective)}
     inside = {name: _rescaled(value, scales) for name, value in values.items() if isinstance(value, Objective)}
     return replace(objective, **inside) if inside else objective
+
+
+def level_totals(prepared: Prepared, weights: Array | None = None) -> LevelTotals:
+    """Return Σ gradient where all scores are very low, and very high; ``weights`` are those of queries."""
+    low, high = (prepared.gradient_total(weights, at=score) for score in (-_SURE, _SURE))
+    return low, high
+
+
+def base_score(totals: Sequence[LevelTotals]) -> float:
+    """Return the log odds of the base rate, by :func:`level_totals` of each part of the data; 0 where there are none.
+
+    It is the constant with the least loss. The gradient of sigmoid cross entropy adds up to −Σy where scores are very
+    low, and to Σ(1 − y) where they are very high, each by its weights; losses of ranking add 0 to both.
+
+    >>> from rankwise import Calibrated, XENDCG
+    >>> prepared = (0.5 * Calibrated() + XENDCG()).prepare([0, 1, 0, 0, 0], [0, 3, 5])
+    >>> round(base_score([level_totals(prepared)]), 4)  # log 1/4
+    -1.3863
+    """
+    low, high = map(sum, zip(*totals, strict=True))
+    return math.log(-low / high) if low < 0 < high else 0.0
 
 
 def scales_in(objective: Objective) -> dict[str, float]:

@@ -95,18 +95,18 @@ class Prepared(ABC):
     def fill(self, scores: Values, stream: Stream | None, out: Derivatives) -> None:
         """Fill the derivatives at finite scores; an empty Hessian and a numerator that is the gradient are left out."""
 
-    def gradient_total(self, weights: Array | None = None) -> int:
+    def gradient_total(self, weights: Array | None = None, *, at: float | None = None) -> int:
         """Return Σ |gradient| at equal scores in units of 2^-200: totals of parts of the data add up exactly.
 
-        ``weights`` are those of queries.
+        ``weights`` are those of queries. With ``at`` it is Σ gradient where all scores are that number.
         Objectives that draw do so several times, with the same random numbers for every query, so that the total
         depends neither on ids nor on other queries.
         """
         lists, by_draw = self.lists, list[Array]()
-        out, zeros = self.empty(hessian=False), lists.zeros()
+        out, scores = self.empty(hessian=False), lists.zeros() + (at or 0.0)
         for number in range(_DRAWS):
-            self.fill(zeros, Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
-            totals = lists.sums(abs(out.gradient))
+            self.fill(scores, Stream(0, number, np.zeros(self.n_queries, np.int64)), out)
+            totals = lists.sums(abs(out.gradient) if at is None else out.gradient)
             by_query = np.asarray(totals.cpu() if hasattr(totals, "cpu") else totals, np.float64)
             by_draw.append(by_query if weights is None else by_query * weights)
             if number == 1 and np.array_equal(by_draw[0], by_draw[1]):

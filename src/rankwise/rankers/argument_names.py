@@ -66,6 +66,37 @@ _PREDICT: Mapping[str, str] = {
     **dict.fromkeys(("thread_count", "n_jobs"), "set threads= on the ranker"),
 }
 
+_OF_TREES = {
+    *(
+        "leaves",
+        "num_leaves",
+        "max_leaves",
+        "max_leaf_nodes",
+        "max_depth",
+        "depth",
+        "max_bin",
+        "subsample",
+        "bagging_fraction",
+    ),
+    *(
+        "feature_fraction",
+        "colsample_bytree",
+        "min_documents",
+        "min_child_samples",
+        "min_child_weight",
+        "min_data_in_leaf",
+    ),
+    *(
+        "lambda_l1",
+        "lambda_l2",
+        "reg_alpha",
+        "reg_lambda",
+        "l2_leaf_reg",
+        "monotone_constraints",
+        "interaction_constraints",
+    ),
+}
+
 
 def parameter(name: str, parameters: Collection[str]) -> str:
     """Return what a parameter of another library is called, if it is among a ranker's ``parameters``; else nothing.
@@ -83,6 +114,15 @@ def of_fit(name: str) -> str:
     'pass it to fit'
     """
     return "pass it to fit" if name in ARGUMENTS else _FIT.get(name, "")
+
+
+def of_trees(name: str) -> str:
+    """Return the hint about a parameter that rankers of trees have, for those without; nothing if it is none.
+
+    >>> of_trees("monotone_constraints")
+    'leave it out, or train trees, such as rw.LightGBMRanker'
+    """
+    return "leave it out, or train trees, such as rw.LightGBMRanker" if name in _OF_TREES else ""
 
 
 def reject(method: str, unknown: Iterable[str], arguments: Collection[str], parameters: Collection[str]) -> None:

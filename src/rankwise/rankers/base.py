@@ -236,11 +236,15 @@ class Ranker(TrainedAtOnce, ABC):
     def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         if trains_at_once(self):
             learned.check_parameters(self)
+        self._check_named()
+        contents = self._files() | storage.training_queries(self.trained_queries_)
+        return storage.write(path, self._description(), contents, card=card, force=force)
+
+    def _check_named(self) -> None:
+        """Raise if a file could not name this ranker, or one that it is made of."""
         if self.name not in (*table.ranker_names(), *table.ENSEMBLES, *table.RECOMMENDERS):
             hint = f'register it: @rw.register("…") before class {type(self).__name__}'
             raise check.error("a file cannot name a ranker without a name", got=type(self).__name__, hint=hint)
-        contents = self._files() | storage.training_queries(self.trained_queries_)
-        return storage.write(path, self._description(), contents, card=card, force=force)
 
     def _description(self) -> Json:
         return {

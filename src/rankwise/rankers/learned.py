@@ -34,6 +34,7 @@ def files(ranker: object) -> dict[str, bytes]:
         if isinstance(value, np.ndarray) and value.dtype != object:
             arrays[name] = value
         elif hasattr(value, "_description") and hasattr(value, "_files"):
+            value._check_named()
             rankers[name] = value._description()
             packed |= {f"{name}-{role}": content for role, content in value._files().items()}
         elif _is_plain(value):

@@ -12,7 +12,6 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
-from rankwise.data.remote import shown
 from rankwise.rankers import storage
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
@@ -64,7 +63,7 @@ def command() -> dict[str, str]:
     """Return the command of rankwise that is running, without secrets of its URLs; nothing in other programs."""
     program = Path(sys.argv[0])
     ours = program.name == "rankwise" or program.parts[-2:] == ("rankwise", "__main__.py")
-    words = [shown(word) if "://" in word else word for word in sys.argv[1:]]
+    words = [check.shown(word) for word in sys.argv[1:]]
     return {"command": shlex.join(["rankwise", *words])} if ours else {}
 
 
@@ -98,7 +97,8 @@ def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
     training = {"ranker": repr(ranker)} | _settings(description)
     training |= {"command": typed} if out_of_fold is not None else {**_validation(ranker), "command": typed}
     parts += [section("Data", data | _features(ranker)), section("Training", training), section("Versions", versions)]
-    return "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    card = "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    return "\n".join(map(check.printable, card.split("\n")))  # names come from files that others wrote
 
 
 def section(title: str, rows: Mapping[str, object]) -> str:

@@ -234,6 +234,13 @@ def is_frame(data: object) -> TypeGuard[Table]:
     return any(hasattr(data, name) for name in ("collect_schema", "__arrow_c_stream__", "columns"))
 
 
+def has_queries(table: Table) -> bool:
+    """Whether a table has the column by which ``from_frame`` tells queries apart."""
+    from rankwise.data.tables.polars import as_polars
+
+    return "qid" in as_polars(table)[0].collect_schema().names()
+
+
 def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
     """Read every column of a table as a feature, or those that ``schema`` names; ids and labels are all 0."""
     import polars as pl

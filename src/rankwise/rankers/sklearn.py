@@ -72,7 +72,8 @@ class Estimator:
         for name in native:
             if ours := argument_names.parameter(name, parameters):
                 raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
-            hint = argument_names.of_fit(name) or check.suggestion(name, parameters).rstrip("?")
+            hint = argument_names.of_fit(name) or argument_names.of_trees(name)
+            hint = hint or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
     def _reject(self, method: str, unknown: Keywords) -> None:

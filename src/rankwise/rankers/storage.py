@@ -68,7 +68,7 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
     if path.name == DESCRIPTION:
         path = path.parent
     if not path.exists():
-        raise FileNotFoundError(f"there is no model {path}.")
+        raise FileNotFoundError(f"there is no model {check.printable(check.address(str(path)))}.")
     if not (path / DESCRIPTION).is_file():
         raise check.error(
             "not a model of rankwise",

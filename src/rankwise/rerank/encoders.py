@@ -96,7 +96,7 @@ def folder_of(name: str | Path) -> Path:
     if folder.is_dir():
         return folder
     if isinstance(name, Path) or folder.is_absolute() or name.startswith(".") or name.count("/") > 1:
-        raise FileNotFoundError(f"there is no model {folder}.")
+        raise FileNotFoundError(f"there is no model {check.printable(check.address(str(folder)))}.")
     hub: Any = check.optional("huggingface_hub", "rerank")
     try:
         return Path(hub.snapshot_download(name, allow_patterns=list(DOWNLOADED)))

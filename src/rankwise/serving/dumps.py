@@ -5,7 +5,7 @@ one stands in the file: exact for readers of floats and of doubles.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,19 +39,34 @@ def xgboost_trees(nodes: Nodes, names: tuple[str, ...]) -> str:
     return "[" + ",\n".join(written(nodes, write)) + "]"
 
 
-def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
-    """A model, as ``Booster.dump_model`` gives it; categories are numbers in a table of values for each feature."""
+def lightgbm_model(nodes: Nodes, names: tuple[str, ...], categories: Mapping[int, tuple[str, ...]]) -> str:
+    """A model, as ``Booster.dump_model`` gives it; splits name places in a table of texts for each feature.
+
+    ``categories`` are the values that codes of a column stand for; a column without is asked for its codes as texts.
+    Missing values have no text there but the empty one, and those that training did not see are missing.
+    """
     limits = above(nodes)
-    values = _categories(nodes)
+    sets = {node: _texts(nodes, node, categories.get(int(nodes.feature[node]))) for node in nodes.categories}
+    values: dict[int, list[str]] = {}
+    for node, (texts, _) in sorted(sets.items(), key=lambda item: int(nodes.feature[item[0]])):
+        column = values.setdefault(int(nodes.feature[node]), [])
+        column += sorted(set(texts).difference(column))
+    values = {feature: texts for feature, texts in values.items() if texts}
+    places = {feature: {text: place for place, text in enumerate(texts)} for feature, texts in values.items()}
 
     def write(node: int, number: int, children: tuple[tuple[int, str], tuple[int, str]] | None) -> str:
         if children is None:
             return f'{{"leaf_index":{number},"leaf_value":{nodes.value[node].item()!r}}}'
         (_, left), (_, right) = children
         feature, missing_left = int(nodes.feature[node]), "true" if nodes.missing_left[node] else "false"
-        if node in nodes.categories:
-            kind = "=="
-            limit = '"' + "||".join(str(values[feature].index(code)) for code in nodes.categories[node]) + '"'
+        if node in sets:
+            texts, to_left = sets[node]
+            if not to_left:
+                left, right = right, left
+            if not texts:  # all go the other way
+                return right
+            kind, missing_left = "==", "false"
+            limit = '"' + "||".join(str(places[feature][text]) for text in texts) + '"'
         else:
             kind, limit = "<=", repr(limits[node])
         return (
@@ -71,8 +86,8 @@ def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
         "feature_names": list(names),
         "monotone_constraints": [],
         "feature_infos": {
-            names[feature]: {"min_value": min(codes), "max_value": max(codes), "values": codes}
-            for feature, codes in values.items()
+            names[feature]: {"min_value": 0, "max_value": len(texts) - 1, "values": list(range(len(texts)))}
+            for feature, texts in values.items()
         },
         "pandas_categorical": list(values.values()),
     }
@@ -84,12 +99,13 @@ def lightgbm_model(nodes: Nodes, names: tuple[str, ...]) -> str:
     return json.dumps(head)[:-1] + ',\n"tree_info":[' + ",\n".join(trees) + "]}"
 
 
-def _categories(nodes: Nodes) -> dict[int, list[int]]:
-    """Every code that a split asks for, of each feature."""
-    codes_of: dict[int, set[int]] = {}
-    for node, codes in nodes.categories.items():
-        codes_of.setdefault(int(nodes.feature[node]), set()).update(codes)
-    return {feature: sorted(codes_of[feature]) for feature in sorted(codes_of)}
+def _texts(nodes: Nodes, node: int, listed: tuple[str, ...] | None) -> tuple[list[str], bool]:
+    """The texts that a split asks for, and whether these go left: never those that missing values go with."""
+    codes, missing_left = nodes.categories[node], bool(nodes.missing_left[node])
+    if listed is None:
+        return [str(code) for code in codes] + [""] * missing_left, True
+    chosen = set(codes)
+    return [text for code, text in enumerate(listed) if (code in chosen) != missing_left], not missing_left
 
 
 def written(nodes: Nodes, write: Callable[[int, int, Any], str]) -> list[str]:

@@ -1,12 +1,18 @@
-"""Features that search engines logged, read as data: the LTR plugin of Elasticsearch and OpenSearch, and Vespa."""
+"""Features that search engines logged, read as data: the LTR plugin of Elasticsearch and OpenSearch, and Vespa.
+
+``rankwise serve --log-features`` writes the form of the plugin; a category is ``{"category": value}`` there.
+"""
 
 import contextlib
 import itertools
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +24,11 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import qrels_frame
 
+if TYPE_CHECKING:
+    from rankwise.rankers.schema import Schema
+    from rankwise.serving.requests import RequestedQuery
+
+SUFFIXES = (".jsonl", ".ndjson")
 _QUERY = ("query_id", "qid", "query")
 _VESPA = ("matchfeatures", "summaryfeatures", "rankfeatures")
 _VESPA_ID = re.compile(r"^id:[^:]*:[^:]*::")  # before what the user calls the document, which may have colons
@@ -26,12 +37,64 @@ _LARGEST = float(np.finfo(np.float32).max)
 _NO_FEATURE = "vespa.summaryFeatures.cached"  # that Vespa adds to summaryfeatures
 
 
+class _Category(NamedTuple):
+    """A value of a categorical feature."""
+
+    value: str | float
+
+
+@dataclass(frozen=True)
+class FeatureLog:
+    """A file to which the service appends the features of a sample of its requests.
+
+    A request is in the sample by its id, so that services that pass the same request on agree about it.
+    """
+
+    path: Path
+    sample: float = 1.0
+
+    def ready(self) -> "FeatureLog":
+        """Check that the file can be written, and that its name is one by which it is read."""
+        if self.path.suffix not in SUFFIXES:
+            raise check.error("features are logged as JSON lines", got=self.path.name, hint="end its name in .jsonl")
+        self.path.open("ab").close()
+        return self
+
+    def takes(self, request_id: str) -> bool:
+        """Whether a request is in the sample."""
+        return zlib.crc32(request_id.encode()) < self.sample * 2**32
+
+    def write(self, queries: "Sequence[RequestedQuery]", schema: "Schema", about: Json) -> None:
+        """Append a line for each query; ``about`` has the id of the request, and the model with its version."""
+        import orjson
+
+        names, lines = [schema.title(column) for column in range(schema.count)], []
+        for number, query in enumerate(queries):
+            ids = query.words.get("ids", range(len(query.features)))
+            rows: list[list[Any]] = query.features.tolist()
+            for column, values in schema.categories.items():
+                for row in rows:
+                    row[column] = {"category": values[int(row[column])]} if row[column] == row[column] else None
+            hits = [
+                {"_id": str(name), "fields": {"_ltrlog": [{"features": dict(zip(names, row, strict=True))}]}}
+                for name, row in zip(ids, rows, strict=True)
+            ]
+            query_id = query.words.get("id", f"{about['id']}-{number}")
+            lines.append(orjson.dumps({"query_id": query_id, "request": about, "hits": {"hits": hits}}) + b"\n")
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)  # anew: it may have been rotated
+        try:
+            os.write(file, b"".join(lines))  # at once, so that lines of several processes do not mix
+        finally:
+            os.close(file)
+
+
 def read_feature_log(
     source: str | Path | Mapping[Any, Any] | Iterable[Json],
     *,
     labels: Run | None = None,
     log: str | None = None,
     document: str | None = None,
+    repeated: str = "error",
 ) -> RankingDataset:
     """Read the features that a search engine logged with its responses, as documents with named features.
 
@@ -40,12 +103,14 @@ def read_feature_log(
 
     - Elasticsearch and OpenSearch with the LTR plugin, whose hits have ``fields._ltrlog``. ``log`` names the entry of
       the log, where there are several;
-    - Vespa, whose hits have ``matchfeatures``, ``summaryfeatures`` or ``rankfeatures``.
+    - Vespa, whose hits have ``matchfeatures``, ``summaryfeatures`` or ``rankfeatures``;
+    - ``rankwise serve --log-features``, with categories by their values.
 
     A feature without a value is missing, NaN. Several responses to a query are one list. Documents are known by their
     ``_id``, or by what the user calls them in Vespa's ``documentid``, ``a::b`` of ``id:shop:item::a::b`` (the whole of
     it where it has a group); ``document`` names another field of theirs. What is not of this form is an error with the
-    file and line, or the record, and so are ids that differ by their type alone, 1 and "1". ``labels``
+    file and line, or the record, and so are ids that differ by their type alone, 1 and "1". A document that a query has
+    twice with different features is an error; with ``repeated="last"`` the last ones count. ``labels``
     are qrels: a file, a table with columns query, document and grade, or nested dictionaries. Documents that they do
     not name have label 0 and were not judged.
 
@@ -54,15 +119,16 @@ def read_feature_log(
     >>> data.feature_names, data.features.tolist(), data.labels.tolist()
     (('bm25', 'clicks'), [[2.5, nan]], [2.0])
     """
+    check.choice("repeated", repeated, ("error", "last"))
     place = shown(source) if isinstance(source, str | Path) else None
     with contextlib.nullcontext() if place is None else check.naming(place):
-        data = _read(source, log, document)
+        data = _read(source, log, document, repeated)
         return data if labels is None else _labelled(data, labels)
 
 
-def _read(source: Any, log: str | None, document: str | None) -> RankingDataset:
+def _read(source: Any, log: str | None, document: str | None, repeated: str) -> RankingDataset:
     """Read documents with their features."""
-    queries: dict[str, dict[str, tuple[str | int, dict[str, float]]]] = {}  # query -> document -> its id, its features
+    queries: dict[str, dict[str, tuple[str | int, dict[str, Any]]]] = {}  # query -> document -> its id, its features
     types: dict[str, type] = {}
     for where, query, hit in _hits(source):
         if types.setdefault(str(query), type(query)) is not type(query):
@@ -70,18 +136,24 @@ def _read(source: Any, log: str | None, document: str | None) -> RankingDataset:
             raise check.error(what, got=f"{query} and {str(query)!r}", where=where, hint=hint)
         full, name = _document(hit, document, where)
         features = _features(hit, log, where)
-        known, logged = queries.setdefault(str(query), {}).setdefault(name, (full, features))
+        listed = queries.setdefault(str(query), {})
+        known, logged = listed.setdefault(name, (full, features))
         if known != full:
             what, hint = "two documents have the same id", "`set document=…` to a field that tells them apart"
             raise check.error(what, got=f"{known!r} and {full!r}", where=f"query {str(query)!r}, {where}", hint=hint)
-        if logged != features:
-            what, hint = "a document was logged twice with different features", "give each search a query id of its own"
+        if repeated == "last":
+            listed[name] = full, features
+        elif logged != features:
+            what = "a document was logged twice with different features"
+            hint = "give each search a query id of its own, or `set repeated='last'`"
             raise check.error(what, got=repr(name), where=f"query {str(query)!r}, {where}", hint=hint)
-    documents = [features for listed in queries.values() for _, features in listed.values()]
+    documents = [features for of_query in queries.values() for _, features in of_query.values()]
     if not documents:
         raise check.error("the log holds no documents", got="responses without hits")
     names = list(dict.fromkeys(itertools.chain(*documents)))
-    matrix = np.array([[features.get(name, np.nan) for name in names] for features in documents])
+    columns = [[features.get(name, np.nan) for features in documents] for name in names]
+    categories = {place: _encode(column, names[place]) for place, column in enumerate(columns) if _has_category(column)}
+    matrix = np.array(columns, np.float64).T
     beyond = np.isfinite(matrix) & (np.abs(matrix) > _LARGEST)
     return RankingDataset.from_sizes(
         np.where(beyond, np.copysign(_LARGEST, matrix), matrix),
@@ -91,7 +163,27 @@ def _read(source: Any, log: str | None, document: str | None) -> RankingDataset:
         query_ids=list(queries),
         document_ids=list(itertools.chain(*queries.values())),
         judged=np.zeros(len(documents)),
+        categorical=list(categories),
+        categories=categories,
     )
+
+
+def _has_category(column: list[Any]) -> bool:
+    return any(isinstance(value, _Category) for value in column)
+
+
+def _encode(column: list[Any], name: str) -> tuple[str | float, ...]:
+    """Replace the categories of a column by codes, and return them in the order in which they came."""
+    codes: dict[str | float, int] = {}
+    for place, value in enumerate(column):
+        if isinstance(value, _Category):
+            column[place] = codes.setdefault(value.value, len(codes))
+        elif not np.isnan(value):
+            hint = "log a feature in one form"
+            raise check.error("a feature has categories and plain numbers", got=repr(value), where=name, hint=hint)
+    if len({isinstance(value, str) for value in codes}) > 1:
+        raise check.error("categories of a feature must be texts, or numbers", got="both", where=name)
+    return tuple(codes)
 
 
 def _labelled(data: RankingDataset, qrels: Run) -> RankingDataset:
@@ -181,7 +273,7 @@ def _document(hit: Json, document: str | None, where: str) -> tuple[str | int, s
     return full, name  # type: ignore[return-value]
 
 
-def _features(hit: Json, log: str | None, where: str) -> dict[str, float]:
+def _features(hit: Json, log: str | None, where: str) -> dict[str, Any]:
     """Return the features of a hit by name, NaN where they have no value."""
     fields = _fields(hit, "fields", where)
     logged = fields.get("_ltrlog")
@@ -193,7 +285,7 @@ def _features(hit: Json, log: str | None, where: str) -> dict[str, float]:
     if not pairs:
         hint = "log with ext.ltr_log of the plugin, or match-features of Vespa's rank profile"
         raise check.error("a hit has no logged features", got=repr(hit)[:80], where=where, hint=hint)
-    features: dict[str, float] = {}
+    features: dict[str, Any] = {}
     for name, value in pairs:
         if not isinstance(name, str) or not check.is_id_text(name):
             raise check.error("a logged feature must have a name", got=repr(name)[:80], where=where)
@@ -227,10 +319,12 @@ def _of_plugin(logged: Any, log: str | None, where: str) -> list[tuple[Any, Any]
     return [(one["name"], one.get("value")) for one in entry]
 
 
-def _number(value: object) -> float | None:
-    """Return the value of a feature, NaN where it has none; None for what is no number."""
+def _number(value: object) -> float | _Category | None:
+    """Return the value of a feature, NaN where it has none; None for what is no number and no category."""
     if value is None:
         return np.nan
+    if isinstance(value, Mapping) and value.keys() == {"category"} and isinstance(value["category"], str | int | float):
+        return _Category(value["category"])
     if isinstance(value, str) and not _NUMBER.fullmatch(value):
         return None
     try:

@@ -11,14 +11,17 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
+from rankwise.metrics.base import weighted_mean
 from rankwise.rankers import inputs
 from rankwise.rankers.schema import Documents, Schema
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
-from rankwise.statistics.significance import FEWEST, t_test
+from rankwise.statistics.significance import FEWEST, interval_of_mean
 
 _MEASURED = 200_000  # documents by which distributions are compared
 _DECILES = np.arange(0.1, 0.95, 0.1)
+_LARGE = 0.25  # of an index, beyond what chance makes: often called a large shift
+_CHANCE = 0.01  # of a false alarm in one of all features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -30,6 +33,8 @@ class FeatureComparison:
     metric: str | None
     """What ``loss`` is lost of, in the mean."""
     notes: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()
+    """What is too different: features with an index of 0.25 more than chance makes, and a loss that is surely one."""
 
     def table(self, top: int = 20) -> tables.Table:
         """Return a table of the first features."""
@@ -47,7 +52,12 @@ class FeatureComparison:
 
     def to_dict(self) -> Json:
         """Return everything as JSON-serializable data."""
-        return {"metric": self.metric, "notes": list(self.notes), "features": self.frame.fill_nan(None).to_dicts()}
+        return {
+            "metric": self.metric,
+            "notes": list(self.notes),
+            "alarms": list(self.alarms),
+            "features": self.frame.fill_nan(None).to_dicts(),
+        }
 
     def __repr__(self) -> str:
         return self.table().text()
@@ -73,8 +83,12 @@ def compare_features(
 
     With a ``model`` (anything that :func:`evaluate` takes) it is also measured what ``metric`` loses where a feature of
     the training data is replaced by the served one, in documents that both have, by the ids of queries and documents;
-    the interval is Student's over queries. Features come by this loss then; else by the largest of both indices and
-    the difference of missing shares, after those that only one of the two has.
+    the interval is Student's over queries, and allows for losses that were not seen where all are the same. Features
+    come by this loss then; else by the largest of both indices and the difference of missing shares, after those that
+    only one of the two has.
+
+    ``alarms`` are sentences about differences that are too large: an index that exceeds by 0.25 what chance makes, also
+    that of the shares of missing values, and with a model a loss with all features swapped whose interval is above 0.
 
     >>> import rankwise as rw
     >>> train = rw.synthetic(n_queries=80, n_features=3, n_docs=20, seed=1)
@@ -103,6 +117,7 @@ def compare_features(
         f"Chance makes a PSI of about {chance:.3f} in queries and {levels:.3f} of levels; 0.1 more is often called a "
         "moderate shift, and 0.25 a large one."
     ]
+    alarms = _alarms(frame, *((one.n_docs, one.n_queries) for one in samples))
     if extra:
         notes.append(f"Only the served data have {', '.join(extra[:5])}{' and others' if len(extra) > 5 else ''}.")
     if model is None:
@@ -110,13 +125,42 @@ def compare_features(
         absent = pl.when(unlike == 1.0).then(np.inf)  # there is no index of a feature that one of them does not have
         largest = pl.max_horizontal(absent, unlike, pl.col("psi", "psi_levels").fill_nan(None))
         frame = frame.sort(largest, descending=True, maintain_order=True)
-        return FeatureComparison(frame=frame, metric=None, notes=tuple(notes))
+        return FeatureComparison(frame=frame, metric=None, notes=tuple(notes), alarms=tuple(alarms))
     losses, matched = _losses(model, trained, logged, chosen, confidence)
     frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
     mean, low, high = losses[-1]
     notes.append(f"All features swapped: {chosen} loses {tables.number(mean)} {tables.interval(low, high)}. {matched}")
+    if low > 0.0:
+        alarms.append(f"{chosen} loses {tables.number(mean)} {tables.interval(low, high)} by the served features")
     frame = frame.sort("loss", descending=True, maintain_order=True)
-    return FeatureComparison(frame=frame, metric=str(chosen), notes=tuple(notes))
+    return FeatureComparison(frame=frame, metric=str(chosen), notes=tuple(notes), alarms=tuple(alarms))
+
+
+def _alarms(frame: pl.DataFrame, train: tuple[int, int], served: tuple[int, int]) -> list[str]:
+    """Say which features differ too much, of samples with these numbers of documents and queries.
+
+    Chance counts queries, since documents of one are alike, and twice what chi-squared says, since small samples have
+    longer tails.
+    """
+    from scipy.special import chdtri
+
+    twice = 2.0 * (1.0 / train[1] + 1.0 / served[1])
+    share = _CHANCE / (3 * frame.height)
+    deciles, missing = twice * chdtri(9, share), twice * chdtri(1, share)
+    alarms = []
+    for row in frame.iter_rows(named=True):
+        p, q = ((row[f"missing_{one}"] * n + 0.5) / (n + 1) for one, n in (("train", train[0]), ("served", served[0])))
+        of_missing = (p - q) * np.log(p / q) + ((1 - p) - (1 - q)) * np.log((1 - p) / (1 - q))
+        for what, index, most in (
+            ("in queries", row["psi"], deciles),
+            ("of levels", row["psi_levels"], deciles),
+            ("of missing values", of_missing, missing),
+        ):
+            if index > most + _LARGE:  # NaN is not
+                alarms.append(
+                    f"{row['feature']}: PSI {what} {tables.number(index, 3)}, chance makes {most:.3f} at most"
+                )
+    return alarms
 
 
 def _aligned(served: RankingDataset, train: RankingDataset) -> tuple[RankingDataset, list[str]]:
@@ -170,7 +214,7 @@ def _losses(
     both, features = rows >= 0, np.array(part.features)
     theirs = served.features[rows[both]]
     values = metric.of(scores_of(model, part), part)
-    losses = []
+    losses, span = [], metric.bounds[1] - metric.bounds[0]
     for columns in [*(slice(column, column + 1) for column in range(train.n_features)), slice(None)]:
         swapped = features.copy()
         swapped[both, columns] = theirs[:, columns]
@@ -182,8 +226,9 @@ def _losses(
         if scored.sum() < FEWEST:
             hint = "log more queries of the training data"
             raise check.error(f"{metric} must score {FEWEST} queries that both have", got=int(scored.sum()), hint=hint)
-        test = t_test(lost[scored], None if part.weights is None else part.weights[scored])
-        losses.append((test.mean, *test.interval(confidence)))
+        units = lost[scored], None if part.weights is None else part.weights[scored]
+        ends = interval_of_mean(*units, bounds=(-span, span), confidence=confidence)
+        losses.append((weighted_mean(*units), *ends))
     count = tables.count(part.n_queries, "query", "queries")
     return losses, f"Swapped in {tables.count(int(both.sum()), 'document')} of {count} that both have."
 

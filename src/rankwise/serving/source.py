@@ -57,6 +57,13 @@ class ExportSource:
                     hint='search with rw.AutoRanker(prefer="fast"), blend such members alone, or train one ranker with '
                     "rw.distilled(blend, ranker)",
                 )
+            if getattr(ranker, "name", "") == "bagged":
+                raise check.error(
+                    "a bag can be exported where its members make one forest: trees, without CatBoost's categories",
+                    got=f"a bag of {type(ranker.ranker).__name__}",
+                    hint="export one that learns from it, `rw.distilled(bag, ranker)|rankwise train --teacher BAG`, or "
+                    "serve the bag` with model.scorer()| with rankwise serve`",
+                )
             raise check.error(
                 "only rankers of trees and nets can be exported",
                 got=type(ranker).__name__,

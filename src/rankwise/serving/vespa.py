@@ -2,6 +2,9 @@
 
 Trees with categories, and all trees of LightGBM, are written as LightGBM dumps them, ``lightgbm("FILE")`` in a rank
 profile; the others as XGBoost does, ``xgboost("FILE")``. Features are rank features by their names.
+
+Categories are texts, which all versions of the importer read: numbers are ``"null"`` to those before 2025. A document
+without a value has the empty text there, and never NaN.
 """
 
 import re
@@ -25,6 +28,28 @@ def write(source: ExportSource) -> Written:
             )
     nodes = source.trees("Vespa")
     like_lightgbm = source.model.name == "lightgbm" or nodes.categories
-    content = lightgbm_model(nodes, names) if like_lightgbm else xgboost_trees(nodes, names)
+    columns = sorted({int(nodes.feature[node]) for node in nodes.categories})
+    texts = _categories(source, columns)
+    content = lightgbm_model(nodes, names, texts) if like_lightgbm else xgboost_trees(nodes, names)
     call = f'{"lightgbm" if like_lightgbm else "xgboost"}("{source.path.name}")'
-    return Written(content.encode(), f"put it into models/ of the application, and write {call} in a rank profile")
+    load = f"put it into models/ of the application, and write {call} in a rank profile"
+    if columns:
+        load += f"; of type string there: {', '.join(names[column] for column in columns)}"
+    return Written(content.encode(), load)
+
+
+def _categories(source: ExportSource, columns: list[int]) -> dict[int, tuple[str, ...]]:
+    """The texts of categories; an error about those that an expression of Vespa, which escapes nothing, cannot hold."""
+    known = source.model._schema.categories
+    listed = {column: tuple(map(str, known[column])) for column in columns if column in known}
+    for column, texts in listed.items():
+        for text in texts:
+            if not text or not text.isprintable() or set(text) & set('"\\'):
+                raise check.error(
+                    "categories for Vespa must be printable texts without quotes and backslashes, and not empty, "
+                    "which is a missing value there",
+                    got=repr(text),
+                    where=source.model._schema.name(column),
+                    hint="rename the category and train again, or export to onnx",
+                )
+    return listed

@@ -30,11 +30,16 @@ class Curve:
     def __post_init__(self) -> None:
         for name in ("scores", "log_odds"):
             knots = np.asarray(getattr(self, name), np.float64)
-            if knots.ndim != 1 or knots.size < 2 or not np.isfinite(knots).all() or (np.diff(knots) <= 0.0).any():
+            if knots.ndim != 1 or knots.size < 2 or not np.isfinite(knots).all() or (knots[1:] <= knots[:-1]).any():
                 raise check.error(f"the {name.replace('_', ' ')} of a curve must increase", got=repr(knots))
             object.__setattr__(self, name, knots)
         if self.scores.size != self.log_odds.size:
             raise check.error("a curve has as many scores as log odds", got=f"{self.scores.size} scores")
+        object.__setattr__(self, "outer", check.number("the slope beyond the knots of a curve", self.outer, least=0.0))
+        with np.errstate(all="ignore"):
+            slopes = (*(np.diff(self.log_odds) / np.diff(self.scores)), self.outer_slope)
+        if not np.isfinite(slopes).all():
+            raise check.error("the slopes of a curve must be finite", got=f"knots {self.scores} and {self.log_odds}")
 
     @property
     def outer_slope(self) -> float:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 # The cumulative distribution of Poisson(1); beyond 17 there is no probability left in float64.
 _POISSON = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(18)])
 
+_GROUPS = (
+    20_000  # of queries that are resampled together, at most: the width is exact to 1/sqrt(2 · groups), half a percent
+)
+
 WEIGHTED = "Means are weighted by the weights of queries."
 
 
@@ -169,10 +173,11 @@ class Evaluation:
         """Metric -> confidence interval of its mean, by bootstrap over queries (computed on first use).
 
         Each resample counts each query Poisson(1) times, drawn from a stream keyed by query id: the interval depends
-        on the values and the seed, and not on threads or on the order of queries. Of fewer than ten queries that would
-        be too narrow, and the interval is Student's; of fewer than three there is none, and its ends are NaN. Values
-        that are all 0 or 1 have the interval of Clopper and Pearson, and values that are all the same one that allows
-        for others that were not seen (:func:`rankwise.statistics.significance.interval_of_same`).
+        on the values and the seed, and not on threads or on the order of queries. More than 20,000 queries are
+        resampled in 20,000 random groups. Of fewer than ten queries that would be too narrow, and the interval is
+        Student's; of fewer than three there is none, and its ends are NaN. Values that are all 0 or 1 have the interval
+        of Clopper and Pearson, and values that are all the same one that allows for others that were not seen
+        (:func:`rankwise.statistics.significance.interval_of_same`).
         """
         tail = (1.0 - self.confidence) / 2.0
         low, high = np.quantile(self.resampled(), [tail, 1.0 - tail], axis=0).tolist()
@@ -227,6 +232,12 @@ class Evaluation:
         stream = Stream(self.seed, query_ids=self.query_ids).child("bootstrap")
         words = stream.queries(self.query_ids.size)
         order = np.argsort(words)  # sums must not depend on the order of queries, not even in their last bit
+        if order.size > _GROUPS:
+            drawn = stream.child("groups").per_query(order.size)[:, 0]
+            order = order[np.argsort(drawn[order], kind="stable")]  # ids may tell the time, or the market
+            starts = np.arange(_GROUPS) * order.size // _GROUPS
+            products, shares = (np.add.reduceat(column[order], starts, axis=0) for column in (products, shares))
+            words, order = words[order[starts]], np.arange(_GROUPS)
         blocks = -(-self.resamples // 2)
         out = np.empty((2 * blocks, products.shape[1]))
         work = np.full(blocks, (15.0 + 2.0 * products.shape[1]) * order.size)

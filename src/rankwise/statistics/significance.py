@@ -110,6 +110,18 @@ def interval_of_same(
     return (low, high) if math.isfinite(high - low) else (math.nan, math.nan)
 
 
+def interval_of_mean(
+    values: ArrayLike, weights: ArrayLike | None = None, *, bounds: tuple[float, float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return Student's interval of a mean, and of values that are all the same that of :func:`interval_of_same`.
+
+    >>> [round(end, 3) for end in interval_of_mean([0.4, 0.5, 0.6], bounds=(0.0, 1.0))]
+    [0.252, 0.748]
+    """
+    same = interval_of_same(values, weights, bounds=bounds, confidence=confidence)
+    return t_test(values, weights).interval(confidence) if same is None else same
+
+
 def interval_of_share(
     values: ArrayLike, weights: ArrayLike | None = None, *, confidence: float = 0.95
 ) -> tuple[float, float] | None:

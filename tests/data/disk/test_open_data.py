@@ -152,3 +152,41 @@ def test_compressed_text_in_small_blocks(tmp_path: Path):
 def test_the_block_is_a_number():
     with pytest.raises(ValueError, match="block must be a whole number of at least 1: got 0"):
         rw.open_data(__file__, block=0)
+
+
+@pytest.mark.parametrize("block", [1, 100, 1 << 22])
+def test_rows_are_sorted_on_disk(tmp_path: Path, block: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rankwise.data.disk.open_data._PIECE", 1)  # several runs of few rows
+    draws, path = np.random.default_rng(3), tmp_path / "rows.parquet"
+    frame = pl.DataFrame({"qid": draws.integers(0, 30, 200).astype(str), "label": draws.integers(0, 3, 200)})
+    frame = frame.with_columns(x=pl.Series(draws.random(200)), kind=pl.Series(draws.choice(["u", "v"], 200)))
+    frame.with_columns(day=pl.lit("2024-05-03").str.to_date()).write_parquet(path)
+    options: dict[str, Any] = {"sort": True, "categorical": ["kind"], "dates": "days"}
+    steps: list[tuple[int, int]] = []
+    found = outcome(rw.open_data, path, block=block, progress=lambda *step: steps.append(step), **options)
+    np.testing.assert_equal(found, outcome(rw.read_parquet, path, **options))
+    assert steps[-1][0] == steps[-1][1] >= 2
+    assert steps == sorted(steps)
+    assert not [*tmp_path.rglob("runs")]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("rows.parquet", {}, r"rows of a query must lie together: got query 1 again .* at row 2. Hint: pass sort=True"),
+        ("rows.parquet", {"drop_duplicates": True}, r"data that stay on disk keep all rows.*--drop-duplicates"),
+        ("rows.txt", {"sort": True}, r"LETOR text is read in the order of its lines: got sort=True at .*rows.txt"),
+    ],
+)
+def test_what_data_on_disk_are_not(tmp_path: Path, name: str, options: Any, message: str):
+    pl.DataFrame({"qid": [1, 2, 1], "label": [0, 1, 1], "x": [1.0, 2.0, 3.0]}).write_parquet(tmp_path / "rows.parquet")
+    (tmp_path / "rows.txt").write_text("0 qid:1 1:1\n")
+    with pytest.raises(ValueError, match=message):
+        rw.open_data(tmp_path / name, **options)
+
+
+def test_text_shows_progress(tmp_path: Path):
+    (tmp_path / "rows.txt").write_text("0 qid:1 1:1\n" * 50)
+    steps: list[tuple[int, int]] = []
+    rw.open_data(tmp_path / "rows.txt", block=64, progress=lambda *step: steps.append(step))
+    assert steps[-1] == (600, 600)

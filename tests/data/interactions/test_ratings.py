@@ -164,3 +164,10 @@ def test_interactions_of_different_kinds_are_not_joined():
         rw.concatenate([events, events], duplicates="last")
     with pytest.raises(ValueError, match="duplicates= belongs to interactions"):
         rw.concatenate([rw.synthetic(n_queries=2, n_docs=2)], duplicates="last")  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("header", ["user;item;rating\n", ""])
+def test_semicolons_and_decimal_commas(tmp_path, header):
+    path = tmp_path / "ratings.csv"
+    path.write_text(header + "1;a;4,5\n1;b;3\n2;a;1,5\n")
+    assert rw.Interactions.read(path).to_frame()["rating"].to_list() == [4.5, 3.0, 1.5]

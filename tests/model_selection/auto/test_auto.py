@@ -664,3 +664,11 @@ def test_a_cluster_trains_the_same(data, fitted):
         model = auto(dask=cluster.scheduler_address).fit(data)
     assert plain(model) == plain(fitted)
     assert np.array_equal(model.predict(data), fitted.predict(data))
+
+
+def test_recipes_that_learn_from_clicks_are_refused():
+    data = rw.synthetic(n_queries=20, n_docs=10, seed=1)
+    clicks = data.with_(propensities=np.full(data.n_docs, 0.5))
+    recipe = "lightgbm(rounds=3, threads=1, debias=True)"
+    with pytest.raises(ValueError, match="recipe 1: a search compares recipes on judged documents.*debias.*rw.bagged"):
+        rw.AutoRanker(None, recipes=[recipe], folds=2, progress=False).fit(clicks)

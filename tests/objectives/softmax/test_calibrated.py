@@ -1,6 +1,7 @@
 """The calibrated loss: pencil cases, the minimiser of the expected loss over all labels, extremes, and trainers."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import rankwise as rw
+from rankwise.objectives.base import base_score, level_totals
 from rankwise.objectives.checks import differences
 from rankwise.rankers.table import ranker_class
 from rankwise.statistics.calibration import sigmoid
@@ -104,18 +106,112 @@ def rare(seed: int = 0) -> tuple[rw.RankingDataset, np.ndarray]:
     return rw.RankingDataset(features, rng.random(chances.size) < chances, np.append(0, np.cumsum(sizes))), chances
 
 
+def log_odds(rate: float) -> float:
+    return float(np.log(rate / (1.0 - rate)))
+
+
+def start(objective: str, data: rw.RankingDataset) -> float:
+    return rw.LightGBMRanker(objective)._start(data, rw.objective(objective), None)
+
+
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("objective", "rate"),
     [
-        *((name, {"rounds": 60, "leaves": 4, "learning_rate": 0.1}) for name in ("lightgbm", "xgboost", "catboost")),
-        ("neural", {"epochs": 25, "hidden": (), "learning_rate": 0.2}),  # linear: the level is its last bias
+        ("calibrated", 0.3),  # weights of queries are 1 and 2: (1 + 2) / (4 + 2·3)
+        ("calibrated(alpha=0.9)", 0.3),
+        ("calibrated(max_label=2)", 0.15),
+        ("on(purchase, calibrated)", 0.1),
+        ("0.5*calibrated + xendcg", 0.3),
+        ("calibrated + 3*calibrated(max_label=2, alpha=0.0)", (0.3 + 6 * 0.15) / 7),  # by 1 − alpha: 1/2 and 3
+        ("stochastic(calibrated, samples=3)", 0.3),
+        ("calibrated(alpha=1.0)", 0.5),  # no level
+        ("xendcg - calibrated", 0.5),  # no least loss
+        ("on(nothing, calibrated)", 0.5),
     ],
 )
-def test_every_trainer_reaches_rare_base_rates(name, settings):
+def test_training_starts_at_the_constant_with_the_least_loss(objective: str, rate: float):
+    goals = {"purchase": [1, 0, 0, 0, 0, 0, 0], "nothing": np.zeros(7)}
+    data = rw.RankingDataset(np.zeros((7, 1)), [1, 0, 0, 0, 0, 1, 0], [0, 4, 7], weights=[1, 2], more_labels=goals)
+    assert start(objective, data) == pytest.approx(log_odds(rate), abs=1e-12)
+
+
+def test_where_training_starts_does_not_depend_on_how_data_are_divided():
+    data, _ = rare()
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, data.n_queries)
+    data = data.with_(weights=weights)
+    parts = [data.take(slice(first, first + 70)) for first in range(0, data.n_queries, 70)]
+    totals = [level_totals(rw.Calibrated().prepare(part.labels, part.offsets), part.weights) for part in parts]
+    assert base_score(totals[::-1]) == start("calibrated", data)
+
+
+TRAINERS: dict[str, dict[str, Any]] = {
+    "lightgbm": {"rounds": 60, "leaves": 4, "learning_rate": 0.1, "threads": 1},
+    "xgboost": {"rounds": 60, "leaves": 4, "learning_rate": 0.1, "threads": 1},
+    "catboost": {"rounds": 60, "leaves": 4, "learning_rate": 0.1, "threads": 1},
+    "neural": {"epochs": 25, "hidden": (), "learning_rate": 0.2, "device": "cpu"},  # linear: the level is its last bias
+}
+
+
+def trainer(name: str, objective: str = "calibrated", **settings: Any) -> Any:
     pytest.importorskip({"neural": "torch"}.get(name, name))
+    return ranker_class(name)(objective, **TRAINERS[name] | settings)
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_trainer_reaches_rare_base_rates(name: str):
     data, chances = rare()
-    settings |= {"threads": 1} if name != "neural" else {}
-    model: Any = ranker_class(name)("calibrated", seed=0, **settings).fit(data)
-    predicted = sigmoid(model.predict(data))
+    predicted = sigmoid(trainer(name).fit(data).predict(data))
     assert abs(predicted.mean() - chances.mean()) < 0.01
     assert np.corrcoef(predicted, chances)[0, 1] > 0.6
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_the_model_itself_holds_where_training_started(name: str, tmp_path: Path):
+    """A first step that is nearly nothing leaves the base rate, in scores, files, scorers, explanations and bags."""
+    data, _ = rare()
+    settings: dict[str, Any] = {"learning_rate": 1e-6}
+    settings |= {"epochs": 2} if name == "neural" else {"rounds": 2}
+    rate, near = log_odds(data.labels.mean()), {"abs": 1e-3} if name != "neural" else {"abs": 0.6}
+    model = trainer(name, **settings).fit(data)
+    scores = model.predict(data)
+    assert scores.mean() == pytest.approx(rate, **near)
+    assert model.history_["loss"][0] == pytest.approx(
+        rw.Calibrated()(scores, data.labels, data.offsets).value.mean(), rel=0.02
+    )
+    np.testing.assert_array_equal(rw.load(model.save(tmp_path / "model")).predict(data), scores)
+    np.testing.assert_allclose(model.contributions(data).parts.sum(axis=1), scores, atol=1e-5)
+    if name != "neural":
+        np.testing.assert_allclose(model.scorer()(data.features), scores, atol=1e-6)
+    bag = rw.bagged(trainer(name, **settings), folds=3).fit(data)
+    assert bag.predict(data).mean() == pytest.approx(rate, **near | {"rel": 0.1})
+    ranking = trainer(name, "xendcg", **settings).fit(data)
+    continued = trainer(name, **settings).fit(data, init_model=ranking)
+    assert abs(continued.predict(data).mean()) < 1.0
+    zeros = data.with_(init_scores=np.zeros(data.n_docs))
+    assert abs(trainer(name, **settings).fit(zeros).predict(zeros).mean()) < 1.0
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_an_interrupted_training_starts_once(name: str, tmp_path: Path):
+    data, _ = rare()
+    unit = "epochs" if name == "neural" else "rounds"
+    ranker = trainer(name, **{unit: 6}, checkpoint=tmp_path / "whole", checkpoint_every=2)
+    whole = ranker.fit(data).predict(data)
+
+    def interrupt(done: int, history: object) -> None:
+        if done == 4:
+            raise RuntimeError("a power cut")
+
+    ranker.set_params(checkpoint=tmp_path / "cut")
+    with pytest.raises(RuntimeError, match="a power cut"):
+        ranker.fit(data, watch=interrupt)
+    np.testing.assert_array_equal(ranker.fit(data, resume=True).predict(data), whole)
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_one_forest_of_several_holds_where_they_started(name: str):
+    data, _ = rare()
+    models = [trainer(name, rounds=3).fit(part) for part in (data, data.take(slice(0, 100)))]
+    forest = models[0].library.sum([model.model_ for model in models], [0.25, 0.75])
+    expected = 0.25 * models[0].predict(data) + 0.75 * models[1].predict(data)
+    np.testing.assert_allclose(forest.predict(data.features), expected, atol=1e-5)

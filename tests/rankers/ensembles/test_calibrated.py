@@ -11,6 +11,7 @@ import pytest
 from scipy.special import logit
 
 import rankwise as rw
+from rankwise.rankers import storage
 from rankwise.statistics.calibration import fitted, sigmoid
 from tests.cli.running import refused, run
 
@@ -80,7 +81,11 @@ def test_queries_of_several_segments_keep_their_order(model, fresh):
     mixed = fresh.with_(features=features)
     p = calibrated.predict(mixed)
     np.testing.assert_array_equal(p, rw.calibrate(model, fresh, "platt").predict(mixed))
-    np.testing.assert_array_equal(calibrated.scorer()(features[:10]), p[:10])
+    scorer = calibrated.scorer()
+    np.testing.assert_array_equal(scorer(features[:10], np.array([0, 10])), p[:10])
+    np.testing.assert_array_equal(scorer(mixed), p)
+    with pytest.raises(ValueError, match="several segments.*got 'missing' and .* of 'market'.*offsets"):
+        scorer(features[:10])
 
 
 def test_few_documents_have_the_curve_of_all(model, fresh):
@@ -99,7 +104,11 @@ def test_labels_and_weights_count(model, fresh):
     weighted = fresh.with_(weights=np.repeat([2.0, 1.0], 150))
     one, other = (rw.calibrate(model, each, "platt").predict(fresh) for each in (twice, weighted))
     np.testing.assert_allclose(one, other, atol=1e-3)  # as many documents, but for Platt's targets
+    averaging_1 = fresh.with_(weights=np.repeat([2.0, 0.0], 150))
+    twice = rw.concatenate([fresh.take(np.arange(150)).with_(query_ids=np.arange(150)), first])
     for method in ("isotonic", "platt"):
+        one, other = (rw.calibrate(model, each, method).predict(fresh) for each in (twice, averaging_1))
+        np.testing.assert_allclose(one, other, rtol=1e-6)
         tiny = rw.calibrate(model, fresh.with_(weights=weighted.weights * 1e-6), method)
         np.testing.assert_allclose(tiny.predict(fresh), rw.calibrate(model, weighted, method).predict(fresh), rtol=1e-6)
 
@@ -109,6 +118,16 @@ def test_models_that_score_log_odds_need_no_curve(fresh):
     calibrated = rw.calibrate(model, method="sigmoid")
     np.testing.assert_allclose(calibrated.predict(fresh), sigmoid(model.predict(fresh)), rtol=1e-14)
     assert rw.evaluate(calibrated, fresh).reliability().error < 0.08
+
+
+def test_the_level_of_log_odds_goes_by_weights(fresh):
+    model = rw.LightGBMRanker("calibrated", rounds=60, leaves=7, threads=1).fit(lists(0))
+    wrong = fresh.labels.copy()
+    wrong[: fresh.offsets[150]] = 1.0
+    data = fresh.with_(labels=wrong)
+    with pytest.warns(UserWarning, match="where 1.0000 are observed"):
+        rw.calibrate(model, data.with_(weights=np.repeat([1.0, 0.0], 150)), method="sigmoid")
+    rw.calibrate(model, data.with_(weights=np.repeat([0.0, 1.0], 150)), method="sigmoid")
 
 
 def test_a_saved_one_scores_the_same_in_a_new_process(model, fresh, tmp_path):
@@ -182,11 +201,11 @@ def test_the_label_that_the_objective_names_is_calibrated(tmp_path):
 
 def test_a_level_that_training_did_not_reach_is_a_warning():
     train, fresh = goals(0), goals(1)
-    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(train)
+    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1)
+    graded = train.with_(more_labels={"purchase": (train.labels > 0.0).astype(float)})
+    rw.calibrate(model.fit(train), fresh, "sigmoid")  # no warning, which would be an error here
     with pytest.warns(UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed.*platt"):
-        rw.calibrate(model, fresh, "sigmoid")
-    long = model.set_params(rounds=100).fit(train)
-    rw.calibrate(long, fresh, "sigmoid")  # no warning, which would be an error here
+        rw.calibrate(model.fit(graded), fresh, "sigmoid")
 
 
 LIGHT = "rounds=2, leaves=4, threads=1"
@@ -330,3 +349,118 @@ def test_the_command_line_trains_shows_and_draws(fresh, tmp_path):
     (shown,) = document["calibration"].values()
     assert shown["error"] == pytest.approx(expected.error)
     assert "--plot draws the curve of --calibration" in refused(*words[:-1], "--plot", tmp_path / "other.png")
+
+
+# Models that were forged, with right checksums.
+
+
+def forged(change, saved, folder):
+    """Load a saved model after ``change(description, learned)``."""
+    description, files = storage.read(saved)
+    learned = json.loads(files["learned.json"])
+    change(description, learned["values"])
+    files["learned.json"] = json.dumps(learned).encode()
+    about = {name: value for name, value in description.items() if name not in ("files", "format")}
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / storage.DESCRIPTION).write_bytes(storage.text(about, files, {name: name for name in files}))
+    return rw.load(folder)
+
+
+def replaced(*path):
+    """Set what is at the end of a path through a description, or through what was learned."""
+
+    def change(description, learned):
+        *places, last, value = path[1:]
+        holder = {"description": description, "learned": learned}[path[0]]
+        for place in places:
+            holder = holder[place]
+        holder[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (replaced("learned", "curves_", "", 1, 0, float("nan")), "log odds of a curve must increase"),
+        (replaced("learned", "curves_", "", 0, 0, 1e9), "scores of a curve must increase"),
+        (replaced("learned", "curves_", "", 0, [0.0, 1.0, 2.0]), "as many scores as log odds"),
+        (replaced("learned", "curves_", "", [[-1e308, 1e308], [-1e308, 1e308], [1.0]]), "slopes .* must be finite"),
+        (replaced("learned", "curves_", "", 2, 0, -5.0), "slope beyond the knots"),
+        (replaced("learned", "curves_", "", 2, 0, float("nan")), "slope beyond the knots"),
+        (replaced("learned", "curves_", "", 2, 0, "x"), "slope beyond the knots"),
+        (replaced("learned", "curves_", {}), "damaged: got curves of"),
+        (replaced("learned", "curves_", "d", [[0.0, 1.0], [0.0, 1.0], [1.0]]), "damaged: got curves of .*'d'"),
+        (replaced("learned", "curves_", "", None), "malformed"),
+        (replaced("learned", "label_", 3), "damaged: got labels called 3"),
+        (replaced("description", "parameters", "method", "beta"), "unknown method: got 'beta'"),
+        (replaced("description", "parameters", "relevant", "x"), "relevant must be a number"),
+        (replaced("description", "parameters", "segment", "nowhere"), "unknown segment"),
+        (replaced("description", "parameters", "segment", None), "damaged: got curves of"),
+        (replaced("description", "features", "names", ["x", "market", "other"]), "not those of its ranker"),
+    ],
+)
+def test_forged_models_are_refused(change, message, model, fresh, tmp_path):
+    saved = rw.calibrate(model, fresh, "platt", segment="market").save(tmp_path / "model")
+    with pytest.raises(ValueError, match=f"forged.*{message}|{message}.*forged"):
+        forged(change, saved, tmp_path / "forged")
+
+
+@pytest.mark.parametrize("weight", [1e308, 1e-300])
+def test_the_unit_of_weights_does_not_matter_however_large(weight, model, fresh):
+    weighted = rw.calibrate(model, fresh.with_(weights=np.full(fresh.n_queries, weight)))
+    np.testing.assert_allclose(weighted.predict(fresh), rw.calibrate(model, fresh).predict(fresh), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("categories", "values", "names"),
+    [
+        (("missing", "b"), [0, 1, np.nan], {"missing", "b", "(missing)"}),
+        (("missing", "(missing)"), [0, 1, np.nan], {"missing", "(missing)", "((missing))"}),
+        (("", "empty"), [0, 1, np.nan], {"(empty)", "empty", "missing"}),
+        (None, [12345678.0, 12345679.0, np.nan], {"12345678", "12345679", "missing"}),
+        (None, [0.1, 0.2, -0.0], {"0.1", "0.2", "0"}),
+    ],
+)
+def test_segments_of_different_values_have_different_curves(categories, values, names):
+    listed: Any = {} if categories is None else {"categorical": [1], "categories": {1: categories}}
+    parts = []
+    for data in (lists(0), lists(1)):
+        features = data.features.copy()
+        features[:, 1] = np.repeat(np.array(values)[np.arange(data.n_queries) % 3], data.sizes)
+        parts.append(rw.RankingDataset(features, data.labels, data.offsets, **listed))
+    calibrated = rw.calibrate(Feature().fit(parts[0]), parts[1], segment=1)
+    assert set(calibrated.curves_) == {"", *names}
+
+
+class Feature(rw.Ranker):
+    """Scores by the first feature, times ``factor``; where that is above ``most``, by a far larger number."""
+
+    def __init__(self, factor: float = 1.0, most: float = np.inf) -> None:
+        self.factor, self.most = factor, most
+
+    def _fit(self, train, valid):
+        self.nothing_ = 0
+
+    def _predict(self, features, offsets):
+        return np.where(features[:, 0] > self.most, 1e18, self.factor * features[:, 0])
+
+
+@pytest.mark.parametrize(("ranker", "method"), [(Feature(100.0), "sigmoid"), (Feature(most=2.5), "isotonic")])
+def test_scores_that_a_curve_ties_are_a_warning(ranker, method):
+    train, fresh = lists(0), lists(1)
+    with pytest.warns(UserWarning, match=r"different probabilities of [\d,]+ different scores.*order is lost.*ranker_"):
+        rw.calibrate(ranker.fit(train), fresh, method)
+
+
+@pytest.mark.parametrize("recommender", [rw.EASE, rw.Popularity, lambda: rw.FactorizationRanker(epochs=1, threads=1)])
+def test_recommenders_are_refused(recommender):
+    ratings = rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
+    for calibrated in (
+        lambda: rw.CalibratedRanker(recommender()),
+        lambda: rw.calibrate(recommender().fit(ratings), ratings.dataset(1, seed=0)),
+    ):
+        with pytest.raises(ValueError, match="score features can be calibrated: got a recommender"):
+            calibrated()

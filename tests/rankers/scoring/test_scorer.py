@@ -260,3 +260,62 @@ def test_a_model_from_disk_in_a_fresh_process(data, tmp_path):
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "scores.npy"), model.predict(rows_of(data)))
+
+
+# One rule for all scorers: equal to predict, or refused.
+
+
+class Counting(rw.Ranker):
+    """Adds the number of documents of a query to a feature where it knows the queries."""
+
+    def _fit(self, train, valid):
+        self.nothing_ = 0
+
+    def _predict(self, features, offsets):
+        sizes = 0 if offsets is None else np.repeat(np.diff(offsets), np.diff(offsets))
+        return features[:, 0] + sizes
+
+
+NET: dict[str, Any] = {"hidden": (4,), "epochs": 4, "learning_rate": 0.05, "threads": 1, "device": "cpu"}
+RULED: dict[str, Any] = {
+    "trees": lambda: rw.LightGBMRanker("xendcg", **SMALL),
+    "net": lambda: rw.NeuralRanker("softmax_ce", **NET),
+    "attention": lambda: rw.NeuralRanker("softmax_ce", **NET, attention=1),
+    "bag of attention": lambda: rw.bagged(rw.NeuralRanker("softmax_ce", **NET, attention=1), folds=2),
+    "features within queries": lambda: rw.NeuralRanker("softmax_ce", **NET, transform="quantile+query"),
+    "own": Counting,
+    "blend": lambda: rw.blended([Counting(), rw.NeuralRanker("softmax_ce", **NET, attention=1)], folds=2),
+    "calibrated": lambda: rw.CalibratedRanker(rw.LightGBMRanker("xendcg", **SMALL), segment=1, method="platt"),
+    "calibrated attention": lambda: rw.CalibratedRanker(
+        rw.NeuralRanker("softmax_ce", **NET, attention=1), segment=1, method="platt"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_several_queries_are_scored_as_predict_does(name, data):
+    features = data.features.copy()
+    features[:, 1] = np.repeat(np.arange(data.n_queries) % 3, data.sizes)
+    names = [f"x{j}" for j in range(12)]
+    train, fresh = rw.split(data.with_(features=features, feature_names=names), (0.6, 0.4), seed=0)
+    model = RULED[name]().fit(train, fresh)
+    scorer, expected = model.scorer(), model.predict(fresh)
+    np.testing.assert_array_equal(scorer(fresh), expected)
+    np.testing.assert_array_equal(scorer(fresh.features, fresh.offsets), expected)
+    first = slice(*fresh.offsets[:2])
+    one = fresh.take([0])
+    for given in (one, one.features, pl.DataFrame(one.features, schema=names)):
+        known = np.array([0, one.n_docs]) if name == "own" and given is not one else None
+        np.testing.assert_allclose(scorer(given, known), expected[first], rtol=1e-5, atol=1e-6)
+    order = np.random.default_rng(0).permutation(fresh.n_docs)
+    table = pl.DataFrame(fresh.features[order], schema=names).with_columns(qid=pl.Series(fresh.qids()[order]))
+    for given in (table,) if model.needs_lists else (table, fresh.features):
+        if name == "calibrated":
+            with pytest.raises(ValueError, match="documents of several segments"):
+                scorer(given)
+        else:
+            np.testing.assert_allclose(scorer(given), model.predict(given), rtol=1e-12)
+    assert scorer(np.zeros((0, 12), np.float32)).shape == (0,)
+    assert scorer(np.zeros((0, 12)), np.array([0])).shape == (0,)
+    with pytest.raises(ValueError, match="offsets must cover every row"):
+        scorer(fresh.features, np.array([0, 3]))

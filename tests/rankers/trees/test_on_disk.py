@@ -97,8 +97,6 @@ def test_no_room_says_where(stored, tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(OSError, match="could not be copied to .*taken.*set folder=… to one with enough space"):
         rw.open_data(stored, folder=tmp_path / "taken" / "inside")
-    with pytest.raises(ValueError, match="data that stay on disk cannot be sorted"):
-        rw.open_data(stored, sort=True)
 
 
 @pytest.mark.parametrize("ranker", RANKERS)

@@ -1,6 +1,7 @@
 """What libraries refuse is an error of ours, said once: no exception of theirs, and no line of theirs on the screen."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -30,6 +31,10 @@ def fit(ranker, features=FEATURES, labels=LABELS, **queries):
         ({"max_bin": 1}, r"got Check failed: \(max_bin\) > \(1\)\. Hint: look at the parameters of LightGBM itself"),
         ({"max_bin": "many"}, "Parameter max_bin should be of type int"),
         ({"boosting": "bosting"}, "Unknown boosting type bosting"),
+        ({"force_row_wise": True, "force_col_wise": True}, "Cannot set both of `force_col_wise` and `force_row_wise`"),
+        ({"data_sample_strategy": "goss", "top_rate": 0.9, "other_rate": 0.9}, "top_rate"),
+        ({"cegb_penalty_feature_lazy": [1.0]}, "cegb_penalty_feature_lazy should be the same size as feature number"),
+        ({"interaction_constraints": [[0, 2]]}, "name features by their numbers from 0: got 2 for 2 features"),
         ({"min_documents": 50}, "the model learned nothing from 6 queries: got no split of 60 documents"),
         (
             {"objective": "native:lambdarank", "label_gain": [0, 1]},
@@ -68,6 +73,26 @@ def test_other_lines_of_standard_error_are_kept(capfd):
     with without_lines(b"[Library] [Fatal]"):
         subprocess.run([sys.executable, "-c", program], check=True)
     assert capfd.readouterr().err == "another line\n"
+
+
+def test_that_the_network_listens_is_not_said(capfd, monkeypatch):
+    from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth
+
+    class Booster:
+        def num_trees(self):
+            return 1
+
+        def model_to_string(self, **_):
+            return "num_leaves=2\n"
+
+    def started(*_):
+        os.write(1, b"[LightGBM] [Info] Listening...\nanother line\n")  # as a thread of the library does
+        return Booster()
+
+    monkeypatch.setattr(LightGBMGrowth, "_started", started)
+    matrices: Any = None
+    assert LightGBMGrowth({"num_machines": 2}, matrices, None).add(None)
+    assert capfd.readouterr() == ("another line\n", "")
 
 
 def test_json_stands_alone_on_standard_output(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import rankwise as rw
 from rankwise import check
 from rankwise.cli import console, options, outputs
 from rankwise.cli.data_options import Reading
+from rankwise.rankers.ensembles.calibrated import CalibratedRanker
 
 if TYPE_CHECKING:
     from rankwise.evaluation.breakdown import Breakdown
@@ -32,8 +33,9 @@ def explain(
     """Explain the ranking of a query: what each feature adds to the scores of its documents.
 
     Contributions are SHAP values for trees and integrated gradients for nets. They add up to the scores, and the
-    difference of two documents' contributions to the difference of their scores. In a table of yours the columns of ids
-    are named with --read query=COLUMN and --read document=COLUMN.
+    difference of two documents' contributions to the difference of their scores; of a calibrated model these are the
+    scores before calibration. In a table of yours the columns of ids are named with --read query=COLUMN and --read
+    document=COLUMN.
 
     [cyan]rankwise explain model test.txt --query 15928[/cyan]
     [cyan]rankwise explain model test.txt --query 15928 --document GX010-40 --top 5[/cyan]
@@ -59,6 +61,9 @@ def explain(
     with console.progress(3, progress) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
+        if isinstance(ranker, CalibratedRanker):  # contributions do not add up to probabilities
+            console.note("explains the scores before calibration, which rank the documents of a query alike")
+            ranker = ranker.ranker_
         bar.step(f"Reading {data}")
         lists = reading.data(data, bar=bar, tables=ranker.columns_to_score())
         bar.step("Explaining")
@@ -70,7 +75,7 @@ def explain(
         outputs.save(output, document=shown.to_dict(), tables=[table], frame=shown.to_frame(), force=force)
     if plot is not None:
         shown.plot(plot, top=top, force=force)
-    document_ = {"model": model, "data": data, **shown.to_dict()}
+    document_ = {"model": model, "data": check.shown(data), **shown.to_dict()}
     outputs.show(document_, (shown.title, table), json=json, wrote=(output, plot))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankwise import check
 from rankwise.cli import console, inputs, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.statistics.tables import Table, duration
@@ -76,7 +77,7 @@ def reproduce(
     changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
     spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
     folder = output or results_folder(spec, quick=quick)
-    command = " ".join(["rankwise", *map(shlex.quote, sys.argv[1:])])
+    command = " ".join(["rankwise", *map(shlex.quote, map(check.shown, sys.argv[1:]))])
     if estimate:
         work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
         if json:
@@ -186,6 +187,7 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     from rich.text import Text
 
     from rankwise.statistics import significance, tables
+    from rankwise.statistics.titles import bounds_of
 
     grid = Grid(box=None, pad_edge=False, header_style="dim")
     for name in ("data", "level", "method", f"{spec.decide}, {100 * (1 - spec.alpha):g}% interval", "trials"):
@@ -193,7 +195,10 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
         text = tables.number(sum(values) / len(values))
         if len(values) >= significance.FEWEST:
-            text += " " + tables.interval(*significance.t_test(values).interval(1.0 - spec.alpha))
+            ends = significance.interval_of_mean(
+                values, bounds=bounds_of(str(spec.decide)), confidence=1.0 - spec.alpha
+            )
+            text += " " + tables.interval(*ends)
         grid.add_row(*map(console.plain, (data, f"{level:g}", method, text, str(len(values)))))
     bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
     return Group(bar, Text(_sentence(progress), style="bold"), grid)

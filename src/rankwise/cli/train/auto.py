@@ -105,7 +105,7 @@ def auto(
     tables = [("", model.leaderboard_.table())]
     if tested is not None:
         document["test"] = tested.to_dict()
-        tables.append((f"On {test}", tested.table()))
+        tables.append((f"On {check.shown(str(test))}", tested.table()))
     outputs.show(
         document, *tables, json=json, narrow=model.leaderboard_.brief(), notes=notes, wrote=(output, report),
         stopped=model.stopped_,

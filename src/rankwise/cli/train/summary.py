@@ -65,7 +65,9 @@ def table(model: Any, parts: Parts) -> Table:
         first = f" ({tables.number(history[name][0])} after the first {model.unit[:-1]})" if best > 1 else ""
         rows.append((f"{name}, {_measured(model, parts)}", tables.number(value) + first))
     if not values:
-        rows.append(("validation", "none: nothing was measured; --valid DATA measures, and keeps the best round"))
+        rows.append(
+            ("validation", "none: nothing was measured; --valid DATA or --bag 5 measures, and keeps the best round")
+        )
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 
 

@@ -1,5 +1,7 @@
 """The commands ``train`` and ``predict``."""
 
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,6 +145,8 @@ def train(
         parts = reading.parts(data, valid) if dask is None else _held_out(data, valid, reading)
     if parts[0] is not None:
         outputs.features_of(parts[0])
+        if parts[1] is None:
+            _suggest_bag(model)
     if model.name == "distilled":
         model.weight = model.weight if teacher_weight is None else teacher_weight
         more = None if unlabelled is None else replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
@@ -161,6 +165,19 @@ def train(
         plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
     document, table = summary.described(model, output), summary.table(model, parts)
     outputs.show(document, ("", table), json=json, notes=notes, wrote=(output, plot), stopped=model.stopped_)
+
+
+def _suggest_bag(model: Any) -> None:
+    """Say how a ranker can be measured without validation data, where none of its rounds would be."""
+    from rankwise.rankers.at_once import trains_at_once
+    from rankwise.rankers.table import ranker_names
+
+    if model.name in ranker_names() and not trains_at_once(model):
+        command = shlex.join(["rankwise", *sys.argv[1:], "--bag", "5"])
+        console.note(
+            f"without --valid none of the {getattr(model, model.unit)} {model.unit} is measured, and all are kept; a "
+            f"bag measures them on queries that its members have not seen: {command}"
+        )
 
 
 def predict(
@@ -201,12 +218,12 @@ def predict(
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
     """Read only the validation data; the training data are read by the workers."""
     from rankwise.data.reading import is_parquet, is_set, read_valid
-    from rankwise.data.remote import is_url, shown
+    from rankwise.data.remote import is_url
 
     is_folder = is_url(data) and data.endswith("/")
-    if is_set(data) or not (is_folder or is_parquet(Path(shown(data)))):
+    if is_set(data) or not (is_folder or is_parquet(Path(check.address(data)))):
         raise check.error(
-            "the workers of a cluster read Parquet", got=shown(data), hint="convert it: rankwise data convert"
+            "the workers of a cluster read Parquet", got=check.address(data), hint="convert it: rankwise data convert"
         )
     return None, None if valid is None else read_valid(valid, reading.fold, **reading.options)
 

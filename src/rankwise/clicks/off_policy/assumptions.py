@@ -88,7 +88,8 @@ def unseen_clicks(systems: Mapping[str, Scored], log: Log, features: RankingData
 def _labelled(name: str, ranker: Ranker, log: Log, features: RankingDataset) -> str:
     """Return a sentence about queries whose labels a ranker was trained on, which may come from these clicks."""
     by_features = ranker.seen_in_training(features)
-    in_log = np.isin(*comparable(np.asarray(features.query_ids), log.query_ids))
+    ours, logged = comparable(np.asarray(features.query_ids), log.query_ids)
+    in_log = np.isin(ours, logged)
     if by_features is None or not (both := int((by_features & in_log).sum())):
         return ""
     what = f"{name} was trained on labels of {both:,} of these {log.n_queries:,} queries"

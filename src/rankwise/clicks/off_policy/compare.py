@@ -91,6 +91,10 @@ def compare(
       exposure, α at each rank, for such documents, and, with the last two estimators, weights of 1 on average, within
       a tenth
 
+    Beside these bounds stands ``likely_low``, the lower end if such documents are as far below R̂ as the lowest tenth
+    of the exposure of documents that were shown. It assumes that they are like these, which rankers chose, and decides
+    nothing.
+
     Where the check of the bias alarms or cannot run, the bias has no intervals, or production had other clicks in the
     log than are estimated for it, nothing passes unless ``unchecked=True``. Whether users click less below a click is
     printed with the verdict. ``assumptions`` of the result has all checks, and those that this log does not allow.
@@ -151,6 +155,7 @@ def compare(
             for one, other in zip((at_bias, *at_ends), baseline, strict=True)
         )
         highest = _difference(at_bias.highest, baseline[0], traffic, level)[2]
+        modest = at_bias.likely_low
         bounds: Keywords = {"lowest": lowest, "highest": highest}
         outcome, failure = judge(at_bias, interval, extreme=min(extremes, default=lowest), by=by, level=level, **bounds)
         return Blend(
@@ -162,6 +167,7 @@ def compare(
             effective_size=at_bias.effective,
             largest_weight=at_bias.largest,
             unsupported=at_bias.unsupported,
+            likely_low=None if modest is None else _difference(modest, baseline[0], traffic, level)[1],
             outcome="unclear" if refusal else outcome,
             failure=refusal or failure,
             **bounds,
@@ -235,7 +241,8 @@ def _estimators(
         shown = LoggedRows.of(log, by, bias)
 
         def position_based(curves: Bias, at: Estimates) -> _Estimator:
-            documents = Documents(offsets=data.offsets, rows=at.rows, relevance=at.regression)
+            low = at.low_regression
+            documents = Documents(offsets=data.offsets, rows=at.rows, relevance=at.regression, low_relevance=low)
             settings: Keywords = {"bias": curves, "exposure": at.rho[at.rows], "floor": at.clip}
             return partial(estimators.position_based, shown=shown, documents=documents, cutoff=cutoff, **settings)
 

@@ -24,7 +24,16 @@ LEAST_EFFECTIVE = 1000.0
 """Impressions that an effective sample needs: with fewer, a few clicks decide, and intervals are too narrow."""
 MOST_UNSUPPORTED = 0.2
 """The largest share of a system's exposure for documents that were hardly shown: of these only R̂ is known."""
-COLUMNS = ("clicks", "difference", "{:.0%} interval", "bounds", "effective size", "largest weight", "unsupported")
+COLUMNS = (
+    "clicks",
+    "difference",
+    "{:.0%} interval",
+    "bounds",
+    "likely low",
+    "effective size",
+    "largest weight",
+    "unsupported",
+)
 """Of printed blends."""
 _OFF = 0.1  # how far the mean weight may be from 1
 _UNITS = {"query": "queries", "user": "users"}
@@ -52,6 +61,10 @@ class Blend:
     """The lower end of the interval if nobody clicked these documents."""
     highest: float
     """The upper end of the interval if everybody who saw these documents clicked them."""
+    likely_low: float | None = None
+    """The lower end of the interval if these documents are as far below R̂ as the lowest tenth, by exposure, of those
+    that were shown: it assumes that they are like these, and decides nothing. None but for the position-based
+    estimator."""
     outcome: Outcome
     """Whether it passes, is worse than production, or cannot be told."""
     failure: str
@@ -122,7 +135,7 @@ class OffPolicyComparison:
         return tables.Table(
             header=("", *(one.format(self.level) for one in COLUMNS)),
             rows=(first, *((self._name(blend), *cells(blend)) for blend in self.blends)),
-            align="lrrllrrr",
+            align="lrrllrrrr",
             notes=(*self.basis(), self.reason),
         )
 
@@ -131,7 +144,8 @@ class OffPolicyComparison:
         units = tables.count(self.n_units, self.by, _UNITS[self.by])
         basis = f"Clicks an impression by the {self.estimator} estimator, intervals by {self.by}: {units}, "
         basis += f"{self.n_impressions:,.0f} impressions. Unsupported: the share of the exposure for documents that "
-        basis += "were never or hardly shown; bounds: the interval if nobody, or everybody, clicked these."
+        basis += "were never or hardly shown; bounds: the interval if nobody, or everybody, clicked these; "
+        basis += "likely low: its lower end if they are as far below R̂ as the lowest tenth of shown documents."
         words = {"holds": "Check of", "fails": "Check of", "not checked": "Not checked,"}
         return basis, *(f"{words[one.outcome]} {one.name}: {one.sentence}" for one in self.assumptions)
 
@@ -193,7 +207,7 @@ class OffPolicyComparisons:
         return tables.Table(
             header=("", *header),
             rows=(production, *rows),
-            align="lrrllrrrrlr",
+            align="lrrllrrrrrlr",
             notes=(*first.basis(), correction, *(one.reason for one in self.comparisons)),
         )
 
@@ -218,6 +232,7 @@ def cells(blend: Blend) -> tuple[str, ...]:
         tables.number(blend.difference, signed=True),
         tables.interval(blend.low, blend.high, signed=True),
         tables.interval(blend.lowest, blend.highest, signed=True),
+        "" if blend.likely_low is None else tables.number(blend.likely_low, signed=True),
         f"{blend.effective_size:,.0f}",
         f"{blend.largest_weight:.1f}",
         f"{blend.unsupported:.3f}",

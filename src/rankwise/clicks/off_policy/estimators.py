@@ -36,6 +36,8 @@ class Documents:
     """The document of each pair of the log."""
     relevance: Array
     """R̂ of each document, from a model that has not seen the clicks of its query."""
+    low_relevance: Array | float = 0.0
+    """The same if a document is far below what R̂ predicts."""
 
     @property
     def queries(self) -> _Numbers:
@@ -71,6 +73,8 @@ class Estimated(NamedTuple):
     """The part of ``totals`` that is R̂ of these documents, and no clicks."""
     possible: Array | float = 0.0
     """The most that this part could be."""
+    modest: Array | float | None = None
+    """This part with the low R̂; None where the estimator has none."""
     guessed: Array | float = 0.0
     """The exposure of each document that rests on R̂."""
 
@@ -78,6 +82,11 @@ class Estimated(NamedTuple):
     def lowest(self) -> Self:
         """The same if nobody clicked these documents."""
         return self._replace(totals=self.totals - self.assumed)
+
+    @property
+    def likely_low(self) -> Self | None:
+        """The same with the low R̂ of these documents."""
+        return None if self.modest is None else self._replace(totals=self.totals - self.assumed + self.modest)
 
     @property
     def highest(self) -> Self:
@@ -152,6 +161,7 @@ def position_based(
         unsupported=_share(shown, documents, guessed, seen),
         assumed=shown.of_queries(documents.sums(added * documents.relevance)),
         possible=shown.of_queries(documents.sums(added)),
+        modest=shown.of_queries(documents.sums(added * documents.low_relevance)),
         guessed=guessed,
     )
 

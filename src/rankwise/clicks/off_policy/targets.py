@@ -27,6 +27,8 @@ _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _ROUNDS, _PATIENCE = 300, 20
 _SMALL = 20_000  # documents; fewer have small trees
 _LARGE = 1_000_000  # documents; fewer have a thread for each fold, since threads of one tree wait for each other
+_STRENGTH = 10.0  # examined impressions that R̂ counts for beside clicks
+_LOW = 0.1  # the share of documents that are as far below R̂ as the low one
 _LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
 _parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
 _TREES: Keywords = {
@@ -81,6 +83,24 @@ class Estimates:
         """Return doubly robust estimates, drawn to R̂ as if it were the outcome of ``strength`` examined impressions."""
         divisor = self._divisor + strength / np.maximum(self.impressions, 1.0)
         return self.regression + (self.ctr - self.beta - self.alpha * self.regression) / divisor
+
+    @property
+    def low_regression(self) -> Array:
+        """R̂ plus the lower decile, by exposure, of what clicks say beyond it, at least 0.
+
+        It is the decile over documents with at least as many examined impressions as R̂ counts for in
+        :func:`targets`, whose clicks R̂ has not seen; chance in these clicks makes it lower. Where there are none it is
+        0. For documents that were hardly shown it assumes that they are like those that were shown.
+        """
+        examined = self.impressions * self.rho
+        known = examined >= _STRENGTH
+        if not known.any():
+            return np.zeros(self.regression.size)
+        beyond = (self.ctr - self.beta - self.alpha * self.regression)[known] / self.rho[known]
+        order = np.argsort(beyond)
+        mass = np.cumsum(examined[known][order])
+        decile = beyond[order][np.searchsorted(mass, _LOW * mass[-1])]
+        return np.maximum(self.regression + min(float(decile), 0.0), 0.0)
 
     @property
     def _divisor(self) -> Array:
@@ -211,7 +231,7 @@ def targets(
     regression: Scored | None = None,
     folds: int = 5,
     probabilities: Policy | None = None,
-    strength: float = 10.0,
+    strength: float = _STRENGTH,
     labels: Literal["regression", "offset"] | None = None,
     seed: int = 0,
 ) -> RankingDataset:

@@ -4,27 +4,23 @@ import contextlib
 import errno
 import functools
 import hashlib
-import http.client
 import os
 import secrets
 import shutil
 import stat
 import tarfile
-import urllib.error
 import urllib.parse
-import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from rankwise import caches, check, files
-from rankwise.progress import bar
+from rankwise.data.remote import RemoteFile, errors, open_http, transfer
 
 _CHUNK = 1 << 20
 _BY_HAND = "fetch the archive by hand, look at it and unpack it into the data folder"
-_PATIENCE = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +62,7 @@ def fetch(archive: Archive, into: Path) -> Path:
 
 def _fetch(archive: Archive, target: Path, staging: Path) -> None:
     part = staging / f"{archive.sha256[:16]}.part"
+    url = check.address(archive.url)
     unpacked = staging / f"unpacking-{secrets.token_hex(4)}"
     for left in staging.glob("unpacking-*"):  # by a process that was killed
         if files.is_old(left):
@@ -80,13 +77,13 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
             part.unlink()
         if digest != archive.sha256 and not begun:  # else what was there was no beginning of it
             raise check.error(
-                f"the download of {archive.url} does not have the checksum that it should have and was thrown away",
+                f"the download of {url} does not have the checksum that it should have and was thrown away",
                 got=f"sha256 {digest} instead of {archive.sha256}",
                 hint="try again; if it stays so, the distributor has changed the archive: "
                 f"fetch it by hand, look at it and unpack it as {archive.folder} in the data folder",
             )
     try:
-        with check.library("the archive", archive.url, also=True, hint=_BY_HAND), check.naming(archive.url):
+        with check.library("the archive", url, also=True, hint=_BY_HAND), check.naming(url):
             _unpack(part, unpacked)
         top = unpacked / archive.folder  # some archives bring their own folder, some only what lies in it
         (top if top.is_dir() else unpacked).rename(target)
@@ -97,65 +94,14 @@ def _fetch(archive: Archive, target: Path, staging: Path) -> None:
 
 def _transfer(archive: Archive, part: Path) -> None:
     if urllib.parse.urlsplit(archive.url).scheme not in ("http", "https", "file"):
-        raise check.error("a download needs an http, https or file address", got=repr(archive.url))
+        raise check.error("a download needs an http, https or file address", got=repr(check.address(archive.url)))
     hint = (
         "try again, which resumes where it stopped, "
         f"or fetch the archive by hand and unpack it as {archive.folder} in the data folder"
     )
-    open_at = functools.partial(open_http, archive.url)
-    transfer(archive.url, part, open_at, size=archive.size, title=archive.folder, hint=hint)
-
-
-@contextlib.contextmanager
-def open_http(url: str, start: int) -> Iterator[tuple[IO[bytes], int, int | None]]:
-    """Open a URL at a position: the response, the position where it begins, and the size of the whole, if known."""
-    request = urllib.request.Request(url, headers={"User-Agent": "rankwise"})  # noqa: S310
-    if start:
-        request.add_header("Range", f"bytes={start}-")
-    with urllib.request.urlopen(request, timeout=_PATIENCE) as response:  # noqa: S310
-        if not str(response.headers.get("Content-Range", "")).startswith(f"bytes {start}-"):
-            start = 0  # the server sends the whole again
-        length = response.headers.get("Content-Length")
-        yield response, start, start + int(length) if length else None
-
-
-def transfer(
-    url: str,
-    part: Path,
-    open_at: Callable[[int], contextlib.AbstractContextManager[tuple[IO[bytes], int, int | None]]],
-    *,
-    size: int | None,
-    title: str,
-    hint: str,
-) -> None:
-    """Download into ``part``, from where it ends; what arrived before a break is kept, and is a ConnectionError."""
-    have = part.stat().st_size if part.exists() else 0
-    if have and have == size:
-        return
-    try:
-        with open_at(have) as (response, have, total):
-            total = total or size
-            shown = bar(None, total, title, completed=have, columns=("text", "bar", "bytes", "left"), transient=True)
-            with part.open("ab" if have else "wb") as file, shown as update:
-                while chunk := response.read(_CHUNK):
-                    have += file.write(chunk)
-                    if update is not None:
-                        update(have, title)
-    except urllib.error.HTTPError as refused:
-        refused.close()  # it is the answer, too, and holds the connection
-        if refused.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and have:
-            part.unlink()  # longer than the file: not a beginning of it
-            transfer(url, part, open_at, size=size, title=title, hint=hint)
-            return
-        raise _broken(url, f"the server answered {refused.code} {refused.reason}", hint) from None
-    except (OSError, http.client.HTTPException) as lost:
-        raise _broken(url, f"{lost}", hint) from None
-    if total is not None and have < total:
-        raise _broken(url, f"it broke off after {have:,} of {total:,} bytes, which are kept", hint)
-
-
-def _broken(url: str, why: str, hint: str) -> ConnectionError:
-    return ConnectionError(f"cannot download {url}: {why}. Hint: {hint}.")
+    file = RemoteFile(archive.folder, archive.size, functools.partial(open_http, archive.url))
+    with errors(archive.url):
+        transfer(check.address(archive.url), part, file, title=archive.folder, hint=hint)
 
 
 def _unpack(path: Path, into: Path) -> None:

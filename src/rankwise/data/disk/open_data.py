@@ -1,8 +1,9 @@
 """Opening data larger than memory: features are copied once, a block at a time, into a binary file that is mapped."""
 
 import contextlib
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -22,20 +23,32 @@ from rankwise.data.letor.reader import Reader
 from rankwise.data.letor.text import files_of
 from rankwise.data.reading import format_of_data
 from rankwise.data.remote import accepts_urls
-from rankwise.data.tables.features import category_lists, column_names, feature_columns, matrix
+from rankwise.data.tables.features import category_lists, column_names, feature_columns, in_days, matrix
 from rankwise.data.tables.parquet import described, intact, parquet_files, reading, scan
+
+Progress = Callable[[int, int], object]
+_PIECE = 1 << 16  # bytes that are read at once while runs are merged
 
 
 @accepts_urls
-def open_data(path: str | Path, *, folder: str | Path | None = None, block: int = BLOCK, **options: Any) -> DiskDataset:
+def open_data(
+    path: str | Path,
+    *,
+    folder: str | Path | None = None,
+    block: int = BLOCK,
+    progress: Progress | None = None,
+    **options: Any,
+) -> DiskDataset:
     r"""Open ranking data that need not fit into memory: Parquet, a file or a folder of them, or LETOR text.
 
     The first time the features are copied, a block at a time, into a binary file that is mapped from then on: beside
     the source, in ``.rankwise-cache``, or in ``folder``. It takes four bytes for each feature of each document. A URL
     (``https://``, ``s3://``, ``gs://`` …) is downloaded into the cache before. ``block`` is how many bytes, of text or
-    of features, are in memory at once meanwhile; the copy does not depend on it. ``options`` are those of
-    :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. LightGBMRanker and XGBoostRanker then train without
-    ever having all features in memory; every other use works as well.
+    of features, are in memory at once meanwhile; the copy does not depend on it. ``progress(done, in_all)`` is called
+    after each. ``options`` are those of :func:`rankwise.read_parquet` or :func:`rankwise.read_letor`. With ``sort``,
+    rows of Parquet are sorted by query on disk, which takes the space of the copy twice while it is made.
+    LightGBMRanker and XGBoostRanker then train without ever having all features in memory; every other use works as
+    well.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
@@ -47,8 +60,9 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
     path = Path(path)
     if not path.is_dir():
         check.readable(path)
-    if options.get("sort") or options.get("progress"):
-        raise check.error("data that stay on disk cannot be sorted, nor show progress", hint="sort the file before")
+    if options.get("drop_duplicates"):
+        hint = "convert it before: rankwise data convert rows.parquet --drop-duplicates -o once.parquet"
+        raise check.error("data that stay on disk keep all rows", got="drop_duplicates=True", hint=hint)
     check.integer("block", block, least=1)
     options = {name: tuple(value) if isinstance(value, Iterator) else value for name, value in options.items()}
     kind = format_of_data(path)
@@ -56,9 +70,12 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
         hint = "convert it: rankwise data convert rows.csv -o rows.parquet"
         raise check.error("data that stay on disk are Parquet or LETOR text", got=f"{path}, CSV", hint=hint)
     if kind == "parquet":
-        write, files = partial(copy_parquet, block=block), parquet_files(path)
+        write, files = partial(copy_parquet, block=block, progress=progress), parquet_files(path)
+    elif options.pop("sort", False):
+        what, hint = "LETOR text is read in the order of its lines", "sort its lines by query before"
+        raise check.error(what, got="sort=True", where=str(path), hint=hint)
     else:
-        write, files = partial(copy_letor, block=block), files_of(path, options.get("sizes"))
+        write, files = partial(copy_letor, block=block, progress=progress), files_of(path, options.get("sizes"))
     data = mapped(path, write, files, None if folder is None else Path(folder), **options)
     file = MappedRows.of(data.features)
     if file is not None:
@@ -66,7 +83,9 @@ def open_data(path: str | Path, *, folder: str | Path | None = None, block: int 
     return DiskDataset(**vars(data))
 
 
-def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> RankingDataset:
+def copy_parquet(
+    path: Path, target: Path, *, block: int, progress: Progress | None = None, **columns: Any
+) -> RankingDataset:
     """Write the features of Parquet files to ``target``, and return the data set with the features mapped from there.
 
     ``block`` is how many bytes of features are in memory at once.
@@ -80,21 +99,66 @@ def copy_parquet(path: Path, target: Path, *, block: int, **columns: Any) -> Ran
         frames.warn_of_leakage(names, arguments_of_frame.get("features"))
         bare: Keywords = {"features": (), "categorical": (), "categories": {}}
         data = RankingDataset.from_frame(table, **{**arguments_of_frame, **bare})
-        lists = category_lists(table, names, {}, categorical, arguments_of_frame.get("categories") or {})
-        if data.rows is not None:
-            what = "the rows of a query must lie together in data that stay on disk"
-            raise check.error(what, got="rows in another order", hint="sort the file before")
+        listed = arguments_of_frame.get("categories") or {}
+        numbers = [name for name in names if name not in categorical and name not in listed]
+        table = in_days(table, numbers, arguments_of_frame.get("dates"))
+        lists = category_lists(table, names, {}, categorical, listed)
+
+    def rows(first: int, count: int) -> NDArray[np.float32]:
+        return matrix(table.slice(first, count), names, count, lists, warn=first == 0)
+
     step = rows_at_once(len(names), block)
     with target.open("xb") as file, reading(paths):
         out = _Matrix(file, len(names))
-        for first in range(0, max(data.n_docs, 1), step):
-            out.add(matrix(table.slice(first, step), names, min(step, data.n_docs - first), lists))
+        if data.rows is not None:
+            _add_sorted(out, rows, data.rows, step, target.with_name("runs"), progress)
+        else:
+            for first in range(0, max(data.n_docs, 1), step):
+                out.add(rows(first, min(step, data.n_docs - first)))
+                if progress is not None:
+                    progress(out.rows, data.n_docs)
         features = out.finish()
     changes = {"features": features, "feature_names": tuple(names), **frames.coded_columns(names, categorical, lists)}
     return data.with_(**changes | dict.fromkeys(absent))
 
 
-def copy_letor(path: Path, target: Path, *, block: int, **options: Any) -> RankingDataset:
+def _add_sorted(
+    out: "_Matrix",
+    rows: Callable[[int, int], NDArray[np.float32]],
+    order: NDArray[np.int64],
+    step: int,
+    scratch: Path,
+    progress: Progress | None,
+) -> None:
+    """Write rows in an order: runs of ``step`` rows, sorted, go to a file, and are merged ``step`` rows at once."""
+    n_docs, width = order.size, 4 * out.width
+    step = max(step, math.isqrt(n_docs * _PIECE // max(width, 1)))  # so that pieces of a run are no smaller than that
+    starts = range(0, n_docs, step)
+    places = np.empty(n_docs, np.int64)
+    places[order] = np.arange(n_docs)
+    runs = [places[start : start + step] for start in starts]
+    with scratch.open("w+b") as file:
+        for done, (start, run) in enumerate(zip(starts, runs, strict=True), 1):
+            file.write(rows(start, run.size)[np.argsort(run)].data)
+            run.sort()
+            if progress is not None:
+                progress(done, 2 * len(runs))
+        for done, first in enumerate(starts, len(runs) + 1):
+            window = np.empty((min(step, n_docs - first), out.width), np.float32)
+            for start, run in zip(starts, runs, strict=True):
+                low, high = np.searchsorted(run, (first, first + step)).tolist()
+                file.seek(width * (start + low))
+                piece = np.frombuffer(file.read(width * (high - low)), np.float32)
+                window[run[low:high] - first] = piece.reshape(high - low, out.width)
+            out.add(window)
+            if progress is not None:
+                progress(done, 2 * len(runs))
+    scratch.unlink()
+
+
+def copy_letor(
+    path: Path, target: Path, *, block: int, progress: Progress | None = None, **options: Any
+) -> RankingDataset:
     """Write the features of LETOR text to ``target``, and return the data set with the features mapped from there.
 
     ``block`` is how many bytes of text, and of features, are in memory at once. The number of features is known only at
@@ -103,7 +167,7 @@ def copy_letor(path: Path, target: Path, *, block: int, **options: Any) -> Ranki
     """
     width = 0
     while True:
-        with target.open("w+b") as file, compressed.open_bytes(path) as (source, _):
+        with target.open("w+b") as file, compressed.open_bytes(path) as (source, raw):
             reader = _Spilling(path, _Matrix(file), block, **options)
             reader.features.width = max(reader.features.width, width)
             reader.resize_to_width()
@@ -111,6 +175,8 @@ def copy_letor(path: Path, target: Path, *, block: int, **options: Any) -> Ranki
             try:
                 for text, last in lines:
                     reader.feed(text, last)
+                    if progress is not None:
+                        progress(raw.tell(), path.stat().st_size)
                 return reader.dataset()
             except _OtherWidth as found:
                 width, base = found.args

@@ -14,7 +14,7 @@ from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.compiling import kernel
 from rankwise.data.compressed import BYTE_ORDER_MARK, is_parquet, read_bytes
-from rankwise.data.tables import Table
+from rankwise.data.tables import Table, marks
 from rankwise.data.tables.csv import TextTable, header_of, parse
 from rankwise.data.tables.polars import as_polars, checked_ids, ids_from_text, ids_to_numpy, without_nulls
 
@@ -36,7 +36,7 @@ _USUAL = ("%+", "%FT%T%.f", "%F %T%.f")
 def read_ratings(
     path: str | Path, named: Collection[str] = (), ids: Collection[str | None] = ()
 ) -> TextTable | pl.DataFrame:
-    """Read a table of ratings: Parquet, or text with commas, tabs, or MovieLens' ``::`` between columns.
+    """Read a table of ratings: Parquet, or text with commas, tabs, semicolons, or MovieLens' ``::`` between columns.
 
     Text may be compressed. A first line whose third column is no number names the columns; without one they are
     user, item, rating and time. Columns with usual names are renamed to their roles, except those that the caller has
@@ -64,12 +64,12 @@ def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
     """
     text = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
     first = text[: text.find(b"\n")] if b"\n" in text else text
-    between = next((mark for mark in (b"::", b"\t", b",") if mark in first), b",")
+    between = next((mark for mark in (b"::", b"\t", b";", b",") if mark in first), b",")
     if between == b"::":
         text, between = text.replace(b"::", b"\t"), b"\t"
         first = first.replace(b"::", b"\t")
     words = first.strip().split(between)
-    header = len(words) < 3 or re.fullmatch(rb"[-+.\deE]+", words[2].strip()) is None
+    header = len(words) < 3 or re.fullmatch(rb"[-+.,\deE]+", words[2].strip()) is None
     between_columns = between.decode()
     if header:
         ids = [name for name in header_of(text, path, between_columns)[0] if is_id(name)]
@@ -82,7 +82,8 @@ def _read_text(path: Path, is_id: Callable[[str], bool]) -> TextTable:
         table = replace(table, frame=table.frame.rename(dict(zip(table.columns, SPELLINGS, strict=False))))
     frame = table.frame
     named = [name for name in frame.columns if is_id(name)]
-    return replace(table, frame=frame.with_columns(ids_from_text(frame[name]) for name in named))
+    numbers = marks.read(frame.drop(named), None, None, between_columns).columns  # 4,5 where semicolons are
+    return replace(table, frame=frame.with_columns(*numbers, *(ids_from_text(frame[name]) for name in named)))
 
 
 def file_of_ratings(path: str | Path) -> Path:

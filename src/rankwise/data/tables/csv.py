@@ -3,8 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ from rankwise.data.categories import is_numeric
 from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.remote import accepts_urls
+from rankwise.data.tables import marks
 from rankwise.data.tables.features import column_names
-from rankwise.data.tables.polars import MISSING, ids_from_text
+from rankwise.data.tables.polars import ids_from_text
 
 _MARKS = (",", "\t", ";", "|")
+MARKS = marks.CHOICES
+"""Argument of :func:`read_csv` -> the marks that it may be."""
 _LINE = "\0line"  # a column that no file has
 _HINT = "mend the line; text with commas, quotes or line ends in it stands in quotes"
+_SEPARATOR = re.compile(rb'"?sep=([,;\t|])"?\r?\n', re.IGNORECASE)
 _QUOTED = re.compile(rb'"(?:[^"]|"")*"')
 _BROKEN = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
@@ -46,7 +50,14 @@ class TextTable:
 
 
 @accepts_urls
-def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any) -> RankingDataset:
+def read_csv(
+    path: str | Path,
+    *,
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    **arguments: Any,
+) -> RankingDataset:
     r"""Read ranking data from CSV, plain or compressed with gzip or Zstandard, with one line per document.
 
     The first line names the columns; ``arguments`` name those of each role, as in :meth:`RankingDataset.from_frame`:
@@ -54,42 +65,79 @@ def read_csv(path: str | Path, *, separator: str | None = None, **arguments: Any
     default it is the comma, tab, semicolon or bar that the first line has most of. An empty cell is a missing value,
     and so is NA in a column of numbers.
 
+    ``decimal`` is the mark before decimals, and ``thousands`` the one between groups of three digits, of numbers as
+    spreadsheets write them: ``1.582,5`` or ``1,582.5``. By default a column is read so where its numbers can mean
+    nothing else, and in a file with semicolons a comma is a decimal one; ``thousands="none"`` says that there is
+    none.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:
     ...     path = Path(here, "rows.csv")
-    ...     _ = path.write_text("session,clicked,bm25,shop\na,1,7.5,north\na,0,,south\nb,1,3,north\n")
+    ...     _ = path.write_text("session;clicked;bm25;shop\na;1;7,5;north\na;0;;south\nb;1;3;north\n")
     ...     data = read_csv(path, query="session", label="clicked", categorical=["shop"])
     >>> print(data, data.feature_names, data.categories)
     RankingDataset(2 queries, 3 documents, 2 features, labels 0 to 1) ('bm25', 'shop') {1: ('north', 'south')}
+    >>> data.features[:, 0]
+    array([7.5, nan, 3. ], dtype=float32)
     """
     path = Path(path)
+    for what, mark in (("decimal", decimal), ("thousands", thousands)):
+        if mark is not None:
+            check.choice(f"mark for {what}", mark, MARKS[what])
+    for name in ("features", "categorical"):
+        if isinstance(arguments.get(name), Iterator):
+            arguments[name] = list(arguments[name])
     listed = arguments.get("categories") or {}
     words = [name for name, values in listed.items() if not is_numeric(tuple(values))]
-    names = {"query": columns.roles()["query"], **arguments}
+    names = {**{role: columns.roles()[role] for role in ("query", "label")}, **arguments}
     identifiers = [names.get(column.role) for column in columns.COLUMNS if column.kind == "id"]
     texts = [names.get(column.role) for column in columns.COLUMNS if column.kind == "text"]
     coded = column_names(arguments.get("categorical", ()))
-    table = read_table(path, separator=separator, words=[*words, *coded, *filter(None, (*identifiers, *texts))])
+    kept = [*words, *coded, *filter(None, (*identifiers, *texts))]
+    content, between = _content(path, separator)
+    table = _named(content, path, between=between, words=kept)
+    others = [name for name in table.columns if name not in kept]
+    if again := marks.unclear(table.frame.select(others), content, between, always=bool(decimal or thousands)):
+        table = _as_text(table, again, content, path, between, kept)
+    numbers = marks.read(table.frame.select(others), decimal, thousands, between)
     frame = table.frame.with_columns(
-        ids_from_text(series)
-        if series.name in identifiers
-        else series.fill_null("")
-        if series.name in texts
-        else _codes(series)
-        if series.name in coded
-        else _numbers(series)
-        for series in table.frame.iter_columns()
-        if series.name not in words
+        *numbers.columns,
+        *(
+            ids_from_text(series)
+            if series.name in identifiers
+            else series.fill_null("")
+            if series.name in texts
+            else _codes(series)
+            for series in table.frame.iter_columns()
+            if series.name in kept and series.name not in words
+        ),
     )
     with check.naming(path), check.placing(table.place):
-        return RankingDataset.from_frame(frame, **arguments)
+        numbers.check(columns.named_by(names).union(table.columns if arguments.get("features") is None else ()))
+        data = RankingDataset.from_frame(frame, **arguments)
+    numbers.warn(set(data.feature_names or ()).difference(column_names(arguments.get("features") or ())))
+    marks.warn_of_categories(table.frame.select(name for name in coded if name in table.columns))
+    return data
 
 
 def read_table(path: Path, *, separator: str | None = None, words: Collection[str] | None = ()) -> TextTable:
     """Read a CSV file with the line of each row; columns of ``words``, or all if None, stay text."""
+    content, between = _content(path, separator)
+    return _named(content, path, between=between, words=words)
+
+
+def _content(path: Path, separator: str | None) -> tuple[bytes, str]:
+    """Return the text of a file, and what separates its columns, which spreadsheets may say in a line of its own."""
     content = read_bytes(path).removeprefix(BYTE_ORDER_MARK)
+    if said := _SEPARATOR.match(content):
+        content = content[said.end() - 1 :]  # the end of the line stays, so that lines keep their numbers
+        return content, separator or said[1].decode()
     first, _, _ = content.partition(b"\n")
-    between = separator or max(_MARKS, key=first.decode("utf-8", "replace").count)
+    return content, separator or max(_MARKS, key=first.decode("utf-8", "replace").count)
+
+
+def _named(content: bytes, path: Path, *, between: str, words: Collection[str] | None) -> TextTable:
+    """Return the table of a text whose first line must name the columns."""
     table = parse(content, path, between=between, words=words)
     if not table.columns:
         raise check.error("there is nothing in the file", where=str(path), hint="write one line per document")
@@ -99,6 +147,16 @@ def read_table(path: Path, *, separator: str | None = None, words: Collection[st
     return table
 
 
+def _as_text(
+    table: TextTable, again: list[str], content: bytes, path: Path, between: str, kept: list[str]
+) -> TextTable:
+    """Return the table with some columns of numbers as they are written, which alone are read again."""
+    written = _read_columns(content, between, True, None, again)
+    if written.height == table.frame.height:  # no line is blank
+        return replace(table, frame=table.frame.with_columns(written))
+    return parse(content, path, between=between, words=[*kept, *again])
+
+
 def _codes(column: pl.Series) -> pl.Series:
     """Return a column of categories: text, also where it looks like numbers that print otherwise, such as 007."""
     if column.null_count() == len(column):
@@ -106,17 +164,7 @@ def _codes(column: pl.Series) -> pl.Series:
     small = column.str.to_lowercase()
     if small.is_in(("true", "false")).all():
         return small == "true"
-    return column if column.str.contains(r"^[-+]?0\d").any() else _numbers(column)
-
-
-def _numbers(column: pl.Series) -> pl.Series:
-    """Return a column of text as numbers, if all of its values are numbers or words for a missing value."""
-    if column.dtype != pl.String:
-        return column
-    stripped = column.str.strip_chars()
-    stripped = stripped.set(stripped.is_in(MISSING), None)
-    numbers = stripped.cast(pl.Float64, strict=False)
-    return numbers if numbers.null_count() == stripped.null_count() else column
+    return column if column.str.contains(r"^[-+]?0\d").any() else marks.plain(column)
 
 
 def _is_number(word: str) -> bool:
@@ -156,9 +204,12 @@ def parse(
     return rows
 
 
-def _read_columns(text: bytes, between: str, header: bool, words: Collection[str] | None) -> pl.DataFrame:
+def _read_columns(
+    text: bytes, between: str, header: bool, words: Collection[str] | None, chosen: list[str] | None = None
+) -> pl.DataFrame:
     return pl.read_csv(
         text,
+        columns=chosen,
         has_header=header,
         separator=between,
         infer_schema_length=0 if words is None else None,

@@ -2,6 +2,8 @@
 
 import difflib
 import fnmatch
+import itertools
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +20,11 @@ CategoryLists = Mapping[str, Values]
 
 _SHOWN = 8  # columns that an error lists
 _NAMED = 20  # columns among which an error lets one choose
+_WHOLE = 2.0**24  # from here on float32 has no odd numbers
+_MICROSECONDS = 86_400_000_000.0  # of a day
+_DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+_TIMES = ("", " %H:%M", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.f", " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z")
+_LIKE_A_DATE = r"^\d{4}[-/]\d\d?[-/]\d\d?\b|^\d\d?[./]\d\d?[./]\d{4}\b"
 _COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
 
 
@@ -104,7 +111,9 @@ def category_lists(
         has_values = table.select(pl.col(typed).is_not_null().any()).collect()
         empty |= {name for name in typed if not has_values[name][0]}
     categories: dict[str, Values] = {}
-    open_ended, text = [], []
+    open_ended: list[str] = []
+    text: list[str] = []
+    other: list[str] = []
     for name in features:
         kind = schema[name]
         if name in requested:
@@ -127,21 +136,89 @@ def category_lists(
         elif kind == pl.String:
             text.append(name)
         elif not _is_number(kind):
-            hint = f"leave it out with `features={[f'!{name}']}`, or encode it as numbers"
-            raise check.error("a feature must be a column of numbers", got=f"{kind} in column {name!r}", hint=hint)
-    if text:  # all of them at once
-        several = len(text) > 1
-        them, hold = ("those", "they hold") if several else ("it", "it holds")
-        shown = ", ".join(map(repr, text[:_SHOWN])) + (f", … ({len(text)} in all)" if len(text) > _SHOWN else "")
-        hint = f"name {them} in `categorical=[…]` if {hold} categories, in `document=…` if {hold} ids of documents, or "
-        hint += f"leave {'one' if several else 'it'} out with `features={[f'!{text[0]}']}`"
-        got = f"String in column{'s' if several else ''} {shown}"
-        raise check.error("a feature must be a column of numbers", got=got, hint=hint)
+            other.append(name)
+    if text or other:
+        raise _no_numbers(table, text, other)
     if open_ended:
         different = (pl.col(name).cast(pl.String).unique().drop_nulls().sort().implode() for name in open_ended)
         row = table.select(different).collect()
         categories |= {name: tuple(row[name][0].to_list()) for name in open_ended}
     return {name: categories[name] for name in features if name in categories}
+
+
+def _no_numbers(table: pl.LazyFrame, text: Sequence[str], other: Sequence[str]) -> ValueError:
+    """Return an error that names all features that are no numbers, and what may be done about each kind."""
+    schema = table.collect_schema()
+    by_kind: dict[str, list[str]] = {"String": [*text]} if text else {}
+    for name in other:
+        by_kind.setdefault(str(schema[name]), []).append(name)
+    got = "; ".join(
+        f"{kind} in column{'s' if len(names) > 1 else ''} {_listed(names)}" for kind, names in by_kind.items()
+    )
+    dated = [name for name in other if schema[name].is_temporal()]
+    if text:
+        whole = pl.col(text).str.contains(_LIKE_A_DATE).all()
+        dated += [name for name, all_dates in table.select(whole).collect().row(0, named=True).items() if all_dates]
+    hints = ["`set dates='days'` to read dates as numbers"] if dated else []
+    several = len(text) + len(other) > 1
+    if words := [name for name in text if name not in dated]:
+        them, hold = ("those", "they hold") if len(words) > 1 else ("it", "it holds")
+        hints.append(
+            f"name {them} in `categorical=[…]` if {hold} categories, in `document=…` if {hold} ids of documents"
+        )
+    if not words and not dated:
+        hints.append(f"encode {'them' if several else 'it'} as numbers")
+    first = (words or [name for name in (*text, *other) if name not in dated] or dated)[0]
+    hints.append(f"leave {'one' if several else 'it'} out with `features={[f'!{first}']}`")
+    hint = hints[0] if len(hints) == 1 else f"{', '.join(hints[:-1])}, or {hints[-1]}"
+    return check.error("a feature must be a column of numbers", got=got, hint=hint)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:_SHOWN])) + (f", … ({len(names)} in all)" if len(names) > _SHOWN else "")
+
+
+def in_days(table: pl.LazyFrame, features: Sequence[str], dates: str | None) -> pl.LazyFrame:
+    """Return the table with dates and times among the features, also as text, as days since 1970, in UTC.
+
+    >>> table = pl.DataFrame({"seen": ["1970-01-02", None], "sold": ["1.2.1970 12:00", "2.1.1970 00:00"]})
+    >>> in_days(table.lazy(), ["seen", "sold"], "days").collect().to_dicts()
+    [{'seen': 1.0, 'sold': 31.5}, {'seen': None, 'sold': 1.0}]
+    """
+    if dates is None:
+        return table
+    check.choice("form of dates", dates, ("days",))
+    schema = table.collect_schema()
+    if text := [name for name in features if schema[name] == pl.String]:
+        read = [_dates(series) for series in table.select(text).collect().iter_columns()]
+        table = table.with_columns(series for series in read if series is not None)
+        schema = table.collect_schema()
+    days = {
+        pl.Date: lambda column: column.cast(pl.Float64),
+        pl.Datetime: lambda column: column.dt.epoch("us") / _MICROSECONDS,
+        pl.Duration: lambda column: column.dt.total_microseconds() / _MICROSECONDS,
+        pl.Time: lambda column: column.cast(pl.Int64) / (1000 * _MICROSECONDS),
+    }
+    return table.with_columns(
+        days[schema[name].base_type()](pl.col(name)) for name in features if schema[name].is_temporal()
+    )
+
+
+def _dates(column: pl.Series) -> pl.Series | None:
+    """Return the dates that a column of text holds, in one form; None where it holds others, too."""
+    if not column.str.strip_chars().str.contains(_LIKE_A_DATE).all():  # years have four digits
+        return None
+    found: pl.Series | None = None
+    for form in map("".join, itertools.product(_DATES, _TIMES)):
+        read = column.str.strip_chars().str.to_datetime(form, time_unit="us", strict=False)
+        if read.null_count() > column.null_count() or read.null_count() == len(read):
+            continue
+        if found is not None and not read.equals(found, null_equal=True):
+            hint = "write the year first: 2024-05-03"
+            got = f"{column.drop_nulls()[0]!r} in column {column.name!r}"
+            raise check.error("dates can be read in two ways, day or month first", got=got, hint=hint)
+        found = read
+    return found
 
 
 def matrix(
@@ -150,9 +227,15 @@ def matrix(
     n_docs: int,
     lists: CategoryLists,
     order: NDArray[np.int64] | None = None,
+    *,
+    warn: bool = True,
 ) -> NDArray[np.float32]:
-    """Fill the feature matrix, a few columns at a time; columns of ``lists`` become codes."""
+    """Fill the feature matrix, a few columns at a time; columns of ``lists`` become codes.
+
+    With ``warn``, large numbers of which float32 tells less than half apart, such as times in seconds, raise a warning.
+    """
     filled = np.empty((n_docs, len(features)), np.float32)
+    coarse = []
     for first in range(0, len(features), _COLUMNS_AT_ONCE):
         part = table.select(list(features[first : first + _COLUMNS_AT_ONCE])).collect()
         for number, series in enumerate(part.iter_columns(), first):
@@ -161,6 +244,12 @@ def matrix(
                 continue
             column = _codes(series, lists[series.name]) if series.name in lists else _float32(series)
             filled[:, number] = column if order is None else column[order]
+            if warn and series.name not in lists and np.abs(column).max(initial=0.0, where=~np.isnan(column)) >= _WHOLE:
+                coarse += [series.name] if 2 * np.unique(column).size < series.n_unique() else []
+    if coarse:
+        what = f"features whose numbers are so large that float32 tells less than half apart: {_listed(coarse)}."
+        hint = "subtract the smallest, as of times in seconds, or leave out what is an id"
+        warnings.warn(check.Sentence(what, hint), stacklevel=2)
     return filled
 
 

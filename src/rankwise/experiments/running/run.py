@@ -211,7 +211,9 @@ def _description(work: Work, command: str) -> Json:
         "machine": provenance.machine(),
         "date": provenance.date(),
     }
-    return {"spec": work.spec.plain(), "about": facts, "files": [cell.name for cell in work.cells]}
+    spec = work.spec.plain()
+    spec |= {"data": [check.shown(text) for text in work.spec.data]}  # of URLs, no secrets
+    return {"spec": spec, "about": facts, "files": [cell.name for cell in work.cells]}
 
 
 def _text(description: Json) -> str:

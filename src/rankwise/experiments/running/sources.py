@@ -58,7 +58,7 @@ class Source:
         if named:
             return name
         entry = self._entry()
-        return entry.name if entry else Path(name).name.partition("(")[0].partition(".")[0]
+        return entry.name if entry else Path(check.address(name)).name.partition("(")[0].partition(".")[0]
 
     @property
     def n_folds(self) -> int:
@@ -129,7 +129,8 @@ class Source:
     def _named(self) -> tuple[str, str, str]:
         """(name, "=", text), or (text, "", "") where there is no name before it."""
         name, equals, rest = self.text.partition("=")
-        return (name.strip(), "=", rest.strip()) if equals and "(" not in name else (self.text, "", "")
+        is_named = equals and "(" not in name and "://" not in name
+        return (name.strip(), "=", rest.strip()) if is_named else (self.text, "", "")
 
     def _text(self) -> str:
         name, named, text = self._named()

@@ -157,6 +157,9 @@ class AutoRanker(DelegatingRanker):
             exponential = set().union(*(one._exponential_labels() for one in self._own()))
         beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
         data = pooled(X, y, valid=valid, **beside)
+        named, goal = metric, self.metric
+        if (metric := self._metrics(data)[0]) != named:
+            goal = str(metric)  # of rewards, where documents have them
         inputs.reject_start(data, self)
         check.choice("prefer", self.prefer, (BEST, FAST))
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
@@ -169,7 +172,7 @@ class AutoRanker(DelegatingRanker):
                 why, hint = "a search averages bags, which may break constraints", "train a bag: rw.bagged(ranker)"
                 with check.naming(f"recipe {number}"):
                     constraints.reject(one, why, hint)
-        settings: Keywords = {"threads": self.threads, "metrics": (self.metric,)}
+        settings: Keywords = {"threads": self.threads, "metrics": (goal,)}
         with (
             leakage.checked(),
             caches.announce_compiling(self.progress),
@@ -191,7 +194,7 @@ class AutoRanker(DelegatingRanker):
                 hurries=self.recipes is None and data.n_docs >= portfolio.MIDDLE,
             )
             self.stopped_ = search.run()
-            self._choose(data, runs, str(metric), budget, notes)
+            self._choose(data, runs, goal, budget, notes)
         if self.stopped_ == "interrupted":
             best = self.leaderboard_.chosen.recipe
             warnings.warn(f"interrupted: the best so far, {best}, is kept", InterruptedWarning, stacklevel=2)
@@ -241,6 +244,12 @@ class AutoRanker(DelegatingRanker):
                 one = expressions.ranker(recipe) if isinstance(recipe, str) else recipe
                 recipes.append(one)
                 bagged(one, self.folds).check_settings()
+                if getattr(one, "debias", False):
+                    raise check.error(
+                        "a search compares recipes on judged documents, and not on clicks",
+                        got="debias=True",
+                        hint="train a bag, rw.bagged(ranker), or leave debias out",
+                    )
                 if getattr(one, "checkpoint", None) is not None and not trains_at_once(one):
                     raise check.error(
                         "a search keeps checkpoints itself",
@@ -255,15 +264,16 @@ class AutoRanker(DelegatingRanker):
         return {one.number for one in runs if one.seed and not one.finished and one.group in complete}
 
     def _choose(
-        self, data: RankingDataset, runs: Sequence[RecipeRun], metric: str, budget: Budget, notes: Sequence[str]
+        self, data: RankingDataset, runs: Sequence[RecipeRun], goal: MetricLike, budget: Budget, notes: Sequence[str]
     ) -> None:
         """Choose the best, and set the leaderboard."""
+        metric = str(find_metric(goal))
         candidates = {one.number: one.candidate(metric) for one in runs if one.bag is not None}
         if not candidates:
             raise check.error("no recipe could be trained", got=next((one.reason for one in runs if one.reason), ""))
         budget.release()
         bags, cut = list(candidates.values()), self._cut(runs)
-        blends, why = averages([candidates[one] for one in candidates if one not in cut], data, self.metric, budget)
+        blends, why = averages([candidates[one] for one in candidates if one not in cut], data, goal, budget)
         everyone = [*bags, *blends]
         chosen, leader, baseline = choose(everyone, self.prefer), max(everyone, key=lambda one: one.mean), bags[0]
         shown = next(iter(blends), None)

@@ -27,7 +27,9 @@ class Calibrated(Objective):
     the expected label over 4.
 
     Unlike other losses, this one changes if a constant is added to all scores of a query, and learns from queries of
-    one document and from queries without relevant documents. ``stochastic`` and ``clickwise`` rank with it, but their
+    one document and from queries without relevant documents. Training starts at the base rate: all scores are the log
+    odds of the mean y, unless it continues a model or starts from ``init_scores``. In a sum this is the constant with
+    the least loss, that of the terms which are calibrated. ``stochastic`` and ``clickwise`` rank with it, but their
     noise and their lists of one click each move the level of the scores, which then are no log odds.
 
     >>> d = Calibrated(alpha=1.0)([0.0, 0.0], [1, 0], [0, 2])
@@ -39,6 +41,7 @@ class Calibrated(Objective):
     max_label: float = 1.0
     curvature: str = "positive"
     shift_invariant: ClassVar[bool] = False
+    log_odds: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
     name: ClassVar[str] = "calibrated"
     paper: ClassVar[str] = "Bai et al. 2023"

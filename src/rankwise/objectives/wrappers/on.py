@@ -19,9 +19,9 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
 
     Alone it is the inner loss trained on these labels, to the bit. In a sum it is one of several goals: ``xendcg +
     0.3*on(purchase, xendcg)``. The terms of such a sum are put on one scale, as their gradients may differ by
-    orders of magnitude: each is multiplied by Σ|gradient| of the first term over its own, both at equal scores and
+    orders of magnitude: each is multiplied by Σ|gradient| of the first term over its own, both at scores of 0 and
     over all training data by their weights. A weight of 0.3 then is 0.3 times as much pull as that of the first
-    term, at the start. ``ranker.scales_`` are the factors after training. Sums without ``on`` are plain sums.
+    term, there. ``ranker.scales_`` are the factors after training. Sums without ``on`` are plain sums.
 
     >>> from rankwise import SoftmaxCE
     >>> lists = {"labels": [1, 0], "offsets": [0, 2], "more_labels": {"purchase": [0, 3]}}

@@ -11,11 +11,12 @@ from rankwise import check
 from rankwise.arrays import Array, read_only
 from rankwise.objectives.base import columns_for
 from rankwise.objectives.lists import Derivatives, Values
-from rankwise.objectives.prepared import PerDocument, Prepared, checked_lists
+from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
 _OVERSHOT = 0.9  # of the slope at the start of a step: one that rises more steeply at its end is shortened
+_TINY = float(np.finfo(float).tiny)  # more than a sum of no weights
 _PAIRS = 10  # steps that L-BFGS remembers
 
 
@@ -27,7 +28,7 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     is not learned beside s but computed anew at every call, as the minimiser of Σ loss(s + b) + ridge/2 · Σ b_k² at
     these scores. The gradient by s is then exact with b held fixed (the envelope theorem), nothing is kept from round
     to round, and the same definition serves trees, nets and any other trainer. The Hessian leaves out that b follows s.
-    The ``ridge`` is spread evenly over the values of queries; weights of queries do not change b.
+    Queries count by their weights, and the ``ridge`` is spread evenly over the weights.
 
     A call costs some 5 to 15 calls of the inner objective, ``steps`` at most; b is found once no step of L-BFGS is
     longer than ``tolerance``, in units of scores. Nets fit b within a batch of queries, which should hold many more
@@ -66,6 +67,11 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
         """Positions, and the columns of the inner objective."""
         return tuple(dict.fromkeys(("positions", *self.inner.reads)))
 
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """Weights of queries, and the columns of the inner objective."""
+        return tuple(dict.fromkeys(("weights", *self.inner.accepts)))
+
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> "PreparedPositioned":
         """Prepare the inner objective, and number the positions."""
         checked, lists = checked_lists(labels, offsets)
@@ -78,8 +84,14 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
         positions = check.positions(columns["positions"], lists.offsets)
         inner = self.inner.prepare(checked, lists.offsets, **columns_for(self.inner, self, columns))
         shown, places = np.unique(positions, return_inverse=True)
+        weights = columns.get("weights")
         return PreparedPositioned(
-            lists=inner.lists, objective=self, inner=inner, places=read_only(places), shown=tuple(shown.tolist())
+            lists=inner.lists,
+            objective=self,
+            inner=inner,
+            places=read_only(places),
+            weights=np.ones(lists.n_queries) if weights is None else check.query_weights(weights, lists.n_queries),
+            shown=tuple(shown.tolist()),
         )
 
     def position_bias(
@@ -111,6 +123,7 @@ class PreparedPositioned(Prepared):
     inner: Prepared
     places: PerDocument
     """The number of each document's position, from 0."""
+    weights: PerQuery
     shown: tuple[int, ...]
     """The positions that these are."""
 
@@ -118,23 +131,26 @@ class PreparedPositioned(Prepared):
         """Fill the inner derivatives at s + b."""
         bias = self.bias(scores, stream)
         self.inner.fill(self.lists.shifted(scores, bias, self.places), _child(stream), out)
-        out.value[:] = out.value + 0.5 * self.objective.ridge * float(bias @ bias) / max(self.n_queries, 1)
+        out.value[:] = out.value + 0.5 * self.objective.ridge * float(bias @ bias) / max(
+            float(self.weights.sum()), _TINY
+        )
 
     def bias(self, scores: Values, stream: Stream | None) -> Array:
         """Return the b that minimises the inner loss at these scores; its draws are the same for every b."""
         lists, ridge, child = self.lists, self.objective.ridge, _child(stream)
+        weights = lists.spread(self.weights)
         if len(self.shown) < 2:
             return np.zeros(len(self.shown))
 
         def gradient(bias: Array, out: Derivatives) -> Array:
             self.inner.fill(lists.shifted(scores, bias, self.places), child, out)
-            by_place = lists.totals(out.gradient, self.places, len(self.shown)) + ridge * bias
+            by_place = lists.totals(weights * out.gradient, self.places, len(self.shown)) + ridge * bias
             by_place[0] = 0.0  # b of the first position is 0: most losses do not see a constant
             return by_place
 
         first, later = (lists.outputs(hessian=one, numerator=False) for one in (True, False))
         slope = gradient(np.zeros(len(self.shown)), first)
-        curvature = lists.totals(abs(first.hessian), self.places, len(self.shown)) + ridge
+        curvature = lists.totals(weights * abs(first.hessian), self.places, len(self.shown)) + ridge
         steps, tolerance = self.objective.steps, self.objective.tolerance
         return _minimiser(lambda bias: gradient(bias, later), slope, curvature, steps, tolerance)
 

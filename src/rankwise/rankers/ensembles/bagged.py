@@ -25,6 +25,14 @@ from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.trees.ranker import TreeRanker
 
+_INSTEAD = {
+    "distilled": "make the bag its teacher: rw.distilled(rw.bagged(ranker), student)",
+    "calibrate": "calibrate the bag: rw.CalibratedRanker(rw.bagged(ranker))",
+    "bagged": "set `repeats=`, for more members",
+    "blended": "train the blend, which trains its members out of fold as a bag does",
+}
+"""What to do instead of a bag of rankers that are made of others."""
+
 
 class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjectives)
     """A ranker made of several: each trained on all queries but one fold, all stopped together, and averaged.
@@ -85,7 +93,10 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         self.native = {}
         self._training: Keywords = {}  # settings of the training that the ranker has no parameters for
         if not isinstance(ranker, TreeRanker | NeuralRanker) and not trains_at_once(ranker):
-            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker(); derive your own from rw.Ranker"
+            hint = _INSTEAD.get(
+                getattr(ranker, "name", ""),
+                "pass a ranker that is not trained yet, such as rw.LightGBMRanker(); derive your own from rw.Ranker",
+            )
             what = "a bag is made of rankers of trees or nets, or of one's own"
             raise check.error(what, got=kind_of(ranker), hint=hint)
 

@@ -1,7 +1,7 @@
 """Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Never, Self, Unpack
 
@@ -30,7 +30,7 @@ from rankwise.statistics.calibration import IDENTITY, METHODS, Curve, fitted
 from rankwise.statistics.reliability import MAIN, Event
 
 _LEAST = 10  # relevant and other documents of a segment with a curve of its own
-_ALL = ""  # no feature has this value as text
+_ALL = ""  # no segment has this name
 
 
 class CalibratedRanker(MetaRanker):
@@ -65,6 +65,9 @@ class CalibratedRanker(MetaRanker):
         self.native = {}
         if not isinstance(self.ranker, Ranker):
             raise check.error("only rankers can be calibrated", got=kind_of(ranker))
+        if hasattr(self.ranker, "recommend"):
+            what, hint = "only rankers that score features can be calibrated", "calibrate one of trees or nets"
+            raise check.error(what, got=f"a recommender, {kind_of(self.ranker)}", hint=hint)
 
     def _nested(self) -> Mapping[str, Ranker]:
         return {"ranker": self.ranker}
@@ -152,34 +155,51 @@ class CalibratedRanker(MetaRanker):
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
         seen = [] if data is None else [leakage.trained_hashes(ranker._schema.align(data))]
         self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
-        curves = {_ALL: IDENTITY} if data is None or self.method == "sigmoid" else self._fitted(data, scores)
+        if data is not None and scores is None:
+            scores = ranker.predict(data)
+        sigmoid = data is None or scores is None or self.method == "sigmoid"
+        curves = {_ALL: IDENTITY} if sigmoid else self._fitted(data, scores)
         self.curves_ = {
             name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
         }
         self._read_curves()
-        if data is not None and self.method == "sigmoid":
-            self._check_level(data)
+        if data is not None and scores is not None:
+            p = self.probabilities(scores, self._features(data), data.offsets)
+            self._check_order(scores, p, data)
+            if self.method == "sigmoid":
+                self._check_level(p, data)
         return self
 
-    def _check_level(self, data: RankingDataset) -> None:
+    def _check_order(self, scores: Array, p: Array, data: RankingDataset) -> None:
+        """Warn where documents of a query have different scores, by more than rounding, and the same probability."""
+        queries = np.repeat(np.arange(data.n_queries), data.sizes)
+        order = np.lexsort((scores, queries))
+        apart = np.diff(scores[order]) > 16.0 * np.spacing(np.abs(scores[order][1:]))
+        tied = int((apart & (np.diff(p[order]) == 0.0) & (np.diff(queries) == 0)).sum())
+        if tied:
+            what = f"the curve makes {np.unique(p).size:,} different probabilities of {np.unique(scores).size:,} "
+            what += (
+                f"different scores: {tied:,} documents are tied with another of their query, and their order is lost"
+            )
+            hint = "rank by model.ranker_" + (", or fit a curve: method='platt'" if self.method == "sigmoid" else "")
+            warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=4)
+
+    def _check_level(self, p: Array, data: RankingDataset) -> None:
         """Warn where the mean of probabilities that were not fitted is surely another than the rate of events."""
         happened = self.predicts_.of(data.labels, data.more_labels)
-        p = self.probabilities(self.ranker_.predict(data), self._features(data), data.offsets)
-        difference = np.add.reduceat(p - happened, data.offsets[:-1]) / data.sizes.mean()
+        weights = _document_weights(data)
+        mean, rate = weights @ p / data.n_docs, weights @ happened / data.n_docs
+        difference = np.add.reduceat(weights * (p - happened), data.offsets[:-1]) / data.sizes.mean()
         error = difference.std() / np.sqrt(max(data.n_queries - 1, 1))
-        if abs(difference.mean()) > max(4.0 * error, 0.2 * happened.mean()):
-            what = (
-                f"the mean probability of {self.predicts_} is {p.mean():.4f} where {happened.mean():.4f} are observed: "
-            )
-            what += "scores start at a probability of ½, and training ended before they reached the level of the data"
+        if abs(difference.mean()) > max(4.0 * error, 0.2 * rate):
+            what = f"the mean probability of {self.predicts_} is {mean:.4f} where {rate:.4f} are observed: "
+            what += "training did not reach the level of the data"
             warnings.warn(check.Sentence(f"{what}.", "fit the level: method='platt'"), stacklevel=4)
 
-    def _fitted(self, data: RankingDataset, scores: Array | None) -> dict[str, Curve]:
+    def _fitted(self, data: RankingDataset, scores: Array) -> dict[str, Curve]:
         """Fit the curve of all documents, and of every segment that has enough."""
         relevant = self.predicts_.of(data.labels, data.more_labels)
-        scores = self.ranker_.predict(data) if scores is None else scores
-        weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
-        weights = weights / weights.mean()  # curves count documents, so that the unit of weights must not matter
+        weights = _document_weights(data)
         names = self._segments(self._features(data))
         changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
         if changes.size:
@@ -200,6 +220,22 @@ class CalibratedRanker(MetaRanker):
             raise check.error("relevance does not rise with scores", got=got, hint=hint)
         return {name: curve for name, curve in curves.items() if curve is not None}
 
+    def _verify_curves(self) -> None:
+        """Raise if a file holds what :meth:`calibrate` does not make."""
+        hint = "get the folder again, or train anew"
+        self._check()
+        if not isinstance(self.label_, str) or not self.label_:
+            raise check.error("the model is damaged", got=f"labels called {self.label_!r}", hint=hint)
+        if self._schema != self.ranker_._schema:
+            raise check.error("the model is damaged", got="features that are not those of its ranker", hint=hint)
+        names: set[str] = set()
+        if self.segment is not None:
+            number, named = self._named_segments()
+            codes = (*range(len(self._schema.categories.get(number, ()))), np.nan)
+            names = {named(code) for code in codes} if len(codes) > 1 else set(self.curves_)
+        if not {_ALL} <= set(self.curves_) <= {_ALL, *names}:
+            raise check.error("the model is damaged", got=f"curves of {', '.join(map(repr, self.curves_))}", hint=hint)
+
     def _read_curves(self) -> None:
         self._curves = {
             name: Curve(np.array(scores), np.array(log_odds), *outer)
@@ -210,20 +246,46 @@ class CalibratedRanker(MetaRanker):
         """Return the name of each document's segment."""
         if self.segment is None:
             return np.full(features.shape[0], _ALL)
+        number, named = self._named_segments()
+        values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
+        return np.array([named(value) for value in values], object)[place]
+
+    def _named_segments(self) -> tuple[int, Callable[[float], str]]:
+        """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
         schema, column = self._schema, self.segment
         if isinstance(column, str):
             if schema.names is None:
                 raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
             column = schema.names.index(check.choice("segment", column, schema.names))
-        number = check.columns("segment", [column], schema.count)[0]
-        values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
-        return np.array([schema.text(number, value) or "missing" for value in values], object)[place]
+        number: int = check.columns("segment", [column], schema.count)[0]
+        listed = [str(value) for value in schema.categories.get(number, ())]
+        missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
 
-    def probabilities(self, scores: Array, features: Floats, offsets: Offsets | None) -> Array:
-        """Return probabilities of scores, by the curve of all documents where a query has not one segment."""
+        def named(value: float) -> str:
+            if np.isnan(value):
+                return missing
+            if listed:
+                return listed[int(value)] or empty
+            short = f"{value + 0.0:.7g}"  # without the sign of 0
+            return short if np.float32(short) == value else f"{value:.9g}"
+
+        return number, named
+
+    def probabilities(self, scores: Array, features: Floats, offsets: Offsets | None, *, known: bool = True) -> Array:
+        """Return probabilities of scores, by the curve of all documents where a query has not one segment.
+
+        Without ``offsets`` each document has the curve of its own segment; where it is not ``known`` that documents of
+        several segments are of several queries, such documents are an error.
+        """
         if self.segment is None:
             return self._curves[_ALL](scores)
         names = self._segments(features)
+        if offsets is None and not known and (names != names[0]).any():
+            raise check.error(
+                "documents of several segments are of one query or of several, which have other curves",
+                got=f"{names[0]!r} and {names[names != names[0]][0]!r} of {self.segment!r}",
+                hint="pass a RankingDataset, or tell queries apart: scorer(features, offsets), [0, n] for one query",
+            )
         if offsets is not None:
             sizes = np.diff(offsets)
             differs = names != np.repeat(names[offsets[:-1]], sizes)
@@ -257,6 +319,9 @@ class CalibratedRanker(MetaRanker):
     def _parameters(self, without: Any = ()) -> Json:
         return {name: getattr(self, name) for name in ("method", "segment", "relevant", "label") if name not in without}
 
+    def _check_named(self) -> None:
+        self.ranker_._check_named()
+
     @classmethod
     def _untrained(cls, description: Json) -> Self:
         return cls(FeatureRanker(0), **description["parameters"])  # until the files of the ranker have been read
@@ -264,6 +329,7 @@ class CalibratedRanker(MetaRanker):
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
         super()._restore(description, files)
         self.ranker = self.ranker_.__sklearn_clone__()
+        self._verify_curves()
         self._read_curves()
 
 
@@ -292,7 +358,7 @@ def calibrate(
         label: The name of the labels in ``more_labels`` whose probability is predicted, or ``"labels"``; by default
             those that the model was trained for, by ``on(…)`` in its objective.
 
-    The order of documents within a query does not change. What ``save`` writes has the curve, and ONNX exports too.
+    The order of documents within a query does not change; scores that a curve makes equal are a warning. What ``save`` writes has the curve, and ONNX exports too.
 
     >>> import rankwise as rw
     >>> train, fresh = rw.split(rw.synthetic(n_queries=100, n_docs=20, seed=1), (0.6, 0.4), seed=0)
@@ -314,6 +380,15 @@ def calibrate(
     if lists is not None and scores is None and method != "sigmoid":
         _warn_seen(ranker, lists)
     return CalibratedRanker(ranker.__sklearn_clone__(), **settings).calibrate(ranker, lists, scores)
+
+
+def _unlike(name: str, names: Sequence[str]) -> str:
+    """Return a name in as many parentheses as none of the others has.
+
+    >>> _unlike("missing", ["a", "missing"])
+    '(missing)'
+    """
+    return _unlike(f"({name})", names) if name in names else name
 
 
 def became(ranker: Any) -> Ranker:
@@ -360,6 +435,13 @@ def learned_labels(ranker: Ranker) -> set[str]:
     if objective is None or native(objective) is not None:
         return {MAIN}
     return {MAIN if name is None else name for name in labels_learned(ranker._objective())}
+
+
+def _document_weights(data: RankingDataset) -> Array:
+    """The weights of queries, 1 on average: curves count documents, so that the unit of weights must not matter."""
+    weights = np.ones(data.n_docs) if data.weights is None else np.repeat(data.weights, data.sizes)
+    weights = weights / weights.max()  # their sum may be too large for a number
+    return np.asarray(weights / weights.mean())
 
 
 def _warn_seen(ranker: Ranker, data: RankingDataset) -> None:

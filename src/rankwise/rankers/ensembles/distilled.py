@@ -20,7 +20,7 @@ from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.meta import DelegatingRanker, kind_of
+from rankwise.rankers.ensembles.meta import DelegatingRanker, MetaRanker, kind_of
 from rankwise.rankers.ensembles.weights import centred, spread
 from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import load
@@ -96,7 +96,11 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         at_once = trains_at_once(student) and "objective" in student.own_parameters()
         if not at_once and (not isinstance(student, IterativeRanker) or student.name in ("factorization", "bagged")):
             got = kind_of(student) + (" without a parameter objective" if trains_at_once(student) else "")
-            hint = "pass a ranker that is not trained yet, such as rw.LightGBMRanker()"
+            made_of_others = isinstance(student, MetaRanker)
+            hint = (
+                "pass a single ranker, such as rw.LightGBMRanker()"
+                + "; one made of others is a teacher" * made_of_others
+            )
             what = "the student must be a ranker of trees or nets, or one of one's own with an objective"
             raise check.error(what, got=got, hint=hint)
         constraints.reject(
@@ -129,6 +133,12 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         Validation data are ranked by labels alone. Checkpoints are the student's: ``student__checkpoint``.
         """
         mixed = self._mixed()
+        if getattr(self.student, "debias", False) and self.weight:
+            raise check.error(
+                "the teacher's loss has no clicks to divide by propensities",
+                got="debias=True of the student",
+                hint="leave debias to the teacher, and set it to False on the student",
+            )
         student = self.student.__sklearn_clone__().set_params(objective=mixed)
         with leakage.checked():
             teacher = trained(self.teacher, train, valid)

@@ -45,6 +45,9 @@ class FeatureRanker(Ranker):
         self.metrics = metrics
         self.native = {}
 
+    def _exponential_labels(self) -> tuple[()]:
+        return ()  # it learns nothing but a direction
+
     def _fit(self, train: RankingDataset, valid: RankingDataset | None) -> None:
         self.cross_fit(train, np.zeros(train.n_queries, np.int64))
 

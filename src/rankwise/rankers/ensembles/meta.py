@@ -5,7 +5,7 @@ meta-estimators.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -80,6 +80,14 @@ class MetaRanker(Ranker):
         self._check_fitted()
         delegate = self._delegate
         return delegate.scorer() if isinstance(delegate, Ranker) else super().scorer()
+
+    def _exponential_labels(self) -> Collection[str | None]:
+        return set[str | None]().union(*(ranker._exponential_labels() for ranker in self._nested().values()))
+
+    def _check_named(self) -> None:
+        super()._check_named()
+        for ranker in self._nested().values():
+            ranker._check_named()
 
     @property
     def needs_lists(self) -> bool:
@@ -161,6 +169,9 @@ class DelegatingRanker(MetaRanker):
     def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
         return self._delegate._save(path, card, force=force)
+
+    def _check_named(self) -> None:
+        self._delegate._check_named()
 
     def _description(self) -> Json:
         return self._delegate._description()

@@ -57,7 +57,8 @@ def pooled(
             what = "a bag pools training and validation queries, and these have ids in common"
             hint = "leave queries of the training data out of valid, or give its queries ids of their own"
             raise check.error(what, got=f"{common[0]!s} in both", hint=hint)
-    return concatenate([train, held_out])
+    with check.naming("training data (number 1) and validation data (number 2)"):
+        return concatenate([train, held_out])
 
 
 @dataclass(frozen=True, eq=False)

@@ -270,6 +270,8 @@ class NeuralRanker(TorchRanker):
             raise stopping.no_feature(train)
         if older is not None:
             _continue(net, older.model_)
+        if start := self._start(train, objective, older):
+            net.body[-1].bias.data += start
         net.to(device)
         inputs, captured = Inputs(net, train), CapturedNet(net)
         precision = check.choice("precision", self.precision, presets.PRECISIONS)

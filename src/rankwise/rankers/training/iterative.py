@@ -11,10 +11,19 @@ from typing import Any, Self, Unpack
 from numpy.typing import ArrayLike
 
 from rankwise import check, user_code
-from rankwise.arrays import Column, Json, Keywords
+from rankwise.arrays import Array, Column, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.objectives.base import GoalTotals, Objective, goal_totals, scales_in, with_scales
+from rankwise.objectives.base import (
+    GoalTotals,
+    Objective,
+    base_score,
+    goal_totals,
+    level_totals,
+    scales_in,
+    with_scales,
+)
+from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import native
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
@@ -28,6 +37,9 @@ from rankwise.rankers.training.session import Session, Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation, checked_names, measure_of
 from rankwise.threads import checked, thread_count, use_threads
+
+Totals = Callable[[Prepared, Array | None], Any]
+""":func:`goal_totals` or :func:`level_totals`."""
 
 
 class IterativeRanker(Ranker):
@@ -51,6 +63,8 @@ class IterativeRanker(Ranker):
     progress: bool | None
     settings_: Keywords
     """Values of parameters that are not set and depend on the data, see :meth:`settings_for`."""
+    _base_score: float | None = None
+    """The score of the base rate of all data, where the ranker is trained on a part of them."""
 
     def fit(
         self,
@@ -128,7 +142,7 @@ class IterativeRanker(Ranker):
         complete, scales = settled, dict[str, float]()
         if hasattr(self, "objective") and native(self.objective) is None:  # a bag of rankers of one's own may have none
             objective = constraints.objective(self._objective())
-            objective = with_scales(objective, totals or (lambda one: [self._goal_totals(train, one, older)]))
+            objective = with_scales(objective, totals or (lambda one: [self._totals(goal_totals, train, one, older)]))
             scales = scales_in(objective)
             complete = settled._with({"objective": objective} if scales or constraints else {})
 
@@ -294,10 +308,18 @@ class IterativeRanker(Ranker):
             train = train.with_(init_scores=older.predict(train.without_rows()))
         return inputs.document_columns(train, objective, debias=bool(self.debias))
 
-    def _goal_totals(self, train: RankingDataset, objective: Objective, older: Self | None = None) -> GoalTotals:
-        """Return the totals of the gradients of an objective's goals on training data."""
+    def _start(self, train: RankingDataset, objective: Objective | None, older: Self | None) -> float:
+        """Return the score that training starts at: 0, or that of the base rate where scores are log odds."""
+        if objective is None or not objective.log_odds or older is not None or train.init_scores is not None:
+            return 0.0
+        if self._base_score is not None:
+            return self._base_score
+        return base_score([self._totals(level_totals, train, objective)])
+
+    def _totals(self, totals: Totals, train: RankingDataset, objective: Objective, older: Self | None = None) -> Any:
+        """Return totals of the gradients of an objective on training data."""
         documents = self._documents(train, objective, older)
-        return goal_totals(objective.prepare(train.labels, train.offsets, **documents), train.weights)
+        return totals(objective.prepare(train.labels, train.offsets, **documents), train.weights)
 
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)

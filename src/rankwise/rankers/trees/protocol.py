@@ -6,9 +6,10 @@
 
 How an adapter is written: ``trees/lightgbm/`` is the pattern; it imports its library inside functions alone, so that
 its facts can be read without it. ``Growth.add(derive)`` calls ``derive(scores)`` once, with the float64 scores of the
-model so far for the training documents (0 before the first tree), and grows one tree from the float32 arrays that it
-returns: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian, finite, positive, with the
-queries' weights multiplied in. Where :meth:`Library.device` names a device, both may be tensors of torch there instead.
+model so far for the training documents (``settings.base_score`` before the first tree), and grows one tree from the
+float32 arrays that it returns: the numerator (a gradient: leaves are −Σ numerator / Σ hessian) and the Hessian, finite,
+positive, with the queries' weights multiplied in. Where :meth:`Library.device` names a device, both may be tensors of
+torch there instead.
 An exception from ``derive`` must pass through, and leave the trees as they were. With ``derive=None`` the library's own
 objective ``settings.builtin`` is used, and the library gets the weights of ``train``.
 """
@@ -101,6 +102,8 @@ class Settings:
     keep_constants: bool = False
     """Whether a tree without a split is not the last, since other draws may have one: it counts as a round where the
     library keeps it."""
+    base_score: float = 0.0
+    """What is added to the scores of a model that is grown from nothing; the finished model has it in it."""
 
 
 class ForeignModel(NamedTuple):
@@ -144,6 +147,9 @@ class Forest(ABC):
 
 class ForestByTree(Forest):
     """A finished model that scores one tree at a time, as training on a cluster needs it."""
+
+    base_score: float = 0.0
+    """The score of a model without trees."""
 
     @abstractmethod
     def tree(self, features: Floats, number: int) -> Array:

@@ -229,7 +229,7 @@ class TreeRanker(IterativeRanker):
         blocks = self.checkpoint is not None and self.library.draws(settings)
         return TreeLearner(
             library=self.library,
-            settings=settings,
+            settings=replace(settings, base_score=self._start(train, objective, older)),
             held_out=held_out,
             start=None if older is None else older.model_.content(),
             before=0 if older is None else older.model_.n_trees,

@@ -14,8 +14,8 @@ from rankwise import check
 if TYPE_CHECKING:
     from rankwise.rankers.trees.protocol import Library
 
-_STANDARD_ERROR = 2
-_redirecting = threading.Lock()
+STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
+_redirecting = {STANDARD_OUTPUT: threading.Lock(), _STANDARD_ERROR: threading.Lock()}
 
 
 @contextlib.contextmanager
@@ -45,27 +45,28 @@ def first_line(failed: Exception) -> str:
 
 
 @contextlib.contextmanager
-def without_lines(beginning: bytes) -> Iterator[None]:
-    """Leave out lines that a library writes to the process's standard error itself; all others are written after it.
+def without_lines(beginning: bytes | tuple[bytes, ...], stream: int = _STANDARD_ERROR) -> Iterator[None]:
+    """Leave out lines that a library writes to a stream of the process itself; all others are written after it.
 
     For calls that take milliseconds: what other threads write meanwhile waits.
     """
-    with _redirecting, contextlib.ExitStack() as stack:
+    with _redirecting[stream], contextlib.ExitStack() as stack:
         try:
-            screen = os.dup(_STANDARD_ERROR)
+            screen = os.dup(stream)
         except OSError:  # there is none
             yield
             return
         stack.callback(os.close, screen)
         captured = stack.enter_context(tempfile.TemporaryFile())
-        if sys.stderr is not None:
-            sys.stderr.flush()
-        os.dup2(captured.fileno(), _STANDARD_ERROR)
+        for file in (sys.stdout, sys.stderr):
+            if file is not None:
+                file.flush()
+        os.dup2(captured.fileno(), stream)
         try:
             yield
         finally:
-            os.dup2(screen, _STANDARD_ERROR)
+            os.dup2(screen, stream)
             captured.seek(0)
             for line in captured.read().splitlines(keepends=True):
                 if line.strip() and not line.startswith(beginning):
-                    os.write(_STANDARD_ERROR, line)
+                    os.write(stream, line)

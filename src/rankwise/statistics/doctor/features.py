@@ -24,6 +24,7 @@ _COMPARED = 300  # features
 _NAMED = 5  # features that a sentence names
 _GRADES = 10  # the highest ones, whose documents a feature may mark
 _MARKED = 20  # documents
+_DIFFERENT = 0.5  # of documents: as many categories are no categories
 _MARKS, _MOSTLY = 0.2, 0.5  # of the documents of a grade; in real data below .07
 _EXCEPTIONS = 0.01  # of marked documents
 _MISSING = 0.3  # by which shares of missing values may differ between labels
@@ -209,6 +210,29 @@ def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         yield DataFinding("error" if leak else "warning", "missing by label", sentence, part, columns.size, hint)
 
 
+def own_categories(data: RankingDataset, part: str) -> Iterator[DataFinding]:
+    """Iterate over findings on categorical features with nearly as many values as documents: ids, or numbers as text.
+
+    >>> codes = np.column_stack([np.arange(60) % 7, np.arange(60)])
+    >>> data = RankingDataset(codes, np.arange(60) % 3, [0, 60], categorical=[0, 1])
+    >>> print(*(finding.sentence for finding in own_categories(data, "train")))
+    1 categorical feature with nearly as many values as documents: number 2 (60 values in 60 documents).
+    """
+    found: dict[int, tuple[int, int]] = {}
+    for column in data.categorical:
+        codes = dense(data.features[:, [column]])[:, 0]
+        codes = codes[~np.isnan(codes)]
+        different = np.unique(codes).size
+        if different >= max(_MARKED, _DIFFERENT * codes.size):
+            found[column] = different, codes.size
+    if found:
+        different, documents = next(iter(found.values()))
+        sentence = f"{count(len(found), 'categorical feature')} with nearly as many values as documents: "
+        sentence += f"{named(data, [*found])} ({different:,} values in {documents:,} documents)."
+        hint = "read numbers as numbers, and leave ids out: a value that does not come again teaches nothing"
+        yield DataFinding("warning", "values that do not come again", sentence, part, len(found), hint)
+
+
 def copies(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     """Iterate over findings on features that map one to one to labels."""
     if columns := leakage.copies(data):
@@ -229,7 +253,7 @@ def warn_of_training_data(data: RankingDataset, exponential: Collection[str | No
     scale = Scale(sample(data, _SAMPLE))
     checks = [labels.labels(data, "train"), labels.lists(data, "train"), labels.order(scale, "train")]
     checks += [leaks(scale, "train", ndcg_by_feature(scale)), marks(scale.data, "train")]
-    checks.append(missing_by_label(scale.data, "train"))
+    checks += [missing_by_label(scale.data, "train"), own_categories(data, "train")]
     findings = [finding for finding in itertools.chain(*checks) if finding.rank < 2 and finding.topic != "one grade"]
     findings = [finding for finding in findings if finding.topic != "high labels" or finding.label in exponential]
     if findings:  # of one grade nothing can be learned, which training says itself

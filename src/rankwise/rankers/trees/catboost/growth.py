@@ -98,7 +98,7 @@ class CatBoostGrowth:
         """Grow one tree; False if CatBoost found no split for it."""
         pool = self.matrices.train
         if derive is not None:
-            numerator, hessian = derive(self.so_far)
+            numerator, hessian = derive(self.so_far if self.trees else self.so_far + self.settings.base_score)
             if pool is not None:
                 pool.set_weight(hessian)
                 _set_baseline(pool, self.matrices.labels + numerator.astype(np.float64) / hessian)
@@ -111,6 +111,9 @@ class CatBoostGrowth:
         leaves = np.asarray(tree.get_leaf_values(), np.float64)
         if (leaves == leaves[0]).all():
             return False
+        if not self.trees and self.settings.base_score:
+            leaves = leaves + self.settings.base_score
+            tree.set_leaf_values(leaves)
         # predict would add the baseline to it
         self.so_far = self.so_far + leaves[tree.calc_leaf_indexes(pool, thread_count=self.settings.threads)[:, 0]]
         pairs = zip(self.held_out, self.matrices.held_out, strict=True)

@@ -1,7 +1,7 @@
 """LightGBM's text: a beginning, trees of lines ``name=value`` found by their lengths, and parameters of training."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ PANDAS = b"\npandas_categorical:"
 _TRAINING = re.compile(rb"\nparameters:\n.*?\nend of parameters\n", re.DOTALL)
 _SCALED = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
 """Fields of a tree in units of scores, and the share of its step that was taken."""
+_LEVELS = (b"leaf_value", b"internal_value", b"leaf_const")
+"""Fields of a tree that move with its scores."""
 _BY_CATEGORY, _MISSING_LEFT = 1, 2
 _ZERO, _NAN = 1, 2
 """Bits of ``decision_type``, and the kinds of missing values above them."""
@@ -196,6 +198,13 @@ def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
     return _written(texts[0].head | {b"feature_infos": b" ".join(map(_info, infos))}, trees, texts[0].tail)
 
 
+def shifted(content: bytes, constant: float) -> bytes:
+    """Return a model that scores higher by a constant: its first tree does."""
+    text = LightGBMText(content)
+    first, *others = text.trees
+    return _written(text.head, [_changed(first, _LEVELS, lambda value: value + constant), *others], text.tail)
+
+
 def _written(head: Fields, trees: Sequence[Fields], tail: bytes) -> bytes:
     """Write a model; trees are numbered anew."""
     numbered = (tree | {b"Tree": b"%d" % number} for number, tree in enumerate(trees))
@@ -232,12 +241,17 @@ def _lines(fields: Fields) -> list[bytes]:
 
 def _scaled(tree: Fields, factor: float) -> Fields:
     """Scale what a tree adds to scores; numbers are written so that they are read as they are."""
-    scaled = {
-        name: b" ".join(repr(factor * float(value)).encode() if value else b"" for value in tree[name].split(b" "))
-        for name in _SCALED
+    return _changed(tree, _SCALED, lambda value: factor * value)
+
+
+def _changed(tree: Fields, names: Sequence[bytes], change: Callable[[float], float]) -> Fields:
+    """Change the numbers of some fields."""
+    changed = {
+        name: b" ".join(repr(change(float(value))).encode() if value else b"" for value in tree[name].split(b" "))
+        for name in names
         if name in tree
     }
-    return tree | scaled
+    return tree | changed
 
 
 def _info(ranges: Sequence[bytes]) -> bytes:

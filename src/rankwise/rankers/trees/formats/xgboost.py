@@ -188,7 +188,7 @@ class XGBoostDocument:
 
 
 def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
-    """Return models that start from a score of 0 as one in JSON, leaves scaled by the factor of each in float32."""
+    """Return models as one in JSON, leaves and the scores that sums start from scaled by the factor of each."""
     documents = [XGBoostDocument(content) for content in contents]
     trees: list[Json] = []
     info, ends = [], [0]
@@ -201,6 +201,11 @@ def joined(contents: Sequence[bytes], factors: Sequence[float]) -> bytes:
         tree["id"] = number
     documents[0].model |= {"trees": trees, "tree_info": info, "iteration_indptr": ends}
     documents[0].model["gbtree_model_param"]["num_trees"] = str(len(trees))
+    starts = [float(_score(document.parameters)) for document in documents]
+    if any(starts):
+        before = documents[0].parameters["base_score"]  # in brackets since XGBoost 3.1
+        start = repr(float(np.dot(starts, factors)))
+        documents[0].parameters["base_score"] = f"[{start}]" if before.startswith("[") else start
     return documents[0].json()
 
 

@@ -16,7 +16,7 @@ from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import MappedRows, rows_at_once
 from rankwise.rankers.trees.lightgbm.model import FATAL, LightGBMMatrices, lightgbm
-from rankwise.rankers.trees.lightgbm.parameters import MACHINES, POSITION_BIAS, training_parameters
+from rankwise.rankers.trees.lightgbm.parameters import NETWORK, POSITION_BIAS, training_parameters
 from rankwise.rankers.trees.protocol import Settings, on_disk
 from rankwise.rankers.trees.refusals import without_lines
 from rankwise.sparse import for_library
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into an int
 _SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
 _SHARE = 20  # one document of so many is in the sample, of which LightGBM makes several copies
+_CHECKED, _MOST_CHECKED = 8, 1000  # rows, and features at most, with which parameters are checked
 _QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
 
 
@@ -35,7 +36,7 @@ def matrices(
 ) -> LightGBMMatrices:
     """Build LightGBM's own data once; LightGBM derives ``data_random_seed``, of its sample for bins, from the seed."""
     parameters = training_parameters(settings, seed)
-    _check_parameters(parameters)
+    _check_parameters(parameters, train.n_features)
     if on_disk(train) is not None:
         parameters.setdefault("bin_construct_sample_cnt", sample_size(train.n_docs))
     dataset = _dataset(
@@ -103,12 +104,26 @@ def _dataset_on_disk(file: MappedRows, label: Array, **options: Any) -> "Dataset
     return dataset
 
 
-def _check_parameters(parameters: Keywords) -> None:
-    """Raise what LightGBM rejects of its parameters, read without data: later it would also write lines."""
-    if MACHINES in parameters:  # it would ask the others
-        return
+def _check_parameters(parameters: Keywords, n_features: int) -> None:
+    """Raise what LightGBM rejects of its parameters, with a booster of a few rows: later it would also write lines."""
+    allowed = re.findall(r"\d+", str(parameters.get("interaction_constraints", "")))
+    if beyond := [number for number in map(int, allowed) if number >= n_features]:  # it would write beyond its memory
+        what = "interaction_constraints name features by their numbers from 0"
+        raise check.error(what, got=f"{beyond[0]} for {n_features} features")
+    others = NETWORK if NETWORK[0] in parameters else ()  # machines, which it would ask
+    alone = {name: value for name, value in parameters.items() if name not in others}
+    alone = {"min_data_in_bin": 1, **alone, "verbosity": -1, "feature_pre_filter": False}
+    few_features = 0 < n_features <= _MOST_CHECKED
+    rows = np.tile(np.arange(_CHECKED, dtype=np.float32)[:, None], n_features if few_features else 1)
+    library = lightgbm()
     with without_lines(FATAL):
-        lightgbm().Dataset(np.zeros((2, 1)), np.zeros(2), params={**parameters, "verbosity": -1}).construct()
+        few = library.Dataset(rows, np.zeros(_CHECKED), group=[_CHECKED], params=alone).construct()
+        if few_features:
+            try:
+                library.Booster(alone, few)
+            except library.basic.LightGBMError as failed:
+                if "num_features" not in str(failed):  # of rows so few that nothing can be split
+                    raise
 
 
 def _labels(settings: Settings, data: RankingDataset) -> Array:

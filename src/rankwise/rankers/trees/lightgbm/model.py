@@ -1,5 +1,6 @@
 """LightGBM's models: a booster that grows, and the finished trees."""
 
+import contextlib
 import functools
 import sys
 import warnings
@@ -10,9 +11,9 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees.formats.lightgbm import with_objective
+from rankwise.rankers.trees.formats.lightgbm import shifted, with_objective
 from rankwise.rankers.trees.protocol import Derive, ForestByTree, numbers
-from rankwise.rankers.trees.refusals import without_lines
+from rankwise.rankers.trees.refusals import STANDARD_OUTPUT, without_lines
 from rankwise.sparse import dense, for_library, is_sparse
 from rankwise.threads import openmp
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from lightgbm import Booster, Dataset
 
-FATAL = b"[LightGBM] [Fatal]"
+FATAL, _INFO = (b"[LightGBM] [Fatal]", b"Please recompile with CMake option"), b"[LightGBM] [Info]"
 
 
 @functools.cache
@@ -65,9 +66,18 @@ class LightGBMGrowth:
     """A booster that grows."""
 
     def __init__(
-        self, parameters: Keywords, matrices: LightGBMMatrices, start: "LightGBMForest | None", tries: int = 1
+        self,
+        parameters: Keywords,
+        matrices: LightGBMMatrices,
+        start: "LightGBMForest | None",
+        tries: int = 1,
+        base_score: float = 0.0,
     ) -> None:
         self.parameters, self.matrices, self.start, self.tries = parameters, matrices, start, tries
+        self.base_score = base_score
+        if base_score:  # LightGBM's scores have it, and its trees have not
+            for data in (matrices.train, *matrices.held_out):
+                data.set_init_score(np.full(np.size(data.get_label()), base_score))
         self.booster: Booster | None = None
 
     def add(self, derive: Derive | None) -> bool:
@@ -86,16 +96,12 @@ class LightGBMGrowth:
         alone = "num_machines" not in self.parameters  # what one machine cannot split, another may
         if alone and self.start is None and not _has_splits(self.matrices.train):
             return False
+        # A thread of LightGBM's network says that it listens, whatever the verbosity.
+        quiet = contextlib.nullcontext() if alone else without_lines(_INFO, STANDARD_OUTPUT)
         # lgb.train sets a booster up with the trees that it continues; the rounds after the first are ours.
         try:
-            self.booster = lightgbm().train(
-                self.parameters if objective is None else {**self.parameters, "objective": objective},
-                self.matrices.train,
-                num_boost_round=1,
-                valid_sets=self.matrices.held_out or None,
-                init_model=None if self.start is None else self.start.booster,
-                keep_training_booster=True,
-            )
+            with quiet:
+                self.booster = self._started(objective)
         except lightgbm().basic.LightGBMError as failed:
             if "num_features" in str(failed):  # none is left that could be split
                 return False
@@ -108,6 +114,17 @@ class LightGBMGrowth:
         if not trees:  # a first tree without a split is kept as a constant; a later one is dropped
             self.booster, self.parameters = None, {**self.parameters, "seed": self.parameters["seed"] + 1}
         return False
+
+    def _started(self, objective: "Callable[..., Any] | None") -> "Booster":
+        booster: Booster = lightgbm().train(
+            self.parameters if objective is None else {**self.parameters, "objective": objective},
+            self.matrices.train,
+            num_boost_round=1,
+            valid_sets=self.matrices.held_out or None,
+            init_model=None if self.start is None else self.start.booster,
+            keep_training_booster=True,
+        )
+        return booster
 
     def scores(self, number: int) -> Array:
         """Return the scores of a held-out data set, as LightGBM keeps them up to date."""
@@ -125,7 +142,8 @@ class LightGBMGrowth:
         """Return all trees so far as LightGBM's text."""
         if self.booster is None:
             return self.start.content() if self.start is not None else b""
-        return with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+        content = with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
+        return shifted(content, self.base_score) if self.base_score else content
 
 
 class LightGBMForest(ForestByTree):

@@ -6,7 +6,7 @@ from rankwise.arrays import Keywords
 from rankwise.rankers.trees.lightgbm.model import lightgbm
 from rankwise.rankers.trees.protocol import ObjectiveParameter, Settings
 
-MACHINES = "num_machines"
+NETWORK = ("num_machines", "machines", "local_listen_port", "time_out", "tree_learner", "pre_partition")
 POSITION_BIAS = "lambdarank_position_bias_regularization"
 # Left at these values, nothing is drawn and a continued model is the uninterrupted one, bit for bit.
 NOTHING_DRAWN = {

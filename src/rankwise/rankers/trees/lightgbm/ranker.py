@@ -111,7 +111,8 @@ class LightGBM(Library):
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
         older = None if start is None else read_forest(start)
-        return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries)
+        base_score = settings.base_score if older is None else 0.0  # its first tree has it
+        return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries, base_score)
 
     def sum(self, forests: Sequence[LightGBMForest], factors: Sequence[float]) -> LightGBMForest:
         """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""

@@ -1,5 +1,7 @@
 """XGBoost's models: a booster that grows, and the finished trees."""
 
+import functools
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +106,13 @@ class XGBoostForest(ForestByTree):
 
     def tree(self, features: Floats, number: int) -> Array:
         """Return what one tree, counted from 0, adds to the scores."""
-        return self.predict(features, (number, number + 1))
+        return self.predict(features, (number, number + 1)) - self.base_score
+
+    @functools.cached_property
+    def base_score(self) -> float:  # type: ignore[override]
+        """The score of a model without trees."""
+        parameters = json.loads(self.booster.save_config())["learner"]["learner_model_param"]
+        return float(parameters["base_score"].strip("[]"))
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions, in float32."""

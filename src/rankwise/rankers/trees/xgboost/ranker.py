@@ -105,7 +105,7 @@ class XGBoost(Library):
         if native.get("process_type", "default") != "default":
             return Refusal("process_type=update grows no trees")
         if "base_score" in native:
-            return Refusal("base_score moves all scores alike, which changes no ranking")
+            return Refusal("base_score moves all scores alike: the objective says where training starts")
         if native.get("booster") == "dart" and (stopping or checkpoints):
             return changes_trees("booster=dart", stopping=stopping)
         return None
@@ -143,7 +143,7 @@ class XGBoost(Library):
                 # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file:
                 # scores of rank:ndcg are the plain sums of the leaves.
                 "objective": settings.builtin or "rank:ndcg",
-                "base_score": 0.0,
+                "base_score": settings.base_score,
                 "disable_default_eval_metric": 1,
                 "learning_rate": settings.learning_rate,
                 "max_leaves": settings.leaves,
