@@ -116,7 +116,9 @@ def test_from_a_log_to_a_decision(folder):
 
 
 def test_what_is_wrong_with_a_log_is_a_sentence(folder, tmp_path):
-    assert "'document'" in refused("clicks", "info", folder / "log.parquet")
+    said = refused("clicks", "info", folder / "log.parquet")
+    assert "unknown columns (document=, position=): got 'document', 'position'" in said
+    assert "did you mean --document sku, --position rank" in said
     broken = tmp_path / "log.csv"
     broken.write_text("query,document,impression,position,clicked\nq,d,1,1,maybe\n")
     assert "line 2" in refused("clicks", "info", broken)
@@ -124,3 +126,64 @@ def test_what_is_wrong_with_a_log_is_a_sentence(folder, tmp_path):
     one.write_text("query,document,impression,position,clicked\n" + "q,a,1,1,1\nq,b,1,2,0\nq,a,2,1,0\nq,b,2,2,1\n")
     assert "position bias is not identified" in refused("clicks", "propensities", one, "-o", tmp_path / "bias.json")
     assert not (tmp_path / "bias.json").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
+def test_scores_of_a_table_with_the_logs_columns(folder, tmp_path, ending):
+    """Queries are texts with blanks, which no run can hold."""
+    for name in ("log", "features"):
+        table = pl.read_parquet(folder / f"{name}.parquet")
+        table.with_columns(pl.col("query").str.replace("q", "the query ")).write_parquet(tmp_path / f"{name}.parquet")
+    old = rw.read_run(folder / "old.run").select(
+        pl.col("query").str.replace("q", "the query "), "score", sku="document"
+    )
+    systems = {"new": old.with_columns(pl.col("score").sort().over("query")), "production": old}
+    nested: dict[str, Any] = {name: {} for name in systems}
+    for name, table in systems.items():
+        for query, score, document in table.iter_rows():
+            nested[name].setdefault(query, {})[document] = score
+        if ending == "parquet":
+            table.write_parquet(tmp_path / f"{name}.parquet")
+        else:
+            table.write_csv(tmp_path / f"{name}.{ending}", separator="\t" if ending == "tsv" else ",")
+    rw.clicks.Bias.known([1.0, 0.6, 0.4, 0.3]).save(tmp_path / "bias.json")
+    roles: Any = {
+        "query": "query",
+        "document": "sku",
+        "impression": "impression",
+        "position": "rank",
+        "clicked": "clicked",
+    }
+    log = rw.clicks.read(tmp_path / "log.parquet", **roles, ranker="arm")
+    features = pl.read_parquet(tmp_path / "features.parquet")
+    expected = rw.clicks.compare(nested, log, rw.clicks.read_bias(tmp_path / "bias.json"), features)
+    files = [tmp_path / "log.parquet", tmp_path / "features.parquet"]
+    files += [f"{name}={tmp_path / name}.{ending}" for name in systems]
+    options = (*NAMES, "--bias", tmp_path / "bias.json", "--holdout", "1", "--json")
+    assert json.loads(run("clicks", "compare", *files, *options).stdout)["blends"] == expected.to_frame().to_dicts()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        (
+            "new.csv",
+            "query,sku,value\nq1,d1,2\n",
+            ["new.csv", "unknown column (score=)", "choose one of query, sku, value"],
+        ),
+        ("new.csv", "query,sku,score\nq1,d1,2\nq1,d2,much\n", ["new.csv", "document 'd2' of query 'q1'"]),
+        ("new.csv", "query,sku,score\nq1,,2\n", ["new.csv, line 2", "the document must be known"]),
+        (
+            "new.run",
+            "a good tv\tQ0\td1\t1\t2.0\tx\n",
+            ["line 1 of", "ids with blanks need a table", "query, sku, score"],
+        ),
+    ],
+)
+def test_scores_that_cannot_be_read_are_named(folder, tmp_path, name, content, named):
+    (tmp_path / name).write_text(content)
+    rw.clicks.Bias.known([1.0, 0.6, 0.4, 0.3]).save(bias := tmp_path / "bias.json")
+    files = folder / "log.parquet", folder / "features.parquet", f"new={tmp_path / name}", f"old={folder / 'old.run'}"
+    said = refused("clicks", "compare", *files, *NAMES, "--bias", bias)
+    for words in named:
+        assert words in said.replace("- ", "-"), said

@@ -41,7 +41,7 @@ def assert_same(left: Log, right: Log) -> None:
     for name in (field.name for field in dataclasses.fields(Log)):
         if name == "probabilities":  # of single impressions they are kept in 32 bits
             np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=1e-6)
-        elif name not in {"sessions", "notes", "days"}:
+        elif name not in {"sessions", "notes", "days", "id_columns"}:
             np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
     for name in (field.name for field in dataclasses.fields(Days)):
         np.testing.assert_array_equal(getattr(left.days, name), getattr(right.days, name), err_msg=name)

@@ -224,6 +224,80 @@ def test_positions_from_zero_and_one_are_named() -> None:
         rw.clicks.read(GOOD, **FEW, first=2)
 
 
+def test_position_zero_is_bad_where_positions_are_counted_from_one(tmp_path: Path) -> None:
+    GOOD.with_columns(pl.col("rank") - 1).write_csv(path := tmp_path / "log.csv")
+    with pytest.raises(
+        ValueError, match=r"2 rows with a position that is not an integer from 1 .*log\.csv, line 2 \('0'\)"
+    ):
+        rw.clicks.read(path, **FEW, first=1)
+    assert rw.clicks.read(path, **FEW, first=1, errors="drop").positions.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("values", [[True, True, True, True], ["true", "2", "1", "2"]])
+def test_only_clicks_may_be_truth_values(values: Any) -> None:
+    with pytest.raises(ValueError, match="with a position that is not an integer"):
+        rw.clicks.read(GOOD.with_columns(rank=pl.Series(values)), **FEW)
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pandas"])
+def test_frames_have_the_columns_of_the_log(kind: str) -> None:
+    log = rw.clicks.read(GOOD, **FEW)
+    table = pl.DataFrame({"text": ["tv"] * 3, "sku": ["b", "c", "a"], "x": [1.0, 2.0, 3.0]})
+    scores = table.select("text", "sku", score=pl.Series([1.0, 2.0, 3.0]))
+    data = rw.RankingDataset.from_frame(table, query="text", document="sku", label=None)
+    made: Any = {"polars": lambda one: one, "lazy": pl.DataFrame.lazy, "pandas": None}[kind]
+    if made is None:
+        pytest.importorskip("pandas")
+        made = pl.DataFrame.to_pandas
+    bias = rw.clicks.Bias.known([1.0, 0.5])
+    rewards: list[Any] = [
+        rw.clicks.targets(log, features, bias, "ips").document_rewards for features in (made(table), data)
+    ]
+    np.testing.assert_array_equal(*rewards)
+    assert log.only(positions=1).id_columns == ("text", "sku")
+    assert log.within(made(table[1:])).n_pairs == 1
+    systems = {"new": made(scores), "old": made(scores.rename({"text": "query", "sku": "document"}))}
+    with pytest.raises(
+        ValueError, match="a frame of features must have the log's columns text and sku: got columns sku"
+    ):
+        rw.clicks.targets(log, made(table.drop("text")), bias)
+    with pytest.raises(ValueError, match="a table of scores must have the columns text, sku, score: got columns text"):
+        rw.clicks.compare(systems | {"new": made(scores.drop("sku"))}, log, bias, made(table))
+
+
+@pytest.mark.parametrize(
+    ("columns", "guesses"),
+    [
+        ("user query_text sku search_id rank click", "query_text sku search_id rank click"),
+        ("user_id user_query query_id doc_id position clicks", "user_query doc_id query_id position clicks"),
+        ("Text SKU impressionId pos is_click", "Text SKU impressionId pos is_click"),
+        ("user qury when", "qury"),
+    ],
+)
+def test_columns_that_were_probably_meant(columns: str, guesses: str) -> None:
+    names: Any = {role: role for role in FEW}
+    with pytest.raises(ValueError, match="unknown column") as raised:
+        rw.clicks.read(pl.DataFrame({name: ["1"] for name in columns.split()}), **names)
+    for guess in guesses.split():
+        assert guess in names.values() or f"='{guess}'" in str(raised.value).partition("; columns are")[0]
+    assert "'user" not in str(raised.value).partition("; columns are")[0].replace("'user_query'", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "sentence"),
+    [
+        ("text,sku,search,rank,click\n", {}, "must have rows"),
+        ("text,sku,search,rank\ntv,a,1,1\n", {}, "unknown column"),
+        ("text,sku,search,rank,click\ntv,a,1,1,0\ntv,a,2,1,0\ntv,b,3,0,0\n", {}, "must all be counted"),
+        ("text,sku,search,rank,click,who\ntv,a,1,1,0,x\ntv,b,1,2,0,y\n", {"user": "who"}, "must have one user"),
+    ],
+)
+def test_errors_of_a_csv_file_name_it(text: str, arguments: Any, sentence: str, tmp_path: Path) -> None:
+    (path := tmp_path / "log.csv").write_text(text)
+    with pytest.raises(ValueError, match=rf"log\.csv: .*{sentence}"):
+        rw.clicks.read(path, **FEW, **arguments)
+
+
 def test_rankers_and_segments_may_be_numbers_or_truth_values() -> None:
     table = GOOD.with_columns(arm=pl.Series([2, 2, 10, 10]), mobile=pl.Series([True, True, False, False]))
     log = rw.clicks.read(table, **FEW, ranker="arm", segment="mobile")
@@ -242,7 +316,7 @@ def test_an_impression_has_one_ranker_user_and_weight(role, values) -> None:
 
 
 def test_what_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"unknown column \(query=\): got 'txt'.*did you mean 'text'"):
+    with pytest.raises(ValueError, match=r"unknown column \(query=\): got 'txt'.*did you mean query='text'"):
         rw.clicks.read(GOOD, **FEW | {"query": "txt"})
     with pytest.raises(ValueError, match="integers or strings"):
         rw.clicks.read(GOOD.with_columns(sku=pl.lit(0.5)), **FEW)

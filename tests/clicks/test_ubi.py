@@ -12,7 +12,7 @@ import rankwise as rw
 from tests import shared
 
 
-def event(action: str, search: str | None, document: str | None, position: Any, **fields: Any) -> dict[str, Any]:
+def event(action: str, search: Any, document: Any, position: Any, **fields: Any) -> dict[str, Any]:
     attributes = {"object": {"object_id": document}, "position": {"ordinal": position}}
     common = {"application": "shop", "action_name": action, "client_id": "u1", "user_query": "tv"}
     common |= {"timestamp": "2024-05-01T08:00:01Z"}
@@ -164,6 +164,57 @@ def test_bad_events_are_errors_with_file_and_line(tmp_path: Path) -> None:
         rw.clicks.read_ubi()
     with pytest.raises(ValueError, match="must have the text of their query"):
         rw.clicks.read_ubi(written(tmp_path / "ubi.ndjson", event("impression", "s1", "a", 1, user_query=None)))
+
+
+SEARCH = {"query_id": "s1", "user_query": "tv"}
+SHOWN = event("impression", "s1", "a", 1)
+
+
+@pytest.mark.parametrize(
+    ("records", "arguments", "sentence"),
+    [
+        ([SHOWN, {"delete": {"_id": "1"}}], {}, "1 row with neither the query_id of a search nor the action_name"),
+        ([SHOWN, {"_source": "abc"}], {}, "1 row with no JSON object"),
+        (
+            [SHOWN, SEARCH | {"query_response_hit_ids": "abc"}],
+            {"shown": None},
+            "query_response_hit_ids that are no list",
+        ),
+        ([SHOWN, SEARCH | {"query_response_hit_ids": [["a"]]}], {"shown": None}, "a hit that is neither text nor an"),
+        (
+            [SHOWN, SEARCH | {"query_response_hit_ids": ["1", 1]}],
+            {"shown": None},
+            "a hit that is text here and a number",
+        ),
+        ([SHOWN, event("impression", 1.0, "a", 1)], {}, "a query_id that is neither text nor an integer"),
+        ([SHOWN, event("impression", "s2", 7, 1), event("click", "s1", "7", 1)], {}, "a document that is text here"),
+        ([SHOWN, event("impression", "s1", "b\0", 2)], {}, "a document with characters that ids cannot have"),
+        ([SHOWN, event("impression", "s1", "b", True)], {}, "a position that is not an integer from 0"),
+        ([SHOWN, event("impression", "s1", "b", [1])], {}, "a position that is not an integer from 0"),
+        ([SHOWN, event("impression", "s1", "b", 0)], {"first": 1}, "a position that is not an integer from 1"),
+        ([SHOWN, event("impression", "s1", "b", 2, user_query={"a": 1})], {}, "a user_query that is neither text nor"),
+        ([SHOWN, event("impression", "s1", "b", 2, application=["x"])], {}, "an? application that is neither text nor"),
+        ([SHOWN, SHOWN | {"action_name": None}], {}, "neither the query_id of a search nor the action_name"),
+        ([SHOWN, SHOWN | {"action_name": 7}], {}, "an action_name that is no text"),
+    ],
+)
+def test_records_that_cannot_be_used(records: Any, arguments: Any, sentence: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "ubi.ndjson", *records)
+    with pytest.raises(
+        ValueError, match=rf"1 row with .*{sentence.removeprefix('1 row with ')}.*ubi\.ndjson, line [23]"
+    ):
+        rw.clicks.read_ubi(path, **arguments)
+    if "shown" not in arguments:
+        assert "left out" in "".join(rw.clicks.read_ubi(path, **arguments, errors="drop").notes)
+
+
+def test_displays_are_in_the_order_of_time_in_any_zone(tmp_path: Path) -> None:
+    later = event("impression", "s1", "a", 3, timestamp="2024-05-01T09:00:00Z")
+    times = [("2024-05-01T10:00:00+02:00", 1), (1714550400000, 1), ("yesterday", 3)]  # twice 8 in UTC
+    for time, position in times:
+        earlier = event("impression", "s1", "a", 1, timestamp=time)
+        log = rw.clicks.read_ubi(written(tmp_path / "ubi.ndjson", later, earlier))
+        assert log.positions.tolist() == [position]
 
 
 def test_one_application_with_both_kinds_of_lists_is_an_error(tmp_path: Path) -> None:

@@ -141,6 +141,11 @@ def test_numbers_beyond_float32_become_the_largest():
     ("change", "options", "message"),
     [
         ({}, {"query": "qdi"}, r"no such column for the query: got 'qdi'. Hint: did you mean 'qid'"),
+        (
+            {},
+            {"label": "grade"},
+            r"for the label: got 'grade'. Hint: set label=….*; or label=None where documents have no",
+        ),
         ({}, {"features": ["z"]}, r"no such column for a feature: got 'z'. Hint: choose one of qid, label, a, b, c"),
         (
             {"label": [1, None, 2]},

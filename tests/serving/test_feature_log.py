@@ -42,6 +42,16 @@ def vespa(*documents: Any, kind: str = "matchfeatures") -> Any:
     return {"root": {"id": "toplevel", "fields": {"totalCount": len(children)}, "children": children}}
 
 
+def hit(**fields: Any) -> Any:
+    """A response with one hit."""
+    return {"hits": {"hits": [{"_id": "d", **fields}]}}
+
+
+def child(kind: str, name: str) -> Any:
+    """A hit of Vespa."""
+    return {"fields": {"documentid": f"id:{kind}:item::{name}", "matchfeatures": {"bm25": 1.0}}}
+
+
 FIRST = ("d1", {"bm25": 2.5, "clicks": 7.0}), ("d2", {"bm25": 1.0, "clicks": None})
 SECOND = (("d1", {"bm25": 0.25, "clicks": 3.0, "age": 1.0}),)
 LABELS = {"tv": {"d2": 2, "d9": 1}, "radio": {"d1": -1}}
@@ -76,7 +86,7 @@ def test_vespas_features(kind):
         {"tv": [vespa(documents[0], kind=kind), vespa(documents[1], kind=kind)], "radio": vespa()}
     )
     assert data.feature_names == ("bm25(title)", "attribute(age)")
-    assert data.document_ids.tolist() == ["7", "8"]
+    assert data.document_ids.tolist() == ["a::7", "8"]
     assert data.query_ids.tolist() == ["tv"]
     assert not data.is_labelled
     np.testing.assert_array_equal(data.features, np.array([[2.5, np.nan], [1.5, 3]], np.float32))
@@ -100,6 +110,19 @@ def test_ids_as_engines_write_them():
     data = rw.read_feature_log({"tv": {"root": {"children": hits}}})
     assert data.document_ids.tolist() == ["d1", "index:c/0/4a"]
     assert data.feature_names == ("bm25",)
+
+
+def test_vespas_ids_may_have_colons_and_groups():
+    names = [child("shop", name) for name in ("a::b", "x::b", "")]
+    names[2]["fields"]["documentid"] = "id:shop:item:g=7:b"
+    data: Any = rw.read_feature_log({"tv": {"root": {"children": names}}})
+    assert data.document_ids.tolist() == ["a::b", "x::b", "id:shop:item:g=7:b"]
+
+
+def test_values_beyond_float32_and_as_text():
+    features = {"large": -1e39, "text": "2.5", "none": "NaN", "endless": "Infinity"}
+    data = rw.read_feature_log({"tv": hit(fields={"matchfeatures": features})})
+    np.testing.assert_array_equal(data.features, [[-np.finfo(np.float32).max, 2.5, np.nan, np.inf]])
 
 
 def test_grades_of_several_aspects_are_one_label():
@@ -134,6 +157,21 @@ def test_collectors_rows_are_a_table(tmp_path):
         ({"tv": {"hits": {"hits": [{"_id": "d"}]}}}, {}, "a hit has no logged features.*ext.ltr_log"),
         ({"tv": vespa(("1", {"embedding": {"cells": []}}))}, {}, "logged features must be numbers.*leave tensors"),
         ({"tv": vespa()}, {}, "the log holds no documents"),
+        ([{"qid": 1, **plugin(*FIRST)}, {"qid": "1", **plugin(*FIRST)}], {}, "must not differ by their type.*record 1"),
+        ([{"qid": True, **plugin(*FIRST)}], {}, "must name its query by an id"),
+        ({"tv": plugin((1, {"a": 1}), ("1", {"a": 1}))}, {}, "two documents have the same id: got 1 and '1'"),
+        ({"tv": {"root": {"children": [child("shop", "7"), child("books", "7")]}}}, {}, "got 'id:shop.*'id:books"),
+        ({"tv": hit(_id=1.5)}, {}, "a hit has no id"),
+        ({"tv": hit(fields="abc")}, {}, "fields of a hit must be an object: got 'abc' at query 'tv'"),
+        ({"tv": hit(fields={"matchfeatures": 7})}, {}, "matchfeatures of a hit must be an object"),
+        ({"tv": hit(fields={"_ltrlog": ["main"]})}, {}, "_ltrlog of a hit must have entries"),
+        ({"tv": hit(fields={"_ltrlog": [{"main": [7]}]})}, {}, "must list names and values: got .7. at query 'tv'"),
+        ({"tv": hit(fields={"_ltrlog": [{"main": [{"name": 7}]}]})}, {}, "a logged feature must have a name"),
+        ({"tv": hit(fields={"_ltrlog": [{"m": [{"name": "a"}, {"name": "a"}]}]})}, {}, "a hit has a feature twice"),
+        ({"tv": hit(fields={"_ltrlog": [{"main": {"a": "1_0"}}]})}, {}, "must be numbers: got '1_0' for a"),
+        ({"tv": hit(fields={"_ltrlog": [{"main": {"a": 10**400}}]})}, {}, "must be numbers"),
+        ({"tv": {"root": {"errors": [{"code": 12}]}}}, {}, "Vespa reports an error.*at query 'tv'"),
+        (7, {}, "a feature log must have responses: got int"),
         ({"tv": plugin(*FIRST)}, {"labels": {"TV": {"d1": 1}}}, "log and labels have no document in common"),
     ],
 )
@@ -142,10 +180,13 @@ def test_wrong_logs(source, arguments, sentence):
         rw.read_feature_log(source, **arguments)
 
 
-def test_a_broken_line_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "line", ["{half", '{"query_id": "tv", "query_id": "radio", "hits": {"hits": []}}', "7", "\xff"]
+)
+def test_a_broken_line_is_named(tmp_path, line):
     path = tmp_path / "log.jsonl"
-    path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + "\n{half")
-    with pytest.raises(ValueError, match=r"cannot read JSON.*at line 2 of .*log\.jsonl"):
+    path.write_text(json.dumps({"query_id": "tv", "response": plugin(*FIRST)}) + f"\n{line}", encoding="latin-1")
+    with pytest.raises(ValueError, match=r"at line 2 of .*log\.jsonl"):
         rw.read_feature_log(path)
 
 

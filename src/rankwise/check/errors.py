@@ -175,6 +175,11 @@ def hints(write: Write, verb: str) -> contextlib.AbstractContextManager[None]:
     return _rewriting(lambda sentence: sentence.rewritten(write, verb))
 
 
+def also_hint(hint: str) -> contextlib.AbstractContextManager[None]:
+    """Add a hint to errors of a ``with`` block."""
+    return _rewriting(lambda sentence: Sentence(sentence.start, f"{sentence.hint}; {hint}" if sentence.hint else hint))
+
+
 @contextlib.contextmanager
 def _rewriting(rewrite: Callable[[Sentence], Sentence]) -> Iterator[None]:
     try:

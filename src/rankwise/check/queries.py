@@ -1,6 +1,7 @@
 """Checks of queries: their ids, where each begins, and one number for each."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.arrays import Ids, offsets_of
 from rankwise.check.errors import error, is_missing
+
+_NO_ID = re.compile("[\0\ud800-\udfff]")
 
 
 def query_ids(values: ArrayLike, n_queries: int) -> Ids:
@@ -79,6 +82,15 @@ def different_as_text(what: str, values: object) -> None:
             got=f"{clash} and {clash!r}",
             hint="make all of them text, or all integers",
         )
+
+
+def is_id_text(text: str) -> bool:
+    r"""Whether a text can be an id: not empty, Unicode, and without NUL, which NumPy cuts off.
+
+    >>> is_id_text("tv"), is_id_text(""), is_id_text("tv\0"), is_id_text("\ud800")
+    (True, False, False, False)
+    """
+    return bool(text) and (text.isprintable() or _NO_ID.search(text) is None)
 
 
 def member(what: str, value: object, ids: Ids, *, where: str = "") -> int:

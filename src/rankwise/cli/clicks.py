@@ -195,7 +195,8 @@ def compare(
         typer.Argument(
             metavar="NEW... PRODUCTION",
             help="The candidate, or several, and production, as NAME=FILE: a model, the folder that 'rankwise train' "
-            "wrote, or a TREC run. The last is production, unless another has that name.",
+            "wrote; a TREC run; or a table with the log's columns of query and document and a column score: .csv, .tsv "
+            "or .parquet. The last is production, unless another has that name.",
         ),
     ],
     bias: Path,
@@ -218,7 +219,7 @@ def compare(
     at once: their levels are corrected for their number (Holm).
 
     [cyan]rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json[/cyan]
-    [cyan]rankwise clicks compare log.csv features.csv a=first b=second production=old --bias bias.json[/cyan]
+    [cyan]rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json[/cyan]
 
     --by query|user: What intervals go by.
     --cutoff K>=1: How many positions count. [default: all]
@@ -227,7 +228,7 @@ def compare(
     outputs.free(plot, outputs.PICTURES, force=force)
     clicks, data = _read(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
-        name: rw.load(path) if path.is_dir() else rw.read_run(path) for name, path in inputs.named(systems).items()
+        name: rw.load(path) if path.is_dir() else path for name, path in inputs.named(systems).items()
     }
     part = _part(clicks, holdout, seed, held_out=True)
     with console.progress(1) as bar:

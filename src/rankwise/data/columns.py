@@ -330,7 +330,7 @@ class Names(TypedDict, total=False):
     """Names of columns of a table, by role."""
 
     query: str
-    label: str
+    label: str | None
     weight: str | None
     document: str | None
     document_weight: str | None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rankwise import check
+from rankwise.arrays import Json
 from rankwise.files import replacing
 
 FORMATS = ("letor", "csv", "parquet")
@@ -115,6 +116,14 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(plain, 1):
             if line.strip():
                 yield number, (line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).removesuffix(b"\n")
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+    """Return an object whose names are all different: JSON would silently keep the last of two."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        check.named_once([name for name, _ in pairs])
+    return record
 
 
 class _Pieces(io.RawIOBase):

@@ -74,7 +74,7 @@ def from_frame(
 
             - ``query``, by default ``"qid"``: query ids, integers or strings. The rows of a query must lie together,
               unless ``sort`` or ``to_score`` bring them together.
-            - ``label``, by default ``"label"``: relevance labels.
+            - ``label``, by default ``"label"``: relevance labels; None where there are none.
             - ``weight``: query weights; the same number in all rows of a query.
             - ``document``: document ids.
             - ``document_weight``: weights of single documents.

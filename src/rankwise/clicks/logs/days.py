@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from rankwise.arrays import Array, read_only
 
 _ISO = (
-    r"^(?<date>\d{4}-\d{2}-\d{2})(?:[T ](?<hour>\d{2}):(?<minute>\d{2})(?::\d{2}(?:[.,]\d+)?)?"
-    r"\s*(?<zone>[Zz]|UTC|[+-]\d{2}(?::?\d{2})?)?)?$"
+    r"^(?<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?:[T ](?<hour>[0-9]{2}):(?<minute>[0-9]{2})"
+    r"(?::(?<second>[0-9]{2}(?:[.,][0-9]+)?))?\s*(?<zone>[Zz]|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?)?$"
 )
-_MINUTES = 1440
 _DAY = 86_400
 
 
@@ -57,22 +56,34 @@ def day(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
         in_utc = column.dt.convert_time_zone("UTC") if kind.time_zone else column
         return in_utc.dt.date().cast(pl.Int32)
     if not isinstance(kind, pl.String | pl.Categorical | pl.Enum):
-        return _since_1970(column.cast(pl.Float64, strict=False))
+        return (_since_1970(column.cast(pl.Float64, strict=False)) / _DAY).floor().cast(pl.Int32)
+    return (instant(column) / _DAY).floor().cast(pl.Int32)
+
+
+def instant(column: pl.Expr) -> pl.Expr:
+    """Return the seconds since 1970 of a column of times as text, null where it holds none.
+
+    >>> texts = ["2024-05-01T10:00:00+02:00", "2024-05-01T08:00:00.5Z", "1714550400000"]
+    >>> pl.DataFrame({"time": texts}).select(instant(pl.col("time"))).to_series().to_list()
+    [1714550400.0, 1714550400.5, 1714550400.0]
+    """
     text = column.cast(pl.String).str.strip_chars()
     parts = text.str.extract_groups(_ISO).struct
-    date = parts.field("date").str.to_date("%Y-%m-%d", strict=False).cast(pl.Int32)
+    date = parts.field("date").str.to_date("%Y-%m-%d", strict=False).cast(pl.Int32).cast(pl.Float64)
     hour, minute = (parts.field(name).cast(pl.Int32).fill_null(0) for name in ("hour", "minute"))
+    second = parts.field("second").str.replace(",", ".", literal=True).cast(pl.Float64).fill_null(0.0)
     zone = parts.field("zone")
     away = zone.str.slice(1, 2).cast(pl.Int32, strict=False).fill_null(0) * 60
     away += zone.str.slice(3).str.strip_prefix(":").cast(pl.Int32, strict=False).fill_null(0)
     away = pl.when(zone.str.starts_with("-")).then(-away).otherwise(away)
-    of_text = pl.when((hour <= 24) & (minute < 60)).then(date + (hour * 60 + minute - away).floordiv(_MINUTES))
-    return pl.coalesce(of_text, _since_1970(text.cast(pl.Float64, strict=False))).cast(pl.Int32)
+    is_time = (hour <= 24) & (minute < 60) & (second < 61.0)
+    of_text = pl.when(is_time).then(date * _DAY + (hour * 60 + minute - away) * 60 + second)
+    return pl.coalesce(of_text, _since_1970(text.cast(pl.Float64, strict=False)))
 
 
 def _since_1970(number: pl.Expr) -> pl.Expr:
-    """Return the day of a time in (parts of) seconds; smaller numbers may be dates such as 20240501."""
-    seconds = (
+    """Return a time in (parts of) seconds as seconds; smaller numbers may be dates such as 20240501."""
+    return (
         pl.when(number.is_between(1e9, 1e11, closed="left"))
         .then(number)
         .when(number.is_between(1e11, 1e14, closed="left"))
@@ -82,4 +93,3 @@ def _since_1970(number: pl.Expr) -> pl.Expr:
         .when(number.is_between(1e17, 1e19, closed="left"))
         .then(number / 1e9)
     )
-    return (seconds / _DAY).floor().cast(pl.Int32)

@@ -17,10 +17,12 @@ from rankwise.clicks.logs.examination import Examination, examine
 from rankwise.clicks.logs.robots import robots
 from rankwise.clicks.logs.sessions import Sessions as Sessions
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import Table
+from rankwise.data.tables.polars import as_polars
 
 KEYS = ("query", "document", "position", "ranker", "segment")
 """Columns by which rows are added up."""
-_SHOWN = 3  # examples in an error
+_SHOWN, _NAMED = 3, 12  # examples and columns in an error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -60,6 +62,8 @@ class Log:
     """Cells by day, where the log has times."""
     notes: tuple[str, ...] = ()
     """What reading found: rows that were left out with their number, positions that were counted from 0."""
+    id_columns: tuple[str, str] = ("query", "document")
+    """How the columns of queries and documents were called, which frames of features and scores have too."""
 
     @property
     def n_queries(self) -> int:
@@ -338,7 +342,27 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         """
         return examine(self)
 
-    def within(self, data: RankingDataset) -> "Log":
+    def documents(self, data: RankingDataset | Table) -> RankingDataset:
+        """Return data with features as a data set: a frame has the log's ``id_columns``, a row for each document.
+
+        >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
+        >>> log = Log.from_rows(pl.LazyFrame(rows | {"clicked": [0, 1]}))
+        >>> log.documents(pl.DataFrame({"query": ["q", "q"], "document": ["a", "b"], "bm25": [2.0, 0.5]})).feature_names
+        ('bm25',)
+        """
+        if isinstance(data, RankingDataset):
+            return data
+        frame, _ = as_polars(data)
+        present, (query, document) = frame.collect_schema().names(), self.id_columns
+        if not {query, document} <= set(present):
+            raise check.error(
+                f"a frame of features must have the log's columns {query} and {document}",
+                got=f"columns {', '.join(present[:_NAMED])}{', …' if len(present) > _NAMED else ''}",
+                hint="rename its columns, or pass RankingDataset.from_frame(frame, query=…, document=…, label=None)",
+            )
+        return RankingDataset.from_frame(data, query=query, document=document, to_score=True)
+
+    def within(self, data: RankingDataset | Table) -> "Log":
         """Return the log without pairs that have no features in ``data``; a note has their number.
 
         >>> rows = {"query": ["q", "q"], "document": ["a", "b"], "impression": [1, 1], "position": [1, 2]}
@@ -346,7 +370,7 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         >>> log.within(RankingDataset([[0.5]], [0], [0, 1], query_ids=["q"], document_ids=["a"])).notes
         ('1 of 2 pairs of query and document left out, with 1 of 2 impressions of documents: no features',)
         """
-        has_features = self._rows_in(data)["row"].is_not_null().to_numpy()
+        has_features = self._rows_in(self.documents(data))["row"].is_not_null().to_numpy()
         if has_features.all():
             return self
         cells = has_features[self.pairs]
@@ -426,6 +450,7 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
             else self.sessions.part(rows, pairs=pairs, rankers=rankers, segments=segments),
             days=None if self.days is None else self.days.part(cells),
             notes=self.notes,
+            id_columns=self.id_columns,
         )
 
 

@@ -1,11 +1,13 @@
 """Reading a click log: files or frames with one row for each document that was shown."""
 
 import contextlib
+import difflib
 import functools
 import operator
+import shlex
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -25,8 +27,17 @@ _IDS = ("query", "document", "impression", "ranker", "segment", "user")
 _PART = 5_000_000  # rows that are added up at once
 _MOST_IN_SESSIONS = 20_000_000
 _HASHED_AT_ONCE = 25_000_000
-_LAST_POSITION = 32_767
+LAST_POSITION = 32_767
 _SHOWN = 3  # bad rows in an error
+_USUAL = {
+    "query": ("query_text", "user_query", "search_term", "search_text", "keywords", "keyword", "text", "term"),
+    "document": ("document_id", "doc_id", "docid", "doc", "sku", "item_id", "item", "product_id", "product", "asin"),
+    "impression": ("impression_id", "search_id", "request_id", "serp_id", "query_id"),
+    "position": ("rank", "pos", "ordinal"),
+    "clicked": ("click", "clicks", "is_click", "is_clicked"),
+    "score": ("scores", "relevance", "prediction"),
+}
+"""How columns are often called."""
 _REPEATED = {
     "document": "a document that is in its impression already",
     "position": "a position where its impression shows another document",
@@ -100,7 +111,8 @@ def read(
     named = {role: name for role, name in names.items() if name is not None}
     with contextlib.ExitStack() as stack:
         rows = opened(source, named, stack)
-        return add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
+        log = add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
+    return replace(log, id_columns=(query, document))
 
 
 def add_up(
@@ -114,8 +126,10 @@ def add_up(
 ) -> Log:
     """Check rows and add them up; positions are counted from 0 or 1 for each value of the column ``by``."""
     check.choice("way to treat bad rows", errors, ("raise", "drop"))
+    if first not in (None, 0, 1):
+        raise check.error("the first position must be 0 or 1", got=repr(first))
     numbered = rows.frame.with_row_index("row")
-    columns, problems = typed_columns(rows.frame.collect_schema())
+    columns, problems = typed_columns(rows.frame.collect_schema(), first or 0)
     bad = pl.coalesce(
         pl.when(is_bad).then(pl.lit(number, pl.Int8)) for number, (_, is_bad) in enumerate(problems.values())
     )
@@ -150,7 +164,7 @@ def add_up(
     return Log.from_rows(parts, sessions=keep_sessions, notes=(*notes, *position_notes))
 
 
-def typed_columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tuple[str, pl.Expr]]]:
+def typed_columns(schema: pl.Schema, first: int = 0) -> tuple[dict[str, pl.Expr], dict[str, tuple[str, pl.Expr]]]:
     """Return the typed columns, and for each kind of bad row the column and whether a row is of that kind."""
     columns: dict[str, pl.Expr] = {}
     problems: dict[str, tuple[str, pl.Expr]] = {}
@@ -170,13 +184,13 @@ def typed_columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tupl
             columns["day"] = day(column, kind)
             problems["a time that is neither a date, ISO 8601 nor seconds since 1970"] = name, columns["day"].is_null()
             continue
-        number = _number(column, kind)
+        number = _number(column, kind, truths=name == "clicked")
         if name == "clicked":
             problems["a click that is not 0, 1, true or false"] = name, ~number.is_in([0.0, 1.0]).fill_null(value=False)
             columns[name] = number.cast(pl.Int8, strict=False)
         elif name == "position":
-            is_position = (number == number.floor()) & number.is_between(0, _LAST_POSITION)
-            problems["a position that is not an integer from 0"] = name, ~is_position.fill_null(value=False)
+            is_position = (number == number.floor()) & number.is_between(first, LAST_POSITION)
+            problems[f"a position that is not an integer from {first}"] = name, ~is_position.fill_null(value=False)
             columns[name] = number.cast(pl.Int32, strict=False)
         elif name == "probability":
             is_probability = number.is_between(0, 1, closed="right").fill_null(value=False)
@@ -189,12 +203,12 @@ def typed_columns(schema: pl.Schema) -> tuple[dict[str, pl.Expr], dict[str, tupl
     return columns, problems
 
 
-def _number(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
-    """Return a column as numbers, true as 1; null where it holds none."""
+def _number(column: pl.Expr, kind: pl.DataType, *, truths: bool) -> pl.Expr:
+    """Return a column as numbers, with ``truths`` true as 1; null where it holds none."""
     if isinstance(kind, pl.String | pl.Categorical | pl.Enum):
         text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-        return text.replace({"true": "1", "false": "0"}).cast(pl.Float64, strict=False)
-    return column.cast(pl.Float64, strict=False)
+        return (text.replace({"true": "1", "false": "0"}) if truths else text).cast(pl.Float64, strict=False)
+    return column.cast(pl.Float64, strict=False) if truths or kind != pl.Boolean else pl.lit(None, pl.Float64)
 
 
 def left_out(counts: dict[str, int], n_rows: int, where: list[str], errors: str) -> tuple[str, ...]:
@@ -237,8 +251,6 @@ def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple
     A source with rows at position 0 does, unless more lists have a position 1 than a position 0.
     """
     if first is not None:
-        if first not in (0, 1):
-            raise check.error("the first position must be 0 or 1", got=repr(first))
         return (starts["source"].to_list() if first == 0 else []), ()
     zero = starts.filter(pl.col("zeros") > 0)
     if not zero.height:
@@ -259,6 +271,11 @@ def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple
     return zero["source"].to_list(), (note,)
 
 
+def naming_files(paths: Sequence[Path]) -> contextlib.AbstractContextManager[None]:
+    """Name the files in errors of a ``with`` block that do not name them."""
+    return check.naming(paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more")
+
+
 def opened(
     source: Source, names: dict[str, str], stack: contextlib.ExitStack, *, optional: Collection[str] = ()
 ) -> LogRows:
@@ -277,6 +294,7 @@ def opened(
     if kinds != {"csv"}:
         got = ", ".join(path.name for path in paths[:_SHOWN])
         raise check.error("a click log is read from .csv, .tsv or .parquet files, of one kind", got=got)
+    stack.enter_context(naming_files(paths))
     tables = [read_table(path, words=None) for path in paths]
     frames = [_selected(table.frame.lazy(), names, optional) for table in tables]
     ends = np.cumsum([table.frame.height for table in tables])
@@ -292,9 +310,29 @@ def _selected(frame: pl.LazyFrame, names: dict[str, str], optional: Collection[s
     """Return the columns under the names of their roles."""
     present = frame.collect_schema().names()
     names = {role: name for role, name in names.items() if name in present or role not in optional}
-    return frame.select(
-        **{role: pl.col(check.choice(f"column ({role}=)", name, present)) for role, name in names.items()}
-    )
+    if unknown := {role: name for role, name in names.items() if name not in present}:
+        free = [name for name in present if name not in names.values()]
+        guesses = {role: _guess(role, name, free) for role, name in unknown.items()}
+        what = f"unknown column{'s' if len(unknown) > 1 else ''} ({', '.join(f'{role}=' for role in unknown)})"
+        likely = [
+            f"`{role}={name!r}|--{role} {shlex.quote(name)}`" for role, name in guesses.items() if name is not None
+        ]
+        hint = f"did you mean {', '.join(likely)}; columns are" if likely else "choose one of"
+        raise check.error(what, got=", ".join(map(repr, unknown.values())), hint=f"{hint} {', '.join(present)}")
+    return frame.select(**{role: pl.col(name) for role, name in names.items()})
+
+
+def _guess(role: str, name: str, columns: Sequence[str]) -> str | None:
+    """Return the column that was probably meant: a name with a slip, one that is usual, or one that has the role in it.
+
+    >>> _guess("query", "query", ["user", "query_text", "query_id"]), _guess("document", "asni", ["asin", "document"])
+    ('query_text', 'asin')
+    """
+    usual = [column for known in _USUAL.get(role, ()) for column in columns if column.lower() == known]
+    near = difflib.get_close_matches(name, columns, n=1, cutoff=0.75)
+    holding = [column for column in columns if role in column.lower()]
+    slip = [] if name == role else near  # the default is no slip of the user's
+    return next(iter((*slip, *usual, *holding, *near)), None)
 
 
 def _paths(source: str | Path | Sequence[str | Path]) -> list[Path]:

@@ -1,10 +1,12 @@
 """Off-policy comparison: whether a new ranker may be shipped, by the clicks on other rankings."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -12,6 +14,7 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
 from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.reading import opened
 from rankwise.clicks.off_policy import estimators
 from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks, unseen_clicks
 from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons, decide, judge, lack
@@ -19,7 +22,10 @@ from rankwise.clicks.off_policy.estimators import Documents, Estimated
 from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
 from rankwise.clicks.off_policy.targets import Estimates, estimates
 from rankwise.clicks.positions.bias import Bias
+from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import Table
+from rankwise.data.tables.polars import as_polars
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.ensembles.weights import spread
@@ -34,7 +40,7 @@ def compare(
     systems: Mapping[str, Scored],
     log: Log,
     bias: Bias | None,
-    features: RankingDataset | None = None,
+    features: RankingDataset | Table | None = None,
     *,
     estimator: str = "position",
     cutoff: int | None = None,
@@ -48,10 +54,12 @@ def compare(
     """Compare candidates with production by the clicks on rankings that were logged, and say which to ship.
 
     ``systems`` are the candidate, or several, and the one named "production", or else the last. Each is a ranker, with
-    ``features``; scores in the order of the features, or of the log's pairs without them; or a run, see
-    :func:`rankwise.read_run`. ``features`` are all documents that can be ranked; without them R̂, the estimate for
-    documents that were seldom or never shown, is a mean over queries. Several candidates have levels by Holm, so that
-    ``level`` is that of all verdicts together: compared one by one, the best of many is shipped by luck.
+    ``features``; scores in the order of the features, or of the log's pairs without them; a run, see
+    :func:`rankwise.read_run`; or a table (a frame, .csv, .tsv or .parquet) of the log's columns of query and document
+    and a column ``score``. ``features``, a data set or a frame with the log's columns, are all documents that can be
+    ranked; without them R̂, the estimate for documents that were seldom or never shown, is a mean over queries. Several
+    candidates have levels by Holm, so that ``level`` is that of all verdicts together: compared one by one, the best of
+    many is shipped by luck.
 
     Clicks are those of queries that no system was trained on. Rankers know which queries of :func:`targets` they
     learned from: these are left out, with a note, and where fewer than 30 remain, it is an error. Of scores, runs and
@@ -108,6 +116,8 @@ def compare(
         raise check.error("blends must be shares above 0 that grow up to 1", got=repr(tuple(blends)))
     *candidates, production = _names(systems)
     n_queries = log.n_queries
+    features = None if features is None else log.documents(features)
+    systems = {name: _taken(system, log) for name, system in systems.items()}
     log, unseen = unseen_clicks(systems, log, features)
     depth = log.n_positions if cutoff is None else check.integer("cutoff", cutoff, least=1)
     data, scores = _scored({name: systems[name] for name in (*candidates, production)}, log, features, depth)
@@ -310,6 +320,29 @@ def _names(systems: Mapping[str, Scored]) -> list[str]:
         raise check.error("one candidate or several are compared with production", got=got, hint=hint)
     production = PRODUCTION if PRODUCTION in systems else list(systems)[-1]
     return [*(name for name in systems if name != production), production]
+
+
+def _taken(system: Scored, log: Log) -> Scored:
+    """Return a system; a table or a file of one as a run, whose columns are query, document and score."""
+    names = dict(zip(("query", "document", "score"), (*log.id_columns, "score"), strict=True))
+    if isinstance(system, str | Path):
+        if compressed.by_name(Path(system)) not in {"csv", "parquet"}:
+            with check.also_hint(f"ids with blanks need a table, .csv or .parquet, of {', '.join(names.values())}"):
+                return trec.read_run(system)
+        with contextlib.ExitStack() as stack:
+            rows = opened(system, names, stack)
+            stack.enter_context(check.placing(rows.place))
+            return trec.run_frame(rows.frame.collect())
+    if hasattr(system, "predict") or not any(hasattr(system, name) for name in ("collect_schema", "columns")):
+        return system
+    table = as_polars(cast("Table", system))[0]
+    present = table.collect_schema().names()
+    if not {*names.values()} <= {*present} and {*names} <= {*present}:
+        names = {role: role for role in names}
+    if not {*names.values()} <= {*present}:
+        what, got = f"a table of scores must have the columns {', '.join(names.values())}", ", ".join(present)
+        raise check.error(what, got=f"columns {got}", hint="rename its columns as those of the log are called")
+    return trec.run_frame(table.select(**{role: pl.col(name) for role, name in names.items()}).collect())
 
 
 def _scored(

@@ -17,6 +17,7 @@ from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_
 from rankwise.clicks.positions.bias import Bias
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
+from rankwise.data.tables import Table
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
 from rankwise.sparse import for_library
@@ -136,7 +137,7 @@ def split(log: Log, holdout: float = 0.3, *, seed: int = 0) -> tuple[Log, Log]:
 
 def estimates(
     log: Log,
-    features: RankingDataset | None,
+    features: RankingDataset | Table | None,
     bias: Bias,
     *,
     clip: float | None = None,
@@ -147,10 +148,10 @@ def estimates(
 ) -> Estimates:
     """Estimate the relevance of documents from their clicks, given the bias of positions.
 
-    ``features`` are all documents that rankers choose from, with ids of queries and documents; None stands for the
-    documents of the log without features, of which R̂ is a mean. ``clip`` is the least propensity to divide by, by
-    default 10/√(number of impressions). ``regression`` replaces R̂: a number for each document, or a fitted model,
-    which must not have seen these clicks.
+    ``features`` are all documents that rankers choose from, with ids of queries and documents: a data set, or a frame
+    in which these are called as in the log. None stands for the documents of the log without features, of which R̂ is
+    a mean. ``clip`` is the least propensity to divide by, by default 10/√(number of impressions). ``regression``
+    replaces R̂: a number for each document, or a fitted model, which must not have seen these clicks.
 
     ``probabilities`` are those of the logging policy: an array of pairs and positions, the probability of the document
     there before the ranking is drawn; or the scores (or models) of rankers of the log, by name, by which
@@ -170,7 +171,7 @@ def estimates(
             got=f"{bias.alpha.size} positions for clicks at up to {log.positions[log.clicks > 0.0].max()}",
             hint="leave positions out with log.only(positions=…)",
         )
-    data = _documents(log) if features is None else features
+    data = _documents(log) if features is None else log.documents(features)
     rows = log.rows_in(data)
     alpha, beta = bias.of_cells(log)
     query_in_data = np.repeat(np.arange(data.n_queries), data.sizes)[rows[log.offsets[:-1]]]
@@ -222,7 +223,7 @@ def estimates(
 
 def targets(
     log: Log,
-    features: RankingDataset,
+    features: RankingDataset | Table,
     bias: Bias,
     method: Literal["dr", "regression", "ips"] = "dr",
     *,
@@ -261,6 +262,7 @@ def targets(
     if labels is not None:
         check.choice("labels", labels, ("regression", "offset"))
     strength = check.number("strength", strength, least=0.0)
+    features = log.documents(features)
     if method == "ips" and labels != "regression" and regression is None:
         regression = np.zeros(features.n_docs)
     result = estimates(

@@ -14,6 +14,7 @@ from rankwise.clicks.positions.bias import Bias
 from rankwise.clicks.positions.confounding import items_by_period
 from rankwise.clicks.positions.harvest import PositionCounts, Swaps, sums_by
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.tables import Table
 from rankwise.statistics import tables
 from rankwise.statistics.significance import RESAMPLED
 from rankwise.stream import Stream
@@ -41,7 +42,7 @@ def propensities(
     method: str = "harvest",
     *,
     trust: bool = False,
-    features: RankingDataset | None = None,
+    features: RankingDataset | Table | None = None,
     segments: bool = False,
     ranker: str | None = None,
     period: int | None = None,
@@ -98,7 +99,7 @@ def propensities(
     notes = [_METHODS[method] if features is None else _FEATURES]
     by_segment: Keywords = {}
     if features is not None:
-        plain = em.by_features(log, features, samples, stream)
+        plain = em.by_features(log, log.documents(features), samples, stream)
     elif method == "em":
         plain = em.by_document(log)
     else:

@@ -85,6 +85,8 @@ def require_column(what: str, name: str | None, names: Sequence[str]) -> None:
     if what != "a feature":
         argument = what.removeprefix("the ").partition(".")[0]
         hint = f"{hint}; `set {argument}=…`" if similar else f"`set {argument}=…`, one of {shown}"
+        if argument == "label":
+            hint = f"{hint}`; or label=None where documents have no labels|`"
     raise check.error(f"the table has no such column for {what}", got=repr(name), hint=hint)
 
 

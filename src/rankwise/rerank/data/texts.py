@@ -71,7 +71,7 @@ def read_objects(path: str | Path) -> Iterator[tuple[int, Json]]:
 def _object(line: bytes, number: int, path: str | Path) -> Json:
     where = f"line {number} of {compressed.shown(path)}"
     try:
-        value = json.loads(line, object_pairs_hook=_without_repeats)
+        value = json.loads(line, object_pairs_hook=compressed.without_repeats)
     except (ValueError, RecursionError) as broken:
         why = f"{broken.msg.lower()} at column {broken.colno}" if isinstance(broken, json.JSONDecodeError) else broken
         hint = "write one JSON object on each line, in UTF-8"
@@ -81,14 +81,6 @@ def _object(line: bytes, number: int, path: str | Path) -> Json:
         hint = 'write one object on each line, such as {"query": …, "documents": […], "labels": […]}'
         raise check.error("a line must hold a JSON object", got=repr(shown), where=where, hint=hint)
     return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    """Return an object whose names are all different: JSON would silently keep the last of two."""
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        check.named_once([name for name, _ in pairs])
-    return record
 
 
 def _records(path: str | Path) -> Iterator[tuple[int, str, object]]:
