@@ -4,11 +4,11 @@ Each pair works, with numbers that agree, or is refused by an error of ours: nev
 fifth pair, with a third of what is done, runs by default; all run under ``make test-all``.
 """
 
+import functools
 import json
 import threading
 import warnings
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Linear(rw.Ranker):
 
     name = "linear_of_pairs"
 
-    def _fit(self, train: rw.RankingDataset, valid: rw.RankingDataset | None) -> None:
+    def _fit(self, train: Any, valid: rw.RankingDataset | None) -> None:
         features = np.nan_to_num(np.asarray(train.features.todense() if train.is_sparse else train.features))
         self.weights_ = features.T @ (train.labels - train.labels.mean())
 
@@ -50,23 +50,23 @@ def name() -> None:
 # The first table: kinds of data.
 
 
-def plain() -> rw.RankingDataset:
+def plain() -> Any:
     data = rw.synthetic(n_queries=20, n_docs=8, n_features=4, seed=3)
     features = data.features.copy()
     features[:, 1] = np.repeat(np.arange(data.n_queries) % 3, data.sizes)
     return data.with_(features=features, labels=np.minimum(data.labels, 3.0), query_ids=np.arange(data.n_queries))
 
 
-def by_document(data: rw.RankingDataset, seed: int = 0) -> np.ndarray:
+def by_document(data: Any, seed: int = 0) -> Any:
     return np.random.default_rng(seed).uniform(0.2, 1.0, data.n_docs)
 
 
-def with_missing(data: rw.RankingDataset) -> rw.RankingDataset:
+def with_missing(data: Any) -> Any:
     holes = (by_document(data)[:, None] > 0.8) & (np.arange(4) != 1)  # the second is the segment of queries
     return data.with_(features=np.where(holes, np.nan, data.features))
 
 
-def with_categories(data: rw.RankingDataset, values: tuple[str, ...] | None = None) -> rw.RankingDataset:
+def with_categories(data: Any, values: tuple[str, ...] | None = None) -> Any:
     features = data.features.copy()
     features[:, 3] = np.arange(data.n_docs) % 3
     listed: Any = {"feature_names": NAMES, "categorical": [3]}
@@ -74,26 +74,26 @@ def with_categories(data: rw.RankingDataset, values: tuple[str, ...] | None = No
     return rw.RankingDataset(features, data.labels, data.offsets, query_ids=data.query_ids, **listed)
 
 
-def with_short_queries(data: rw.RankingDataset) -> rw.RankingDataset:
+def with_short_queries(data: Any) -> Any:
     sizes = np.stack([np.ones_like(data.sizes), data.sizes - 1], axis=1).ravel()
     ids = 1000 * data.query_ids[0] + np.arange((sizes > 0).sum())
     return rw.RankingDataset.from_sizes(data.features, data.labels, sizes[sizes > 0], query_ids=ids)
 
 
-def sparse(data: rw.RankingDataset) -> rw.RankingDataset:
+def sparse(data: Any) -> Any:
     from scipy.sparse import csr_array
 
     return data.with_(features=csr_array(np.where(data.features > 0.3, data.features, 0.0).astype(np.float32)))
 
 
-def on_disk(data: rw.RankingDataset, folder: Path) -> rw.RankingDataset:
+def on_disk(data: Any, folder: Path) -> Any:
     path = folder / f"{data.query_ids[0]}.parquet"
     if not path.exists():
         rw.write_data(data.with_(feature_names=NAMES), path)
     return rw.open_data(path)
 
 
-DATA: dict[str, Callable[[rw.RankingDataset, Path], rw.RankingDataset]] = {
+DATA: dict[str, Callable[[Any, Path], Any]] = {
     "plain": lambda data, _: data,
     "named features": lambda data, _: data.with_(feature_names=NAMES),
     "weights": lambda data, _: data.with_(weights=np.arange(1.0, 1.0 + data.n_queries)),
@@ -187,7 +187,7 @@ def scored_as_a_matrix(model: Any, data: Any, folder: Path) -> None:
     close(model.scorer()(data.features), model.predict(data.features), model)
 
 
-def table(data: rw.RankingDataset) -> pl.DataFrame:
+def table(data: Any) -> pl.DataFrame:
     names = list(data.feature_names or [f"x{number}" for number in range(data.n_features)])
     matrix = data.features.toarray() if data.is_sparse else np.asarray(data.features)
     columns: dict[str, Any] = {name: matrix[:, number] for number, name in enumerate(names)}
@@ -308,7 +308,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pairs")
 
 
-@cache
+@functools.cache
 def parts(kind: str, folder: Path) -> tuple[rw.RankingDataset, rw.RankingDataset]:
     data = plain()
     fresh = data.with_(
@@ -359,7 +359,7 @@ def test_pairs_work_or_are_refused(kind, ranker, folder, tmp_path):
     for use in () if isinstance(model, Exception) else uses:
         (tmp_path / use).mkdir()
         try:
-            answer = refused(lambda use=use: USES[use](model, fresh, tmp_path / use))
+            answer = refused(functools.partial(USES[use], model, fresh, tmp_path / use))
         except Exception as error:
             raise AssertionError(f"{use}: {type(error).__name__}: {error}") from error
         assert answer is None or use not in ALWAYS, f"{use}: {answer}"

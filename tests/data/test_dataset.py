@@ -88,6 +88,10 @@ REFUSED: list[tuple[dict, str]] = [
     ({"weights": [1, 1, np.nan]}, "weights must be finite and not negative: got nan at query number 2"),
     ({"weights": [0, 0, 0]}, "weights must not all be zero. Hint: leave weights out"),
     (
+        {"weights": [1, 1e31, 1]},
+        r"weights must be at most 1e\+30.*got 1e\+31 at query number 1. Hint: divide all weights",
+    ),
+    (
         {"document_ids": ["x"]},
         r"document ids must be one integer or string per document: got shape \(1,\) of <U1 for 6",
     ),

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.arrays import Ids
 from rankwise.check.errors import error
-from rankwise.check.queries import query_of_row
+from rankwise.check.queries import LARGEST_WEIGHT, query_of_row
 
 _DIVERGED = "look at the learning rate and the features: a trainer that diverges produces such scores"
 LARGEST_SCORE = 1e15
@@ -126,7 +126,10 @@ def document_weights(
 ) -> NDArray[np.float64]:
     """Check weights of documents: not negative."""
     hint = "give every document a weight of 0 or more; for one number per query use weights="
-    return document_values("document weights", values, query_offsets, ids, least=0.0, hint=hint)
+    array = document_values("document weights", values, query_offsets, ids, least=0.0, hint=hint)
+    what, hint = f"document weights must be at most {LARGEST_WEIGHT:g}", "divide them all by their mean"
+    _reject(array > LARGEST_WEIGHT, what, array, query_offsets, ids, hint)
+    return array
 
 
 def positions(values: ArrayLike, query_offsets: NDArray[np.int64], ids: Ids | None = None) -> NDArray[np.int64]:

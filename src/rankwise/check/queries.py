@@ -12,6 +12,7 @@ from rankwise.arrays import Ids, offsets_of
 from rankwise.check.errors import error, is_missing
 
 _NO_ID = re.compile("[\0\ud800-\udfff]")
+LARGEST_WEIGHT = 1e30  # derivatives times weights go to the libraries in float32
 
 
 def query_ids(values: ArrayLike, n_queries: int) -> Ids:
@@ -235,6 +236,10 @@ def query_weights(
     if bad.any():
         query = int(np.argmax(bad))
         raise error("weights must be finite and not negative", got=array[query], where=f"query number {query}")
+    if n_queries and array.max() > LARGEST_WEIGHT:
+        query, hint = int(np.argmax(array)), "divide all weights by their mean"
+        what = f"weights must be at most {LARGEST_WEIGHT:g}, or their products are too large for a number"
+        raise error(what, got=array[query], where=f"query number {query}", hint=hint)
     if n_queries and not all_zero and not array.any():
         raise error("weights must not all be zero", hint="leave weights out, or give some query a positive weight")
     return array

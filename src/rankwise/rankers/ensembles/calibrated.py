@@ -157,8 +157,9 @@ class CalibratedRanker(MetaRanker):
         self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
         if data is not None and scores is None:
             scores = ranker.predict(data)
-        sigmoid = data is None or scores is None or self.method == "sigmoid"
-        curves = {_ALL: IDENTITY} if sigmoid else self._fitted(data, scores)
+        curves = {_ALL: IDENTITY}
+        if data is not None and scores is not None and self.method != "sigmoid":
+            curves = self._fitted(data, scores)
         self.curves_ = {
             name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
         }
@@ -257,7 +258,7 @@ class CalibratedRanker(MetaRanker):
             if schema.names is None:
                 raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
             column = schema.names.index(check.choice("segment", column, schema.names))
-        number: int = check.columns("segment", [column], schema.count)[0]
+        number: int = check.columns("segment", [0 if column is None else column], schema.count)[0]
         listed = [str(value) for value in schema.categories.get(number, ())]
         missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
 
@@ -358,7 +359,8 @@ def calibrate(
         label: The name of the labels in ``more_labels`` whose probability is predicted, or ``"labels"``; by default
             those that the model was trained for, by ``on(…)`` in its objective.
 
-    The order of documents within a query does not change; scores that a curve makes equal are a warning. What ``save`` writes has the curve, and ONNX exports too.
+    The order of documents within a query does not change; scores that a curve makes equal are a warning. What ``save``
+    writes has the curve, and ONNX exports too.
 
     >>> import rankwise as rw
     >>> train, fresh = rw.split(rw.synthetic(n_queries=100, n_docs=20, seed=1), (0.6, 0.4), seed=0)

@@ -126,7 +126,7 @@ def _library(model: "Ranker") -> Callable[[Floats, Offsets | None], Array]:
         return lambda documents, offsets: curves(raw(documents, offsets), documents, offsets, known=False)
     learned: Any = getattr(model, "model_", None)
     if hasattr(learned, "booster"):
-        return lambda documents, _: learned.predict(documents)  # type: ignore[no-any-return]
+        return lambda documents, _: learned.predict(documents)
     if not hasattr(learned, "eval"):  # not a net: a ranker of users and items says itself that it takes no features
         return model._score_lists
     from copy import deepcopy
