@@ -335,7 +335,7 @@ def test_partitions_with_different_lists_of_categories_are_put_together(client, 
     assert found.sample.categories == {12: ("x", "y", "z")}
 
 
-@pytest.mark.filterwarnings("ignore:.* of training queries", "ignore:training data: 1 feature that marks labels")
+@pytest.mark.filterwarnings("ignore:.* of training queries", "ignore:training data")
 def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
     frame = kinds(named, tmp_path)
     settings: dict[str, Any] = {**SMALL, "min_data_per_group": 1, "cat_smooth": 1.0}
