@@ -186,6 +186,12 @@ def test_times_do_not_alarm_where_relevance_stays_or_rankers_do_not_follow(optio
     )
 
 
+def test_a_curve_that_is_wrong_over_all_time_is_no_sign_of_change():
+    outcome = Bias.known(CURVE**0.5).check(changing(change=0.0))
+    assert "so that this is not the bias of this log" in outcome.sentence
+    assert "relevance changed" not in outcome.sentence
+
+
 def test_documents_that_did_not_move_tell_where_no_day_has_two_rankers():
     log = changing(alternate=True)
     outcome = propensities(log, samples=2).check(log)
