@@ -27,6 +27,7 @@ _TOLERANCE, _PRECISE = 0.1, 0.2  # of a curve: how far it may be off, and how we
 _CHANGED = 0.1  # of a click rate: the standard deviation between periods that is too much
 _SURELY = 4.0  # standard errors
 _SAMPLES = 100
+_MOST_POSITIONS = 100  # of a curve that is resampled, which takes their number cubed
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,14 @@ class _Curve:
 
     @classmethod
     def of(cls, bias: "Bias", log: Log, items: Numbers, level: float) -> "_Curve | None":
-        """Return the curve of a log, None where it is not identified or the bias has another model."""
+        """Return the curve of a log, None where it is not identified, too long, or the bias has another model."""
         plain = bias if bias.pbm is None else bias.pbm
         if plain.beta.any() or plain.alpha.size < log.n_positions or not (plain.alpha > 0.0).all():
             return None
+        if not 2 <= log.n_positions <= _MOST_POSITIONS:
+            return None
         swaps = Swaps.of(log, items)
-        if log.n_positions < 2 or swaps.gap:
+        if swaps.gap:
             return None
         logs = swaps.fit(swaps.sums.sum((0, 1)))
         errors = swaps.resampled(logs, _SAMPLES, Stream(0).child("check")).std(0, ddof=1)
