@@ -33,6 +33,7 @@ from rankwise.statistics.significance import t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
+_PREDICTED = 0.05  # of production's exposure: what may rest on predictions that no clicks of production confirm
 _Estimator = Callable[..., Estimated]
 
 
@@ -130,7 +131,8 @@ def compare(
         ends = bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high
         assumptions.append(click_model(bias_check, has_intervals=bool(np.isfinite(ends).all())))
     of_log = log, shown, documents, depth, estimate
-    assumptions.append(production_clicks(production, old, *of_log, drawn=temperature > 0.0))
+    own = production_clicks(production, old, *of_log, drawn=temperature > 0.0)
+    assumptions.append(own)
     if estimator != "cascade":
         assumptions.append(independent_clicks(log, by, level))
     doubt = "; ".join(one.refusal for one in assumptions if one.refusal)
@@ -139,6 +141,9 @@ def compare(
         refusal = f"it shows too little of {production}: {lacking}"
     caveats = [f"Unchecked, although {doubt}."] if unchecked and doubt else []
     caveats += [one.caveat for one in assumptions if one.caveat]
+    if own.outcome != "holds" and baseline[0].unsupported > _PREDICTED:
+        share = f"{baseline[0].unsupported:.0%} of the exposure of {production}"
+        caveats.append(f"{share} goes to documents that were never or hardly shown: it may be better than estimated.")
 
     beside: list[Keywords] = [{"beside": one.guessed} if estimator == "position" else {} for one in baseline]
 
