@@ -309,18 +309,26 @@ def test_what_was_never_or_hardly_shown_ships_nothing(rank: int, words: str, sel
     assert result.blends[-1].lowest < truth < result.blends[-1].highest
 
 
-def test_what_production_alone_shows_is_a_caveat() -> None:
+def test_a_candidate_does_not_pass_by_what_production_alone_shows() -> None:
     random = np.random.default_rng(0)
     ids: Any = {"query_ids": np.arange(80), "document_ids": np.arange(80 * 12)}
-    made = rw.RankingDataset(np.zeros((960, 1)), random.integers(0, 4, 960), np.arange(0, 961, 12), **ids)
+    made = rw.RankingDataset(np.zeros((960, 1)), random.integers(0, 3, 960), np.arange(0, 961, 12), **ids)
     unknown = np.arange(960) % 12 == 0  # the best of each query, which only production knows
     made = made.with_(labels=np.where(unknown, 4, made.labels))
-    rankers = dict(zip("ab", random.normal(size=(2, 960)) + 0.3 * made.labels - 100.0 * unknown, strict=True))
-    log = rw.clicks.simulate(made, rankers=rankers, curve=CURVE, impressions=100, seed=1)
-    systems = {"a": rankers["a"], "production": -np.where(unknown, 2.5, ranks_of(rankers["b"], made))}
-    result = run("a", systems, log, BIAS, made, unchecked=True)
+    noise, known = random.normal(size=(2, 960)), -100.0 * unknown
+    rankers = {"a": noise[0] + 0.25 * made.labels + known, "b": noise[1] + known}
+    log = rw.clicks.simulate(made, rankers=rankers, curve=CURVE, impressions=300, seed=1)
+    systems = {"a": rankers["a"], "production": -np.where(unknown, 1.5, ranks_of(rankers["b"], made))}
+    result = run("a", systems, log, BIAS, made, blends=[1.0])
+    users = rw.clicks.Users(curve=CURVE)
+    truth = np.mean(users.expected_clicks(made, systems["a"]) - users.expected_clicks(made, systems["production"]))
+    assert truth < 0.0 < result.blends[-1].lowest
     assert own_clicks(result).outcome == "not checked"
-    assert "of the exposure of production goes to documents that were never or hardly shown" in result.reason
+    assert result.verdict == "cannot tell"
+    assert (
+        "because production shows documents that were never or hardly shown: the interval begins at −" in result.reason
+    )
+    assert "16% of the exposure of production goes to documents" in result.reason
 
 
 def personalised(taste: float) -> tuple[Log, rw.RankingDataset, dict[str, np.ndarray]]:
