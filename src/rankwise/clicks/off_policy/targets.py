@@ -313,7 +313,7 @@ def _cross_fitted(
         raise check.error(
             "a regression that is fitted and applied to different queries needs as many queries as folds",
             got=f"{logged.size} queries with documents that were examined, for {folds} folds",
-            hint="use more queries, or pass the predictions of another model, regression=…",
+            hint="use more queries, or give targets or estimates the predictions of another model, regression=…",
         )
     fold_of = np.full(data.n_queries, -1)
     fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)
