@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rankwise.clicks import Bias, propensities
+from rankwise.clicks.positions import confounding
 from rankwise.clicks.positions.confounding import _change
 from tests.clicks.logs import CURVE, exact_log, over_days, rankings
 
@@ -184,6 +185,21 @@ def test_times_do_not_alarm_where_relevance_stays_or_rankers_do_not_follow(optio
     assert ("relevance that changes within 4 days, but only where documents move" in outcome.sentence) == (
         "alternate" in options
     )
+
+
+def test_a_curve_that_is_wrong_over_all_time_is_no_sign_of_change():
+    outcome = Bias.known(CURVE**0.5).check(changing(change=0.0))
+    assert "so that this is not the bias of this log" in outcome.sentence
+    assert "relevance changed" not in outcome.sentence
+
+
+def test_curves_of_very_many_positions_are_not_resampled(monkeypatch):
+    log = changing(change=0.0)
+    monkeypatch.setattr(confounding, "_MOST_POSITIONS", 5)
+    outcome = Bias.known(CURVE).check(log)
+    assert outcome.period is None
+    assert "This cannot see" in outcome.sentence
+    assert "relevance that changes within 4 days" in outcome.sentence
 
 
 def test_documents_that_did_not_move_tell_where_no_day_has_two_rankers():

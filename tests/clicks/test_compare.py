@@ -129,9 +129,18 @@ def test_intervals_by_user(data, systems) -> None:
 
 def test_it_refuses_where_the_check_alarms_or_cannot_run(data, systems, log, monkeypatch) -> None:
     outcomes = {
-        "fails its check": SimpleNamespace(alarm=True, possible=True, reason="", sentence="ALARM: clicks are off."),
+        "fails its check": SimpleNamespace(
+            alarm=True, alarms=(), possible=True, reason="", sentence="ALARM: clicks are off."
+        ),
+        "fails its check: relevance changed": SimpleNamespace(
+            alarm=True, alarms=("relevance changed",), possible=False, reason="one ranker", sentence="ALARM."
+        ),
         "cannot be checked: one ranker": SimpleNamespace(
-            alarm=False, possible=False, reason="one ranker", sentence="This bias cannot be checked: one ranker."
+            alarm=False,
+            alarms=(),
+            possible=False,
+            reason="one ranker",
+            sentence="This bias cannot be checked: one ranker.",
         ),
     }
     for words, outcome in outcomes.items():
@@ -300,6 +309,28 @@ def test_what_was_never_or_hardly_shown_ships_nothing(rank: int, words: str, sel
     assert result.blends[-1].lowest < truth < result.blends[-1].highest
 
 
+def test_a_candidate_does_not_pass_by_what_production_alone_shows() -> None:
+    random = np.random.default_rng(0)
+    ids: Any = {"query_ids": np.arange(80), "document_ids": np.arange(80 * 12)}
+    made = rw.RankingDataset(np.zeros((960, 1)), random.integers(0, 3, 960), np.arange(0, 961, 12), **ids)
+    unknown = np.arange(960) % 12 == 0  # the best of each query, which only production knows
+    made = made.with_(labels=np.where(unknown, 4, made.labels))
+    noise, known = random.normal(size=(2, 960)), -100.0 * unknown
+    rankers = {"a": noise[0] + 0.25 * made.labels + known, "b": noise[1] + known}
+    log = rw.clicks.simulate(made, rankers=rankers, curve=CURVE, impressions=300, seed=1)
+    systems = {"a": rankers["a"], "production": -np.where(unknown, 1.5, ranks_of(rankers["b"], made))}
+    result = run("a", systems, log, BIAS, made, blends=[1.0])
+    users = rw.clicks.Users(curve=CURVE)
+    truth = np.mean(users.expected_clicks(made, systems["a"]) - users.expected_clicks(made, systems["production"]))
+    assert truth < 0.0 < result.blends[-1].lowest
+    assert own_clicks(result).outcome == "not checked"
+    assert result.verdict == "cannot tell"
+    assert (
+        "because production shows documents that were never or hardly shown: the interval begins at −" in result.reason
+    )
+    assert "16% of the exposure of production goes to documents" in result.reason
+
+
 def personalised(taste: float) -> tuple[Log, rw.RankingDataset, dict[str, np.ndarray]]:
     """Two kinds of users; production's lists follow them, and its scores do not."""
     made = rw.synthetic(n_queries=120, n_docs=8, seed=5)
@@ -361,33 +392,53 @@ def test_production_is_found_in_the_log_by_its_name_or_its_lists(production: str
         assert words in found.sentence
 
 
+def test_production_that_is_scored_otherwise_than_it_was_shown_is_a_caveat() -> None:
+    log, data, systems = personalised(0.0)
+    others = systems["live"] + np.random.default_rng(3).normal(size=data.n_docs)
+    result = one(compare(systems | {"live": others}, log, BIAS, data))
+    found = own_clicks(result)
+    assert found.outcome == "not checked"
+    assert "within chance; its lists are as scored in" in found.sentence
+    assert "live is compared by its scores, which are not what it showed" in result.reason
+
+
 def below(result: OffPolicyComparison) -> Any:
     (found,) = (one for one in result.assumptions if one.name == "the independence of clicks")
     return found
 
 
-def test_clicks_below_a_click_by_hand() -> None:
-    # The second document is clicked in 1 of 5 impressions with a click above, and in 2 of 5 without.
-    patterns = {(1, 1): 20, (1, 0): 80, (0, 1): 40, (0, 0): 60}
+def two_documents(**patterns: int) -> Log:
     rows = [
         {
             "query": q,
             "document": f"d{k}",
-            "impression": f"{clicks}",
+            "impression": clicks,
             "position": k + 1,
-            "clicked": clicks[k],
+            "clicked": int(clicks[k + 1]),
             "weight": n,
         }
         for q in range(5)
         for clicks, n in patterns.items()
         for k in range(2)
     ]
-    log = Log.from_rows(pl.LazyFrame(rows))
+    return Log.from_rows(pl.LazyFrame(rows))
+
+
+def test_clicks_below_a_click_by_hand() -> None:
+    # The second document is clicked in 1 of 5 impressions with a click above, and in 2 of 5 without.
+    log = two_documents(_11=20, _10=80, _01=40, _00=60)
     found = assumptions.independent_clicks(log, "query", 0.95)
     assert found.outcome == "fails"
     assert "clicks below a click are 0.50 [0.50, 0.50] times" in found.sentence
     assert "cascade" not in found.caveat
     assert assumptions.independent_clicks(replace(log, sessions=None), "query", 0.95).outcome == "not checked"
+
+
+def test_users_who_click_more_than_others_hide_whether_they_stop() -> None:
+    found = assumptions.independent_clicks(two_documents(_11=60, _10=40, _01=20, _00=80), "query", 0.95)
+    assert found.outcome == "not checked"
+    assert "are 3.00 [3.00, 3.00] times" in found.sentence
+    assert "whether they stop after a click cannot be seen" in found.sentence
 
 
 def test_the_verdict_says_where_users_stop_after_a_click(data, systems, log, drawn) -> None:

@@ -93,6 +93,7 @@ def test_a_part_without_sessions_has_none() -> None:
         ({"segments": ["nowhere"]}, "the segment must be in the log"),
         ({"queries": [0, 1]}, "a truth value for each query"),
         ({"users": [True]}, "a truth value for each user"),
+        ({"users": np.arange(7) < 3, "queries": [True]}, "a truth value for each query"),
         ({"positions": 99}, "a part of a log must have rows"),
     ],
 )

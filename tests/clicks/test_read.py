@@ -1,5 +1,6 @@
 """Reading click logs: every kind of file and frame, bad rows with their place, positions from 0 and from 1."""
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,12 @@ def test_times_are_kept_by_day_in_utc(times: pl.Series, days: str) -> None:
 def test_times_that_cannot_be_read_are_errors(time: str) -> None:
     with pytest.raises(ValueError, match="1 row with a time that is neither a date, ISO 8601 nor seconds since 1970"):
         rw.clicks.read(GOOD.with_columns(when=pl.Series(["2024-05-01"] * 3 + [time])), **FEW, time="when")
+
+
+@pytest.mark.parametrize("time", [dt.time(1), dt.timedelta(hours=1), True])
+def test_a_column_of_another_kind_holds_no_times(time: object) -> None:
+    with pytest.raises(ValueError, match="4 rows with a time that is neither"):
+        rw.clicks.read(GOOD.with_columns(when=pl.Series([time] * 4)), **FEW, time="when")
 
 
 @pytest.mark.parametrize("kind", ["polars", "lazy", "pandas", "arrow", "csv", "tsv.gz", "parquet", "categories"])

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import targets as module
 from rankwise.clicks.off_policy.exposure import query_impressions
 from rankwise.clicks.positions.bias import Bias
@@ -426,3 +427,10 @@ def test_the_low_regression_by_hand():
     np.testing.assert_array_equal(above.low_regression, above.regression)
     few = dataclasses.replace(result, impressions=np.full(7, 9.0))
     assert not few.low_regression.any()
+
+
+@pytest.mark.parametrize(("holdout", "words"), [(1e-9, "got 0 of "), (1.0 - 1e-9, "queries held out")])
+def test_both_parts_of_a_split_have_queries(holdout: float, words: str) -> None:
+    rows = {"query": [1, 2], "document": ["a", "b"], "impression": [1, 2], "position": [1, 1], "clicked": [1, 0]}
+    with pytest.raises(ValueError, match=f"both parts of a split need queries: .*{words}"):
+        rw.clicks.split(Log.from_rows(pl.LazyFrame(rows)), holdout)

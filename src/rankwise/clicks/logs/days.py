@@ -56,6 +56,8 @@ def day(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
         in_utc = column.dt.convert_time_zone("UTC") if kind.time_zone else column
         return in_utc.dt.date().cast(pl.Int32)
     if not isinstance(kind, pl.String | pl.Categorical | pl.Enum):
+        if not kind.is_numeric():  # a time of day or a duration would be read as nanoseconds since 1970
+            return pl.lit(None, pl.Int32)
         return (_since_1970(column.cast(pl.Float64, strict=False)) / _DAY).floor().cast(pl.Int32)
     return (instant(column) / _DAY).floor().cast(pl.Int32)
 

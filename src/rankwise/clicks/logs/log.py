@@ -238,14 +238,11 @@ class Log:
         >>> log.only(positions=2)
         Log(1 impressions, 1 queries, 1 pairs, 1 rankers, positions 2 to 2, 1.0000 clicks a document)
         """
+        mask = None if queries is None else self._query_mask(queries)
         if users is not None:
             rest = self._without(~self._user_mask(users))
-            return rest.only(
-                rankers=rankers,
-                segments=segments,
-                positions=positions,
-                queries=None if queries is None else np.asarray(queries)[np.isin(self.query_ids, rest.query_ids)],
-            )
+            mask = None if mask is None else mask[np.isin(self.query_ids, rest.query_ids)]
+            return rest.only(rankers=rankers, segments=segments, positions=positions, queries=mask)
         sessions = self.sessions
         cells = np.ones(self.pairs.size, np.bool_)
         lists = np.ones(0 if sessions is None else sessions.n_impressions, np.bool_)
@@ -257,14 +254,7 @@ class Log:
                 codes = _codes(what, names, selected)
                 cells &= np.isin(getattr(self, f"{what}s"), codes)
                 lists &= True if sessions is None else np.isin(getattr(sessions, f"{what}s"), codes)
-        if queries is not None:
-            mask = np.asarray(queries)
-            if mask.dtype != np.bool_ or mask.shape != (self.n_queries,):
-                raise check.error(
-                    "queries must be a truth value for each query of the log",
-                    got=f"{mask.dtype} of shape {mask.shape} for {self.n_queries:,} queries",
-                    hint="compare log.query_ids with what you look for, as np.isin(log.query_ids, names) does",
-                )
+        if mask is not None:
             cells &= mask[self.queries]
             lists &= True if sessions is None else mask[self.query_of_pair[sessions.pairs[sessions.offsets[:-1]]]]
         rows = None if sessions is None else np.repeat(lists, np.diff(sessions.offsets))
@@ -273,6 +263,17 @@ class Log:
             cells &= np.isin(self.positions, numbers)
             rows = None if rows is None or sessions is None else rows & np.isin(sessions.positions, numbers)
         return self._part(cells, rows)
+
+    def _query_mask(self, queries: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each query is selected."""
+        mask = np.asarray(queries)
+        if mask.dtype != np.bool_ or mask.shape != (self.n_queries,):
+            raise check.error(
+                "queries must be a truth value for each query of the log",
+                got=f"{mask.dtype} of shape {mask.shape} for {self.n_queries:,} queries",
+                hint="compare log.query_ids with what you look for, as np.isin(log.query_ids, names) does",
+            )
+        return mask
 
     def _user_mask(self, users: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each user is selected."""

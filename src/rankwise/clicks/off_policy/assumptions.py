@@ -49,10 +49,11 @@ def click_model(outcome: BiasCheck, *, has_intervals: bool) -> Assumption:
     """Return what the check of the position bias says."""
     held: Outcome = "fails" if outcome.alarm else "holds"
     refusal = ""
-    if not outcome.possible:
+    if outcome.alarm:
+        why = "; ".join(outcome.alarms) or "it does not predict the clicks of a ranker that it has not seen"
+        refusal = f"the click model fails its check: {why}"
+    elif not outcome.possible:
         refusal, held = f"the click model cannot be checked: {outcome.reason}", "not checked"
-    elif outcome.alarm:
-        refusal = "the click model fails its check: it does not predict the clicks of a ranker that it has not seen"
     elif not has_intervals:
         refusal = "the propensities have no intervals, so that it is not known how wrong they may be"
     return Assumption(name="the click model", outcome=held, sentence=outcome.sentence, refusal=refusal)
@@ -119,7 +120,8 @@ def production_clicks(
     Production is the logged ranker of its name, or else the one with its lists in 95% of impressions or more. Queries
     count by its own traffic. Clicks differ where a 99% interval by unit excludes 0, at each of the ``estimates`` (the
     bias, and the ends of its intervals), and by more than a hundredth. Where the log's lists were drawn and those of
-    the comparison are not, or the other way round, there is nothing to compare.
+    the comparison are not, or the other way round, there is nothing to compare; where they are others than those of the
+    scores, equal clicks say nothing, and any verdict has a caveat.
     """
     what = "production's own clicks"
     number, alike = _logged_as(name, Places.of(scores, documents), log, documents, cutoff)
@@ -161,17 +163,20 @@ def production_clicks(
     beyond = all(low > 0.0 for low, _ in ends) or all(high < 0.0 for _, high in ends)
     fails = beyond and all(abs(test.mean) > _OFF * logged for test in tests)
     numbers = f"{tables.number(logged + tests[0].mean)} estimated and {tables.number(logged)} logged"
-    lists = "" if alike >= ALIKE else f"; its lists are as scored in {alike:.0%} of impressions"
+    other_lists = alike < ALIKE and not random
+    lists = f"; its lists are as scored in {alike:.0%} of impressions" if other_lists else ""
+    caveat = f"{name} is compared by its scores, which are not what it showed: {lists[2:]}." if other_lists else ""
     where = f"{numbers} over {traffic.sum():,.0f} impressions of {label}"
     if not fails and (ends[0][1] - ends[0][0]) / 2.0 > _SEEN * logged:
         sentence = f"{where}, too few to see a difference of a tenth{lists}."
-        return Assumption(name=what, outcome="not checked", sentence=sentence)
+        return Assumption(name=what, outcome="not checked", sentence=sentence, caveat=caveat)
     found = "NOT within chance" if fails else "within a hundredth" if beyond else "within chance"
     return Assumption(
         name=what,
-        outcome="fails" if fails else "holds",
+        outcome="fails" if fails else "not checked" if other_lists else "holds",  # equal clicks of other lists are luck
         sentence=f"{where}, {found}{lists}.",
         refusal=f"the log contradicts the estimate of {name}: {numbers}{lists}" if fails else "",
+        caveat="" if fails else caveat,
     )
 
 
@@ -210,7 +215,7 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     """Compare clicks below a click with those of the same document at the same position without a click above.
 
     The ratio is Mantel-Haenszel's over documents, positions and segments, with an interval by query: 1 where clicks do
-    not depend on each other, and 0 where users leave with their first.
+    not depend on each other, and 0 where users leave with their first. Above 1 users differ, which hides who leaves.
     """
     what = "the independence of clicks"
     if (sessions := log.sessions) is None:
@@ -257,6 +262,9 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     low, high = TTest(ratio, _error(observed - ratio * expected) / total, freedom).interval(level)
     number = f"{ratio:.2f} {tables.interval(max(low, 0.0), high, 2)}"
     sentence = f"clicks below a click are {number} times those at the same place without one above"
+    if ratio > 1.0 + _FEWER and low > 1.0:
+        sentence += ", as where some users click more than others: whether they stop after a click cannot be seen."
+        return Assumption(name=what, outcome="not checked", sentence=sentence)
     if not (ratio < 1.0 - _FEWER and high < 1.0):
         return Assumption(name=what, outcome="holds", sentence=f"{sentence}.")
     caveat = f"Users click less below a click, {number} times: the size of the difference is likely overstated"

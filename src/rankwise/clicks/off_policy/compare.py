@@ -29,10 +29,12 @@ from rankwise.data.tables.polars import as_polars
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.ensembles.weights import spread
+from rankwise.statistics import tables
 from rankwise.statistics.significance import t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
+_PREDICTED = 0.05  # of production's exposure: what may rest on predictions that no clicks of production confirm
 _Estimator = Callable[..., Estimated]
 
 
@@ -90,6 +92,8 @@ def compare(
     - it and production each have an effective sample size of at least 1,000 impressions, at most a fifth of their
       exposure, α at each rank, for such documents, and, with the last two estimators, weights of 1 on average, within
       a tenth
+    - where production's own clicks are not confirmed by the log and more than 5% of its exposure is for such documents,
+      the lower end is above 0 also if everybody clicked what production shows more of these
 
     Beside these bounds stands ``likely_low``, the lower end if such documents are as far below R̂ as the lowest tenth
     of the exposure of documents that were shown. It assumes that they are like these, which rankers chose, and decides
@@ -130,7 +134,8 @@ def compare(
         ends = bias.alpha_low, bias.alpha_high, bias.beta_low, bias.beta_high
         assumptions.append(click_model(bias_check, has_intervals=bool(np.isfinite(ends).all())))
     of_log = log, shown, documents, depth, estimate
-    assumptions.append(production_clicks(production, old, *of_log, drawn=temperature > 0.0))
+    own = production_clicks(production, old, *of_log, drawn=temperature > 0.0)
+    assumptions.append(own)
     if estimator != "cascade":
         assumptions.append(independent_clicks(log, by, level))
     doubt = "; ".join(one.refusal for one in assumptions if one.refusal)
@@ -139,6 +144,10 @@ def compare(
         refusal = f"it shows too little of {production}: {lacking}"
     caveats = [f"Unchecked, although {doubt}."] if unchecked and doubt else []
     caveats += [one.caveat for one in assumptions if one.caveat]
+    predicted = own.outcome != "holds" and baseline[0].unsupported > _PREDICTED
+    if predicted:
+        share = f"{baseline[0].unsupported:.0%} of the exposure of {production}"
+        caveats.append(f"{share} goes to documents that were never or hardly shown: it may be better than estimated.")
 
     beside: list[Keywords] = [{"beside": one.guessed} if estimator == "position" else {} for one in baseline]
 
@@ -146,6 +155,14 @@ def compare(
     def estimated(name: str, share: float) -> list[Estimated]:
         blended = _blended(old, scores[name], share, scales[name], data.offsets)
         return [one(blended, **other) for one, other in zip(estimate, beside, strict=True)]
+
+    def at_most(rival: Estimated) -> Estimated:
+        """Return production if everybody clicked what it shows more of hardly shown documents than a rival."""
+        if estimator != "position":
+            return baseline[0].highest
+        more = np.maximum(baseline[0].guessed - rival.guessed, 0.0)
+        clicks = shown.of_queries(documents.sums(more * (1.0 - documents.relevance)))
+        return baseline[0]._replace(totals=baseline[0].totals + clicks)
 
     def tested(name: str, share: float, level: float) -> Blend:
         at_bias, *at_ends = estimated(name, share)
@@ -158,6 +175,11 @@ def compare(
         modest = at_bias.likely_low
         bounds: Keywords = {"lowest": lowest, "highest": highest}
         outcome, failure = judge(at_bias, interval, extreme=min(extremes, default=lowest), by=by, level=level, **bounds)
+        if predicted and outcome == "passed":
+            worst = _difference(at_bias.lowest, at_most(at_bias), traffic, level)[1]
+            if not worst > 0.0:
+                begins = f"the interval begins at {tables.number(worst, signed=True)} if everybody clicked those"
+                outcome, failure = "unclear", f"{production} shows documents that were never or hardly shown: {begins}"
         return Blend(
             share=share,
             clicks=float(at_bias.totals.sum() / traffic.sum()),

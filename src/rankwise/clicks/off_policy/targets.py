@@ -130,6 +130,9 @@ def split(log: Log, holdout: float = 0.3, *, seed: int = 0) -> tuple[Log, Log]:
     share = check.number("holdout", holdout, least=0.0, most=1.0, open_ends=True)
     draws = Stream(seed, query_ids=log.query_ids).child("holdout").per_query(log.n_queries)[:, 0]
     held_out = draws >= 1.0 - share
+    if held_out.all() or not held_out.any():
+        got = f"{np.count_nonzero(held_out):,} of {log.n_queries:,} queries held out"
+        raise check.error("both parts of a split need queries", got=got, hint="use more queries, or another `holdout`")
     parts = log.only(queries=~held_out), log.only(queries=held_out)
     _parts.update(parts)
     return parts
@@ -310,7 +313,7 @@ def _cross_fitted(
         raise check.error(
             "a regression that is fitted and applied to different queries needs as many queries as folds",
             got=f"{logged.size} queries with documents that were examined, for {folds} folds",
-            hint="use more queries, or pass the predictions of another model, regression=…",
+            hint="use more queries, or give targets or estimates the predictions of another model, regression=…",
         )
     fold_of = np.full(data.n_queries, -1)
     fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)

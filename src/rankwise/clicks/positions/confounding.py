@@ -27,6 +27,7 @@ _TOLERANCE, _PRECISE = 0.1, 0.2  # of a curve: how far it may be off, and how we
 _CHANGED = 0.1  # of a click rate: the standard deviation between periods that is too much
 _SURELY = 4.0  # standard errors
 _SAMPLES = 100
+_MOST_POSITIONS = 100  # of a curve that is resampled, which takes their number cubed
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ def confounding(bias: "Bias", log: Log, level: float) -> Confounding:
         daily, items = items_by_period(log, length)
         curve = _Curve.of(bias, daily, items, level)
         if curve is not None and (curve.precise or curve.off.any()):
-            period, apart = length, curve.gap(f"within {tables.count(length, 'day')}")
+            cause = f"relevance changed and rankers followed it; estimate the bias with period={length}"
+            period, apart = length, curve.gap(f"within {tables.count(length, 'day')}", log, cause)
             break
     if apart:
-        hint = f"relevance changed and rankers followed it; estimate the bias with period={period}"
-        alarms.append(f"{apart}: {hint}")
+        alarms.append(apart)
     elif shorter := [length for length in lengths if period is None or length < period]:
         changes = {length: _change(log, length) for length in shorter}
         changed = [length for length, (change, _) in changes.items() if change > _CHANGED]
@@ -94,12 +95,14 @@ class _Curve:
 
     @classmethod
     def of(cls, bias: "Bias", log: Log, items: Numbers, level: float) -> "_Curve | None":
-        """Return the curve of a log, None where it is not identified or the bias has another model."""
+        """Return the curve of a log, None where it is not identified, too long, or the bias has another model."""
         plain = bias if bias.pbm is None else bias.pbm
         if plain.beta.any() or plain.alpha.size < log.n_positions or not (plain.alpha > 0.0).all():
             return None
+        if not 2 <= log.n_positions <= _MOST_POSITIONS:
+            return None
         swaps = Swaps.of(log, items)
-        if log.n_positions < 2 or swaps.gap:
+        if swaps.gap:
             return None
         logs = swaps.fit(swaps.sums.sum((0, 1)))
         errors = swaps.resampled(logs, _SAMPLES, Stream(0).child("check")).std(0, ddof=1)
@@ -118,15 +121,20 @@ class _Curve:
         """Whether a difference of a fifth would be seen everywhere."""
         return bool((self.half < np.log1p(_PRECISE)).all())
 
-    def gap(self, how: str) -> str:
-        """Return a sentence about the largest difference, empty without one."""
+    def gap(self, how: str, log: Log, cause: str) -> str:
+        """Return a sentence about the largest difference, empty without one.
+
+        The ``cause`` is named only where the curve of the whole log is closer to the bias than to this curve.
+        """
         if not self.off.any():
             return ""
         worst = int(np.argmax(np.abs(self.logs - self.expected) * self.off))
-        found, expected = np.exp([self.logs[worst], self.expected[worst]])
-        return (
-            f"alpha at position {worst + 1} is {tables.number(found)} {how} and {tables.number(expected)} in this bias"
-        )
+        swaps = Swaps.of(log, log.pairs)
+        all_logs = self.logs[worst], self.expected[worst], swaps.fit(swaps.sums.sum((0, 1)))[worst]
+        found, expected, whole = map(tables.number, np.exp(all_logs))
+        if abs(all_logs[2] - all_logs[0]) <= abs(all_logs[2] - all_logs[1]):
+            cause = f"in the whole log it is {whole}, so that this is not the bias of this log"
+        return f"alpha at position {worst + 1} is {found} {how} and {expected} in this bias: {cause}"
 
 
 def _robots(bias: "Bias", log: Log, level: float) -> Iterator[str]:
@@ -134,9 +142,10 @@ def _robots(bias: "Bias", log: Log, level: float) -> Iterator[str]:
     if log.robots.any() and not log.robots.all():
         rest = log.only(users=~log.robots)
         curve = _Curve.of(bias, rest, rest.pairs, level)
-        found = "" if curve is None else curve.gap("without users who click like robots")
+        cause = "leave them out with log.only(users=~log.robots)"
+        found = "" if curve is None else curve.gap("without users who click like robots", log, cause)
         if found:
-            yield f"{found}: leave them out with log.only(users=~log.robots)"
+            yield found
 
 
 def _change(log: Log, period: int) -> tuple[float, float]:
