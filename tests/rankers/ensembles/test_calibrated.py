@@ -204,7 +204,9 @@ def test_a_level_that_training_did_not_reach_is_a_warning():
     model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1)
     graded = train.with_(more_labels={"purchase": (train.labels > 0.0).astype(float)})
     rw.calibrate(model.fit(train), fresh, "sigmoid")  # no warning, which would be an error here
-    with pytest.warns(UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed.*platt"):
+    with pytest.warns(
+        UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed: scores.*platt"
+    ):
         rw.calibrate(model.fit(graded), fresh, "sigmoid")
 
 
@@ -228,6 +230,13 @@ def test_which_label_is_calibrated(expression, label):
     ranker = rw.ranker(expression)
     assert repr(rw.ranker(repr(ranker))) == repr(ranker)
     assert ranker.fit(goals(0), goals(1)).predicts_ == (label, 1.0)
+
+
+def test_a_calibrated_ranker_is_calibrated_anew_for_its_label(tmp_path):
+    ranker = rw.ranker(f"calibrate(lightgbm({LIGHT}), label=purchase)").fit(goals(0), goals(1))
+    for model in (ranker, rw.load(ranker.save(tmp_path / "model"))):
+        assert rw.calibrate(model, goals(2)).label_ == "purchase"
+        assert rw.calibrate(model, goals(2), label="click").label_ == "click"
 
 
 @pytest.mark.parametrize(
@@ -289,7 +298,7 @@ def test_an_auto_ranker_is_calibrated_out_of_fold(tmp_path):
 
 def test_queries_of_the_training_data_are_a_warning(model, fresh):
     mixed = rw.concatenate([lists(0).take(np.arange(100, 200)), fresh.take(np.arange(100))])
-    with pytest.warns(UserWarning, match="trained on 100 of the 200 queries"):
+    with pytest.warns(UserWarning, match="100 of the 200 queries .* have the features of training queries"):
         rw.calibrate(model, mixed)
 
 
