@@ -210,6 +210,14 @@ def test_a_level_that_training_did_not_reach_is_a_warning():
         rw.calibrate(model.fit(graded), fresh, "sigmoid")
 
 
+@pytest.mark.parametrize(("method", "learns"), [("sigmoid", False), ("platt", True), ("isotonic", True)])
+def test_queries_that_a_curve_was_fitted_to_were_seen(method, learns):
+    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(goals(0))
+    calibrated = rw.calibrate(model, goals(1), method)
+    assert calibrated.seen_in_training(goals(0)).all()
+    assert calibrated.seen_in_training(goals(1)).all() == learns
+
+
 LIGHT = "rounds=2, leaves=4, threads=1"
 
 
@@ -275,7 +283,7 @@ def test_ensembles_are_calibrated_on_scores_of_members_that_did_not_see_the_quer
         again = rw.calibrate(model, everything, "platt")
         np.testing.assert_array_equal(again.predict(test), calibrated.predict(test))
     with pytest.warns(
-        UserWarning, match=r"trained on 60 of the 60 queries that it is calibrated on.*Hint: pass queries"
+        UserWarning, match=r"60 of the 60 queries .* have the features of training queries.*Hint: pass queries"
     ):
         seen = rw.calibrate(bag, train, "platt")
     assert np.abs(logit(seen.predict(test))).mean() > np.abs(logit(calibrated.predict(test))).mean()  # too sure

@@ -153,7 +153,8 @@ class CalibratedRanker(MetaRanker):
         ranker._schema.reject_start("calibrated rankers")
         self.ranker_, self._schema = ranker, ranker._schema
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
-        seen = [] if data is None else [leakage.trained_hashes(ranker._schema.align(data))]
+        learned = data if self.method != "sigmoid" else None  # the sigmoid only checks them
+        seen = [] if learned is None else [leakage.trained_hashes(ranker._schema.align(learned))]
         self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
         if data is not None and scores is None:
             scores = ranker.predict(data)
