@@ -213,7 +213,7 @@ def test_a_level_that_training_did_not_reach_is_a_warning():
 @pytest.mark.parametrize(("method", "learns"), [("sigmoid", False), ("platt", True), ("isotonic", True)])
 def test_queries_that_a_curve_was_fitted_to_were_seen(method, learns):
     model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(goals(0))
-    calibrated = rw.calibrate(model, goals(1), method)
+    calibrated: Any = rw.calibrate(model, goals(1), method)
     assert calibrated.seen_in_training(goals(0)).all()
     assert calibrated.seen_in_training(goals(1)).all() == learns
 
