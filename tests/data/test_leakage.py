@@ -235,6 +235,15 @@ def test_models_trained_on_targets_recognise_queries_of_the_log_by_their_ids(tmp
     assert both.seen_in_training(range(100, 112)).all()
 
 
+def test_hashes_of_sparse_features_look_at_stored_values_alone(monkeypatch):
+    monkeypatch.setattr(leakage, "dense", None)  # a wide matrix would be too large
+    matrix = sparse.random(60, 9, density=0.2, format="csr", dtype=np.float32, random_state=0)
+    matrix.data[:3] = np.nan, -0.0, 0.0
+    for few in (matrix, sparse.csr_array((60, 9), dtype=np.float32)):
+        thin, thick = (rw.RankingDataset(one, np.zeros(60), [0, 60]) for one in (few, few.toarray()))
+        assert leakage.document_hashes(thin).tolist() == leakage.document_hashes(thick).tolist()
+
+
 def test_training_queries_are_hashed_once(monkeypatch):
     calls: list[int] = []
     hashes = leakage.document_hashes

@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -216,12 +216,18 @@ def _contents(data: RankingDataset) -> NDArray[np.uint64]:
 
 
 def document_hashes(data: RankingDataset) -> NDArray[np.uint64]:
-    """Return a hash of the features of each document: mixed sums over columns."""
+    """Return a hash of the features of each document: mixed sums over columns, to which zeros add nothing."""
     factors = np.random.default_rng(0).integers(1, 2**64, data.n_features, np.uint64, endpoint=False)
-    rows = np.empty(data.n_docs, np.uint64)
-    for block in row_blocks(data.n_docs, data.n_features):
-        bits = np.ascontiguousarray(dense(data.features[block])).view(np.uint32)
-        rows[block] = bits.astype(np.uint64) @ factors
+    rows = np.zeros(data.n_docs, np.uint64)
+    if data.is_sparse:
+        matrix: Any = data.features
+        stored = np.append((matrix.data + np.float32(0.0)).view(np.uint32) * factors[matrix.indices], np.uint64(0))
+        some = np.diff(matrix.indptr) > 0
+        rows[some] = np.add.reduceat(stored, matrix.indptr[:-1][some]) if some.any() else 0
+    else:
+        for block in row_blocks(data.n_docs, data.n_features):
+            bits = np.ascontiguousarray(data.features[block]).view(np.uint32)
+            rows[block] = bits.astype(np.uint64) @ factors
     for shift in (31, 29):
         rows = (rows ^ (rows >> np.uint64(shift))) * np.uint64(0x9E3779B97F4A7C15)
     return rows

@@ -534,8 +534,8 @@ def test_recipes_that_do_not_take_the_data_are_left_out_beforehand(data, trainin
     model = auto(recipes=[*recipes(1), rw.NeuralRanker(epochs=1)]).fit(coded)
     (entry,) = model.leaderboard_.entries
     assert (entry.recipe, len(trainings.calls)) == ("lightgbm(xendcg)", ROUNDS)
-    assert model.leaderboard_.notes[0].startswith("Left out: neural(lambdarank). NeuralRanker takes numbers, and no")
-    with pytest.raises(ValueError, match="no recipe takes these data.*no categories"):
+    assert model.leaderboard_.notes[0].startswith("Left out: neural(lambdarank): NeuralRanker takes numbers, and no")
+    with pytest.raises(ValueError, match=r"no recipe takes these data: NeuralRanker .*no categories: got .* trees\.$"):
         auto(recipes=[rw.NeuralRanker()]).fit(coded)
 
 

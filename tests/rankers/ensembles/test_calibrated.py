@@ -204,8 +204,18 @@ def test_a_level_that_training_did_not_reach_is_a_warning():
     model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1)
     graded = train.with_(more_labels={"purchase": (train.labels > 0.0).astype(float)})
     rw.calibrate(model.fit(train), fresh, "sigmoid")  # no warning, which would be an error here
-    with pytest.warns(UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed.*platt"):
+    with pytest.warns(
+        UserWarning, match=r"mean probability of purchase.* is 0\.[2-4].* where 0\.0.* observed: scores.*platt"
+    ):
         rw.calibrate(model.fit(graded), fresh, "sigmoid")
+
+
+@pytest.mark.parametrize(("method", "learns"), [("sigmoid", False), ("platt", True), ("isotonic", True)])
+def test_queries_that_a_curve_was_fitted_to_were_seen(method, learns):
+    model = rw.LightGBMRanker("on(purchase, calibrated)", rounds=5, leaves=7, threads=1).fit(goals(0))
+    calibrated: Any = rw.calibrate(model, goals(1), method)
+    assert calibrated.seen_in_training(goals(0)).all()
+    assert calibrated.seen_in_training(goals(1)).all() == learns
 
 
 LIGHT = "rounds=2, leaves=4, threads=1"
@@ -228,6 +238,13 @@ def test_which_label_is_calibrated(expression, label):
     ranker = rw.ranker(expression)
     assert repr(rw.ranker(repr(ranker))) == repr(ranker)
     assert ranker.fit(goals(0), goals(1)).predicts_ == (label, 1.0)
+
+
+def test_a_calibrated_ranker_is_calibrated_anew_for_its_label(tmp_path):
+    ranker = rw.ranker(f"calibrate(lightgbm({LIGHT}), label=purchase)").fit(goals(0), goals(1))
+    for model in (ranker, rw.load(ranker.save(tmp_path / "model"))):
+        assert rw.calibrate(model, goals(2)).label_ == "purchase"
+        assert rw.calibrate(model, goals(2), label="click").label_ == "click"
 
 
 @pytest.mark.parametrize(
@@ -266,7 +283,7 @@ def test_ensembles_are_calibrated_on_scores_of_members_that_did_not_see_the_quer
         again = rw.calibrate(model, everything, "platt")
         np.testing.assert_array_equal(again.predict(test), calibrated.predict(test))
     with pytest.warns(
-        UserWarning, match=r"trained on 60 of the 60 queries that it is calibrated on.*Hint: pass queries"
+        UserWarning, match=r"60 of the 60 queries .* have the features of training queries.*Hint: pass queries"
     ):
         seen = rw.calibrate(bag, train, "platt")
     assert np.abs(logit(seen.predict(test))).mean() > np.abs(logit(calibrated.predict(test))).mean()  # too sure
@@ -289,7 +306,7 @@ def test_an_auto_ranker_is_calibrated_out_of_fold(tmp_path):
 
 def test_queries_of_the_training_data_are_a_warning(model, fresh):
     mixed = rw.concatenate([lists(0).take(np.arange(100, 200)), fresh.take(np.arange(100))])
-    with pytest.warns(UserWarning, match="trained on 100 of the 200 queries"):
+    with pytest.warns(UserWarning, match="100 of the 200 queries .* have the features of training queries"):
         rw.calibrate(model, mixed)
 
 

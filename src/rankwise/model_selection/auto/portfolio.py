@@ -89,7 +89,7 @@ def learning_others(recipes: Sequence[Ranker], label: str) -> list[str]:
 
 
 def taking(recipes: Sequence[Ranker], data: RankingDataset) -> tuple[list[Ranker], list[str]]:
-    """Return the recipes that take these data, and a note of the others; an error where there are no others.
+    """Return the recipes that take these data, and a note of the others; an error where none does.
 
     >>> import rankwise as rw
     >>> data = rw.RankingDataset([[0.0], [1.0]], [0, 1], [0, 2], categorical=[0])
@@ -106,8 +106,10 @@ def taking(recipes: Sequence[Ranker], data: RankingDataset) -> tuple[list[Ranker
         else:
             able.append(one)
     if not able:
-        raise check.error("no recipe takes these data", got=next(iter(unable), "no recipe"))
-    return able, [f"Left out: {listed(titles)}. {why}" for why, titles in unable.items()]
+        with check.naming("no recipe takes these data"):
+            for one in recipes:
+                one.check_data(data)
+    return able, [f"Left out: {listed(titles)}: {why}" for why, titles in unable.items()]
 
 
 def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:

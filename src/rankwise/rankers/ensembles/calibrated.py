@@ -153,7 +153,8 @@ class CalibratedRanker(MetaRanker):
         ranker._schema.reject_start("calibrated rankers")
         self.ranker_, self._schema = ranker, ranker._schema
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
-        seen = [] if data is None else [leakage.trained_hashes(ranker._schema.align(data))]
+        learned = data if self.method != "sigmoid" else None  # the sigmoid only checks them
+        seen = [] if learned is None else [leakage.trained_hashes(ranker._schema.align(learned))]
         self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
         if data is not None and scores is None:
             scores = ranker.predict(data)
@@ -194,7 +195,7 @@ class CalibratedRanker(MetaRanker):
         error = difference.std() / np.sqrt(max(data.n_queries - 1, 1))
         if abs(difference.mean()) > max(4.0 * error, 0.2 * rate):
             what = f"the mean probability of {self.predicts_} is {mean:.4f} where {rate:.4f} are observed: "
-            what += "training did not reach the level of the data"
+            what += "scores are not its log odds"  # training did not get there, or max_label= made them those of grades
             warnings.warn(check.Sentence(f"{what}.", "fit the level: method='platt'"), stacklevel=4)
 
     def _fitted(self, data: RankingDataset, scores: Array) -> dict[str, Curve]:
@@ -418,6 +419,8 @@ def learned_labels(ranker: Ranker) -> set[str]:
     >>> sorted(learned_labels(expressions.ranker("blended(lightgbm(on(purchase, xendcg)), lightgbm, column(0))")))
     ['labels', 'purchase']
     """
+    if isinstance(ranker, CalibratedRanker) and ranker.__sklearn_is_fitted__():
+        return {ranker.label_}
     inner: Iterable[Any] = ranker._nested().values() if isinstance(ranker, MetaRanker) else ()
     if isinstance(ranker, distilled):
         teachers = ranker.teacher if isinstance(ranker.teacher, list | tuple) else (ranker.teacher,)
@@ -450,7 +453,8 @@ def _warn_seen(ranker: Ranker, data: RankingDataset) -> None:
     """Warn of queries that the model was trained on, whose scores are surer than those of others."""
     seen = ranker.seen_in_training(data)
     if seen is not None and seen.any():
-        what = f"the model was trained on {int(seen.sum()):,} of the {seen.size:,} queries that it is calibrated on, "
-        what += "whose scores are surer than those of new ones: so will be its probabilities"
+        what = f"{int(seen.sum()):,} of the {seen.size:,} queries that the model is calibrated on have the features of "
+        what += "training queries; scores of those that it was trained on are surer than others, and so will be its "
+        what += "probabilities"
         hint = "pass queries that it has not seen, or all that a bag or blend was trained on"
         warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=3)
