@@ -127,8 +127,8 @@ def interval_of_share(
 ) -> tuple[float, float] | None:
     """Return the interval of Clopper and Pearson of a mean of values that are all 0 or 1; None where they are not.
 
-    Weighted queries count as the equal ones that would be as sure (Korn and Graubard): (Σw)² / Σw² of them, or fewer where
-    those that count most are of one kind, as head queries that are easier.
+    Weighted queries count as the equal ones that would be as sure (Korn and Graubard): (Σw)² / Σw² of them, or fewer
+    where those that count most are of one kind, as head queries that are easier.
 
     >>> [round(end, 3) for end in interval_of_share([1, 1, 1, 0, 1, 1, 1, 1])]
     [0.473, 0.997]

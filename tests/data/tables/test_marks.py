@@ -78,7 +78,12 @@ def test_what_one_column_shows_the_others_mean(tmp_path: Path, between: str, cel
             r"numbers can be read in two ways: got '1,582' in column 'x'. Hint: set decimal=','",
         ),
         (",", ["1,582", "2"], {}, r"two ways: got '1,582' in column 'x'.* or set thousands=','"),
-        (",", ["0,5", "2"], {}, r"two ways: got '0,5' in column 'x'"),  # perhaps a list of ids
+        (",", ["0,5", "2"], {}, r"two ways: got '0,5' in column 'x'.* or name it in categorical"),  # a list of ids?
+        (",", ["0,5", "2"], {"features": ["x"]}, r"two ways: got '0,5' in column 'x'"),
+        (",", ["0,5", "2"], {"features": ["?"]}, r"two ways: got '0,5' in column 'x'"),
+        (";", ["7", "1\u00a0582"], {}, r"two ways: got '1\\xa0582' in column 'x'. Hint: set thousands=' ', or name"),
+        (";", ["1 582,5", "7"], {"decimal": ","}, r"Hint: set thousands=' ' \(and set decimal=','\), or name"),
+        (";", ["1'582", "7"], {}, r"in column 'x'. Hint: set thousands=\"'\", or name"),
         (";", ["0,5", "3.5"], {}, r"a feature must be a column of numbers: got String in column 'x'"),
         (";", ["1.58", "3"], {"thousands": "."}, r"a feature must be a column of numbers: got String in column 'x'"),
         (";", ["0,5", "3"], {"decimal": "."}, r"a feature must be a column of numbers: got String in column 'x'"),
@@ -123,6 +128,7 @@ def test_what_is_refused(tmp_path: Path, between: str, cells: list[str], options
             {},
             r"features of numbers with leading zeros, which ids have: x. Hint: name ids in doc",
         ),
+        (["1.250", "3.875"], ["0,5", "1"], {"label": "x", "features": ["y"]}, r"points in column 'x' .* 1.250 is 1250"),
         (["0,5", "1,25"], None, {"categorical": ["x"]}, r"categories that are numbers with a comma: x \(0,5\)"),
         ([f"{1_700_000_000 + row}" for row in range(9)], None, {}, r"float32 tells less than half apart: 'x'"),
     ],
@@ -174,6 +180,8 @@ def test_marks_on_the_command_line(tmp_path: Path):
     assert facts.stderr == ""
     said = " ".join(run("data", "info", path, "--thousands", ".").stderr.split())
     assert "leading zeros, which ids have: y. Hint: name ids in --document … or --categorical …" in said
+    refused = run("data", "info", written(tmp_path, ["950", "1'582"]), code=2).stderr
+    assert """Hint: use --thousands ''"'"'', or name it in --categorical …""" in " ".join(refused.split())
 
 
 def test_roles_stay_in_parquet(tmp_path: Path):
