@@ -91,6 +91,13 @@ def test_what_one_column_shows_the_others_mean(tmp_path: Path, between: str, cel
         (";", ["1"], {"thousands": "."[:0]}, r"unknown mark for thousands: got ''"),
         (";", ["5.3.24"], {"dates": "days"}, r"got String in column 'x'"),  # which year?
         (";", ["3/4/2024", "5/6/2024"], {"dates": "days"}, r"day or month first: got '3/4/2024' in column 'x'"),
+        (
+            ";",
+            ["2024-05-03", "5/3/2024"],
+            {"dates": "days"},
+            r"in one form.* got '5/3/2024' in column 'x'. Hint: write",
+        ),
+        (";", ["2024-05-03", "2024-13-03"], {"dates": "days"}, r"in one form.* got '2024-13-03' in column 'x'"),
         (";", ["2024-05-03"], {}, r"got String in column 'x'. Hint: set dates='days'"),
         (";", ["2024-05-03"], {"dates": "weeks"}, r"unknown form of dates: got 'weeks'"),
         (
@@ -156,7 +163,13 @@ def test_what_is_read_without_one(tmp_path: Path, cells: list[str], options: Any
 
 
 @pytest.mark.parametrize(
-    "cells", [["1970-01-02", "1970-02-01"], ["2.1.1970", "01.02.1970"], ["01/02/1970", "02/01/1970"]]
+    "cells",
+    [
+        ["1970-01-02", "1970-02-01"],
+        ["1970-01-02T00:00:00Z", "1970-02-01T00:00:00.000Z"],
+        ["2.1.1970", "01.02.1970"],
+        ["01/02/1970", "02/01/1970"],
+    ],
 )
 def test_dates_as_days(tmp_path: Path, cells: list[str]):
     if "/" in cells[0]:
