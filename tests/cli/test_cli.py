@@ -363,6 +363,18 @@ def test_evaluate_writes_the_value_of_every_query():
         assert frame["rr"].to_list() == pytest.approx([0.5, 1.0, 1.0, 0.5])
 
 
+def test_files_of_values_keep_how_many_documents_were_judged():
+    Path("holes.run").write_text("".join(f"q{n} Q0 new{d} {d} {9 - d} x\n" for n in (1, 2) for d in range(5)))
+    for name in ("a", "holes"):
+        words = ("evaluate", "--qrels", "qrels.txt", f"{name}.run", "-m", "ndcg@5")
+        run(*words, "--per-query", f"{name}.parquet")
+        by_run = rw.evaluate(f"{name}.run", "qrels.txt", "ndcg@5").judged
+        assert by_run is not None
+        assert rw.read_evaluation(f"{name}.parquet").judged == by_run
+    with pytest.warns(UserWarning, match="were judged, but 0% of holes's"):
+        rw.compare({name: rw.read_evaluation(f"{name}.parquet") for name in ("a", "holes")})
+
+
 def test_text_of_others_is_no_formula_in_csv_and_no_command_to_the_terminal():
     """Ids come from data files: spreadsheets would compute some, and terminals obey others."""
     Path("ids.txt").write_text(

@@ -71,6 +71,13 @@ def test_evaluations_by_the_same_labels_are_compared(tmp_path):
     rw.compare({"old": old, "unnamed": unnamed})  # without ids the grades alone are compared
     with pytest.raises(ValueError, match="for 6 of 6 queries"):
         rw.compare({"old": old, "unnamed": rw.evaluate(data.labels, data.with_(labels=2 * data.labels))})
+    single = data.with_(labels=np.float32(0.1 * data.labels))  # as a Parquet file may keep them
+    rw.compare(
+        {
+            "one": rw.evaluate(data.labels, single),
+            "two": rw.evaluate(-data.labels, data.with_(labels=0.1 * data.labels)),
+        }
+    )
     path = rw.write_evaluation(new, tmp_path / "new.parquet")
     kept = rw.read_evaluation(path)
     assert kept.metrics == ("ndcg@10",)
@@ -117,6 +124,7 @@ def test_the_same_share_of_judged_documents_is_no_warning():
     assert [row[-1] for row in rw.compare(runs, QRELS).table().rows] == ["0.7500", "0.7500"]
     asked = rw.compare(runs, QRELS, ["ap", "judged@10"]).table()
     assert asked.header == ("", "system", "ap", "judged@10")  # once
+    assert rw.evaluate(RUN, QRELS, ["ap", "judged@10"]).table().header[-1] == "skipped"
     data = rw.synthetic(n_queries=20, seed=0)
     assert "judged" not in str(rw.compare({"a": data.features[:, 0], "b": data.features[:, 1]}, data))
 

@@ -292,6 +292,13 @@ def test_impressions_that_do_not_depend_on_each_other_raise_no_warning(share):
     assert "one visitor" not in repr(rw.interleaving(teams(wins, user=np.arange(n))))
 
 
+def test_two_rare_clicks_that_meet_are_no_dependence():
+    gained = np.zeros(1000)
+    gained[[0, 1, 100, 200, 300, 400, 500, 600]] = [1, 1, -1, 1, -1, 1, -1, -1]
+    assert betting.dependence(gained) < betting.DEPENDENT
+    assert betting.dependence(np.repeat(np.tile([1.0, 0.0, -1.0, 0.0], 50), 5)) > betting.DEPENDENT
+
+
 def test_results_print_and_draw(tmp_path):
     frame, a, b = log()
     outcome = rw.interleaving(frame, a, b, k=3)

@@ -16,7 +16,7 @@ import rankwise as rw
 from rankwise.data import leakage
 from rankwise.model_selection.examine import DataCheck
 from rankwise.statistics.doctor import parts
-from rankwise.statistics.doctor.features import ndcg_by_feature, warn_of_training_data
+from rankwise.statistics.doctor.features import missing_by_label, ndcg_by_feature, warn_of_training_data
 from rankwise.statistics.doctor.labels import Scale
 from tests import shared
 
@@ -315,6 +315,16 @@ def test_queries_of_several_parts_are_found_by_id_and_by_features(train: Data, t
         ("warning", pair, "shared ids", 3),
         ("warning", "valid, test", "shared ids", test.n_queries),
     }
+
+
+def test_features_that_a_market_lacks_are_no_leak():
+    rich, chance = np.repeat(np.arange(100) % 2, 20), np.random.default_rng(0).random((2, 2000))
+    labels = chance[0] < np.where(rich, 0.6, 0.05)  # one market has more relevant documents, and no feature
+    values = np.where(rich, np.nan, chance[1])[:, None]
+    assert not [*missing_by_label(rw.RankingDataset.from_sizes(values, labels, [20] * 100), "train")]
+    values[labels & (chance[1] < 0.8)], values[~labels] = 1.0, np.nan
+    (found,) = missing_by_label(rw.RankingDataset.from_sizes(values, labels, [20] * 100), "train")
+    assert found.topic == "missing by label"
 
 
 def test_missing_values_and_categories_that_differ_between_parts_are_found(train: Data, test: Data):

@@ -192,6 +192,14 @@ def test_values_of_0_and_1_have_the_interval_of_clopper_and_pearson(hits: int) -
     assert significance.interval_of_share([*values, 0.5]) is None
 
 
+def test_weights_that_go_with_the_values_leave_less_to_go_by() -> None:
+    values, weights = np.array([1.0] * 2 + [0.0] * 900), np.array([50.0] * 2 + [1.0] * 900)  # the few hits are heavy
+    low, high = significance.interval_of_share(values, weights) or (0.0, 0.0)
+    error = math.sqrt(math.fsum((weights / weights.sum() * (values - 0.1)) ** 2))
+    assert 0.1 - low > error
+    assert high - 0.1 > 1.96 * error
+
+
 def test_values_that_are_all_the_same() -> None:
     share = 1.0 - 0.025 ** (1.0 / 20)  # of queries with other values: 20 without one have a probability of 2.5%
     got = significance.interval_of_same([0.25] * 20, bounds=(0.0, 1.0))

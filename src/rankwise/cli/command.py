@@ -193,4 +193,4 @@ def _plain(value: str) -> str:
     """Write a value of Python as a word: quotes and brackets are not needed, nor spaces between the items of a list."""
     if value.startswith(("[", "(")):
         return ",".join(item.strip(" '\"") for item in value[1:-1].split(","))
-    return _WORDS.get(value, value.strip("'\"{}"))
+    return _WORDS.get(value, value.strip("'\"{}") or value[1:-1])

@@ -115,15 +115,15 @@ def _scored(scores: Array, data: "RankingDataset") -> "pl.DataFrame":
     return pl.DataFrame({**ids, "score": scores})
 
 
-def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool) -> None:
-    """Write a frame as CSV, JSON or Parquet."""
+def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool, metadata: dict[str, str] | None = None) -> None:
+    """Write a frame as CSV, JSON or Parquet, which alone has room for ``metadata``."""
     with files.replacing(path, force=force) as new:
         if path.suffix.lower() == ".csv":
             new.write_text(as_csv(frame), encoding="utf-8")
         elif path.suffix.lower() == ".json":
             new.write_text(console.as_json(frame.to_dicts()), encoding="utf-8")
         else:
-            frame.write_parquet(new)
+            frame.write_parquet(new, metadata=metadata)
 
 
 def together(frames: Mapping[str, "pl.DataFrame"], column: str) -> "pl.DataFrame":
@@ -210,9 +210,10 @@ def save_evaluations(
         frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
         save(output, document=document, tables=tables, frame=frame, force=force)
     if per_query is not None:
-        from rankwise.evaluation.stored import frame_of
+        from rankwise.evaluation.stored import frame_of, metadata_of
 
         stored = per_query.suffix.lower() == ".parquet"
         rows = {name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()}
         frame = together(rows, "ranking")
-        save_frame(per_query, frame, force=force)
+        about = metadata_of(next(iter(evaluations.values()))) if len(evaluations) == 1 else None  # as are read again
+        save_frame(per_query, frame, force=force, metadata=about)

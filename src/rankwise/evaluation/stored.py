@@ -26,9 +26,13 @@ def write_evaluation(evaluation: Evaluation, path: str | Path, *, force: bool = 
     if path.suffix.lower() != ".parquet":
         raise check.error("an evaluation is written as Parquet", got=str(path), hint="end the name with .parquet")
     with files.replacing(path, force=force) as new:
-        about = {_CANDIDATES: evaluation.candidates, _JUDGED: json.dumps(evaluation.judged)}
-        frame_of(evaluation).write_parquet(new, metadata=about)
+        frame_of(evaluation).write_parquet(new, metadata=metadata_of(evaluation))
     return path
+
+
+def metadata_of(evaluation: Evaluation) -> dict[str, str]:
+    """Return what a file keeps beside its rows: which documents were ranked, and how many of the first were judged."""
+    return {_CANDIDATES: evaluation.candidates, _JUDGED: json.dumps(evaluation.judged)}
 
 
 def frame_of(evaluation: Evaluation) -> pl.DataFrame:

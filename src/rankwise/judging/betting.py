@@ -22,6 +22,7 @@ BETS: Final = np.concatenate([_SHARES, -_SHARES])
 _GROWTH = 1.25  # from one look at the interval to the next; the e-value is computed after every unit
 _HALVINGS = 12
 _BLOCKS = 30  # of each size at least, for a standard error to mean something
+_MEETINGS = 5  # in all blocks, of units with a credit: of rare clicks two that meet by chance would be many errors
 DEPENDENT: Final = 4.0
 """From which :func:`dependence` on units evidently depend on each other: in at most 2 of 1,000 logs by chance."""
 
@@ -83,10 +84,12 @@ def dependence(values: Array) -> float:
     """
     apart = values - values.mean()
     square, size, largest = float((apart**2).mean()), 2, 0.0
+    spread = math.fsum(apart**2) ** 2 / math.fsum(apart**4) if square else 0.0  # of how many units credits are
     while square and values.size // size >= _BLOCKS:
         blocks = apart[: values.size // size * size].reshape(-1, size)
         excess = math.fsum(blocks.sum(axis=1) ** 2) - math.fsum((blocks**2).ravel())
-        largest = max(largest, excess / square / math.sqrt(2 * size * (size - 1) * len(blocks)))
+        if spread**2 * (size - 1) / (2 * values.size) >= _MEETINGS:
+            largest = max(largest, excess / square / math.sqrt(2 * size * (size - 1) * len(blocks)))
         size *= 4
     return largest
 

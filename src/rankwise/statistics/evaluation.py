@@ -296,7 +296,8 @@ class Evaluation:
         """Return the summary as a table that prints as text, Markdown, LaTeX or HTML; ``titles`` name the metrics."""
         n = self.query_ids.size
         shown = titles_of(self.metrics, titles)
-        judged = () if self.judged is None else (tables.number(self.judged.mean),)
+        share = None if self.judged is None or self.judged.title in self.values else self.judged  # a metric asked for
+        judged = () if share is None else (tables.number(share.mean),)
         rows = []
         for (name, mean), scored in zip(self.mean.items(), self.scored.values(), strict=True):
             counts = f"{scored:,}", f"{n - scored:,}", *judged
@@ -304,9 +305,9 @@ class Evaluation:
         title = "weighted mean" if varies(self.weights) else "mean"
         header: tuple[str, ...] = ("metric", title, f"{100 * self.confidence:g}% interval", "scored", "skipped")
         notes = [f"Candidates: {self.candidates}."] if self.candidates else []
-        if self.judged is not None:
-            header = (*header, self.judged.title)
-            notes.append(self.judged.note)
+        if share is not None:
+            header = (*header, share.title)
+            notes.append(share.note)
         if self._few:
             least, few = significance.FEWEST, significance.RESAMPLED
             student = f"Fewer than {few} queries: the interval is Student's, as resampling so few is too narrow."

@@ -54,7 +54,8 @@ def digests(columns: Mapping[str, Array], offsets: Offsets, document_ids: Ids | 
     for name, column in columns.items():
         labels = np.ascontiguousarray(column, np.float64)
         rows = np.flatnonzero(labels)
-        ends, words = np.searchsorted(rows, offsets), _mixed(labels[rows].view(np.uint64))
+        rounded = labels[rows].astype(np.float32).astype(np.float64)  # a file may have kept them in single precision
+        ends, words = np.searchsorted(rows, offsets), _mixed(rounded.view(np.uint64))
         digest = _sums(words, ends) & _LOW
         if document_ids is not None:
             ids = hashed_ids(np.asarray(document_ids)[rows].astype(np.str_))

@@ -127,7 +127,8 @@ def interval_of_share(
 ) -> tuple[float, float] | None:
     """Return the interval of Clopper and Pearson of a mean of values that are all 0 or 1; None where they are not.
 
-    Weighted queries count as the (Σw)² / Σw² equal ones that would be as sure.
+    Weighted queries count as the equal ones that would be as sure (Korn and Graubard): (Σw)² / Σw² of them, or fewer
+    where those that count most are of one kind, as head queries that are easier.
 
     >>> [round(end, 3) for end in interval_of_share([1, 1, 1, 0, 1, 1, 1, 1])]
     [0.473, 0.997]
@@ -137,7 +138,9 @@ def interval_of_share(
     numbers, importance = _pairs(values, weights)
     if not np.isin(numbers, (0.0, 1.0)).all():
         return None
-    n, share, tail = 1.0 / math.fsum(importance**2), math.fsum(importance * numbers), (1.0 - confidence) / 2.0
+    share, tail = math.fsum(importance * numbers), (1.0 - confidence) / 2.0
+    variance = math.fsum((importance * (numbers - share)) ** 2)
+    n = 1.0 / max(math.fsum(importance**2), variance / (share * (1.0 - share)) if 0.0 < share < 1.0 else 0.0)
     low = float(betaincinv(n * share, n * (1.0 - share) + 1.0, tail)) if share > 0.0 else 0.0
     high = float(betaincinv(n * share + 1.0, n * (1.0 - share), 1.0 - tail)) if share < 1.0 else 1.0
     return low, high

@@ -78,7 +78,12 @@ def test_what_one_column_shows_the_others_mean(tmp_path: Path, between: str, cel
             r"numbers can be read in two ways: got '1,582' in column 'x'. Hint: set decimal=','",
         ),
         (",", ["1,582", "2"], {}, r"two ways: got '1,582' in column 'x'.* or set thousands=','"),
-        (",", ["0,5", "2"], {}, r"two ways: got '0,5' in column 'x'"),  # perhaps a list of ids
+        (",", ["0,5", "2"], {}, r"two ways: got '0,5' in column 'x'.* or name it in categorical"),  # a list of ids?
+        (",", ["0,5", "2"], {"features": ["x"]}, r"two ways: got '0,5' in column 'x'"),
+        (",", ["0,5", "2"], {"features": ["?"]}, r"two ways: got '0,5' in column 'x'"),
+        (";", ["7", "1\u00a0582"], {}, r"two ways: got '1\\xa0582' in column 'x'. Hint: set thousands=' ', or name"),
+        (";", ["1 582,5", "7"], {"decimal": ","}, r"Hint: set thousands=' ' \(and set decimal=','\), or name"),
+        (";", ["1'582", "7"], {}, r"in column 'x'. Hint: set thousands=\"'\", or name"),
         (";", ["0,5", "3.5"], {}, r"a feature must be a column of numbers: got String in column 'x'"),
         (";", ["1.58", "3"], {"thousands": "."}, r"a feature must be a column of numbers: got String in column 'x'"),
         (";", ["0,5", "3"], {"decimal": "."}, r"a feature must be a column of numbers: got String in column 'x'"),
@@ -86,6 +91,13 @@ def test_what_one_column_shows_the_others_mean(tmp_path: Path, between: str, cel
         (";", ["1"], {"thousands": "."[:0]}, r"unknown mark for thousands: got ''"),
         (";", ["5.3.24"], {"dates": "days"}, r"got String in column 'x'"),  # which year?
         (";", ["3/4/2024", "5/6/2024"], {"dates": "days"}, r"day or month first: got '3/4/2024' in column 'x'"),
+        (
+            ";",
+            ["2024-05-03", "5/3/2024"],
+            {"dates": "days"},
+            r"in one form.* got '5/3/2024' in column 'x'. Hint: write",
+        ),
+        (";", ["2024-05-03", "2024-13-03"], {"dates": "days"}, r"in one form.* got '2024-13-03' in column 'x'"),
         (";", ["2024-05-03"], {}, r"got String in column 'x'. Hint: set dates='days'"),
         (";", ["2024-05-03"], {"dates": "weeks"}, r"unknown form of dates: got 'weeks'"),
         (
@@ -123,6 +135,7 @@ def test_what_is_refused(tmp_path: Path, between: str, cells: list[str], options
             {},
             r"features of numbers with leading zeros, which ids have: x. Hint: name ids in doc",
         ),
+        (["1.250", "3.875"], ["0,5", "1"], {"label": "x", "features": ["y"]}, r"points in column 'x' .* 1.250 is 1250"),
         (["0,5", "1,25"], None, {"categorical": ["x"]}, r"categories that are numbers with a comma: x \(0,5\)"),
         ([f"{1_700_000_000 + row}" for row in range(9)], None, {}, r"float32 tells less than half apart: 'x'"),
     ],
@@ -150,7 +163,13 @@ def test_what_is_read_without_one(tmp_path: Path, cells: list[str], options: Any
 
 
 @pytest.mark.parametrize(
-    "cells", [["1970-01-02", "1970-02-01"], ["2.1.1970", "01.02.1970"], ["01/02/1970", "02/01/1970"]]
+    "cells",
+    [
+        ["1970-01-02", "1970-02-01"],
+        ["1970-01-02T00:00:00Z", "1970-02-01T00:00:00.000Z"],
+        ["2.1.1970", "01.02.1970"],
+        ["01/02/1970", "02/01/1970"],
+    ],
 )
 def test_dates_as_days(tmp_path: Path, cells: list[str]):
     if "/" in cells[0]:
@@ -174,6 +193,8 @@ def test_marks_on_the_command_line(tmp_path: Path):
     assert facts.stderr == ""
     said = " ".join(run("data", "info", path, "--thousands", ".").stderr.split())
     assert "leading zeros, which ids have: y. Hint: name ids in --document … or --categorical …" in said
+    refused = run("data", "info", written(tmp_path, ["950", "1'582"]), code=2).stderr
+    assert """Hint: use --thousands ''"'"'', or name it in --categorical …""" in " ".join(refused.split())
 
 
 def test_roles_stay_in_parquet(tmp_path: Path):

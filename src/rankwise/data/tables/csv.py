@@ -19,7 +19,7 @@ from rankwise.data.compressed import BYTE_ORDER_MARK, read_bytes
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.remote import accepts_urls
 from rankwise.data.tables import marks
-from rankwise.data.tables.features import column_names
+from rankwise.data.tables.features import column_names, feature_columns
 from rankwise.data.tables.polars import ids_from_text
 
 _MARKS = (",", "\t", ";", "|")
@@ -113,9 +113,10 @@ def read_csv(
         ),
     )
     with check.naming(path), check.placing(table.place):
-        numbers.check(columns.named_by(names).union(table.columns if arguments.get("features") is None else ()))
+        numbers.check(columns.named_by(names).union(feature_columns(frame.lazy(), arguments)))
         data = RankingDataset.from_frame(frame, **arguments)
-    numbers.warn(set(data.feature_names or ()).difference(column_names(arguments.get("features") or ())))
+    chosen = column_names(arguments.get("features") or ())
+    numbers.warn(set(data.feature_names or ()).difference(chosen), columns.named_by(names))
     marks.warn_of_categories(table.frame.select(name for name in coded if name in table.columns))
     return data
 

@@ -24,7 +24,7 @@ _WHOLE = 2.0**24  # from here on float32 has no odd numbers
 _MICROSECONDS = 86_400_000_000.0  # of a day
 _DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 _TIMES = ("", " %H:%M", " %H:%M:%S%.f", "T%H:%M", "T%H:%M:%S%.f", " %H:%M:%S%.f%#z", "T%H:%M:%S%.f%#z")
-_LIKE_A_DATE = r"^\d{4}[-/]\d\d?[-/]\d\d?\b|^\d\d?[./]\d\d?[./]\d{4}\b"
+_LIKE_A_DATE = r"^\d{4}[-/]\d\d?[-/]\d\d?(?:T|\b)|^\d\d?[./]\d\d?[./]\d{4}\b"
 _COLUMNS_AT_ONCE = 16  # how many columns lie in memory beside the matrix that they go into
 
 
@@ -205,19 +205,28 @@ def in_days(table: pl.LazyFrame, features: Sequence[str], dates: str | None) -> 
 
 
 def _dates(column: pl.Series) -> pl.Series | None:
-    """Return the dates that a column of text holds, in one form; None where it holds others, too."""
-    if not column.str.strip_chars().str.contains(_LIKE_A_DATE).all():  # years have four digits
+    """Return the dates that a column of text holds, in one form; None where it holds something else, too."""
+    cells = column.str.strip_chars()
+    if not cells.str.contains(_LIKE_A_DATE).all() or column.null_count() == len(column):  # years have four digits
         return None
+    cells = cells.str.replace("Z$", "+00:00")
     found: pl.Series | None = None
+    unread = cells.is_not_null()
     for form in map("".join, itertools.product(_DATES, _TIMES)):
-        read = column.str.strip_chars().str.to_datetime(form, time_unit="us", strict=False)
-        if read.null_count() > column.null_count() or read.null_count() == len(read):
+        read = cells.str.to_datetime(form, time_unit="us", strict=False)
+        left = read.is_null() & cells.is_not_null()
+        unread = min(unread, left, key=pl.Series.sum)
+        if left.any():
             continue
         if found is not None and not read.equals(found, null_equal=True):
             hint = "write the year first: 2024-05-03"
             got = f"{column.drop_nulls()[0]!r} in column {column.name!r}"
             raise check.error("dates can be read in two ways, day or month first", got=got, hint=hint)
         found = read
+    if found is None:
+        got = f"{column.filter(unread)[0]!r} in column {column.name!r}"
+        hint = "write all in one form, such as 2024-05-03 or 2024-05-03 14:30"
+        raise check.error("dates must be in one form, of those that are read", got=got, hint=hint)
     return found
 
 

@@ -21,6 +21,7 @@ CHOICES = {"decimal": (".", ","), "thousands": ("none", ".", ",", " ", "'")}
 _POINTS = 20  # numbers with a point of which three decimals each are no chance
 _LETTERS = 1 << 22  # of a file that are looked at together
 _BLANKS = "[ \u00a0\u202f]"
+_OTHER = "[ \u00a0\u202f'\u2019]"
 _ZEROS = r"^[-+]?0\d"
 
 
@@ -48,9 +49,10 @@ def plain(column: pl.Series, decimal: str = ".", thousands: str = "none") -> pl.
 def unclear(frame: pl.DataFrame, content: bytes, between: str, *, always: bool = False) -> list[str]:
     """Return columns that were read as numbers, and whose text may say something else: 1.582, 007."""
     numeric = [series.name for series in frame.iter_columns() if series.dtype.is_numeric()]
-    if always or _has_leading_zeros(content, between):
+    if always:
         return numeric
-    return [name for name in numeric if _may_be_grouped(frame[name])]
+    zeros = _has_leading_zeros(content, between)  # in some column, perhaps of dates or ids: only whole numbers matter
+    return [name for name in numeric if (zeros and frame[name].dtype.is_integer()) or _may_be_grouped(frame[name])]
 
 
 def _has_leading_zeros(content: bytes, between: str) -> bool:
@@ -99,6 +101,12 @@ def _comma_of_thousands(cells: pl.Series) -> bool:
     return _has(cells, ",") and _all(cells, r"\d*\.?\d+(?:[eE][-+]?\d+)?", r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 
 
+def _other_groups(cells: pl.Series) -> bool:
+    """Whether all cells are numbers, some with a blank or an apostrophe between thousands."""
+    numbers = r"\d+(?:[.,]\d*)?", rf"[1-9]\d{{0,2}}(?:{_OTHER}\d{{3}})+(?:[.,]\d*)?"
+    return bool(cells.str.contains(_OTHER).any()) and _all(cells, *numbers)
+
+
 def _point_of_thousands(cells: pl.Series) -> bool:
     return _has(cells, ".") and _all(cells, r"\d{1,3}", r"[1-9]\d{0,2}(?:\.\d{3})+")
 
@@ -115,17 +123,21 @@ class Numbers:
     pointed: dict[str, str] = field(default_factory=dict)
     """Column -> a number with a point, which may be one."""
     doubtful: dict[str, str] = field(default_factory=dict)
-    """Column -> a number with a comma, which may be either."""
+    """Column -> a number with a comma, which may be either, or with a mark that may be no part of a number."""
 
     def check(self, used: Collection[str | None]) -> None:
         """Raise for a column that is used, and that can be read in two ways."""
         for name, cell in self.doubtful.items():
             if name in used:
                 hint = "`set decimal=','` if the comma is a decimal one, or `set thousands=','`"
+                if other := re.search(_OTHER, cell):
+                    hint = "`set thousands=' '`" if other[0].isspace() else '`set thousands="\'"`'
+                    hint += " (and `set decimal=','`)" if "," in cell else ""
+                hint += ", or name it in `categorical=[…]` if these are no numbers"
                 raise check.error("numbers can be read in two ways", got=f"{cell!r} in column {name!r}", hint=hint)
 
-    def warn(self, features: Collection[str]) -> None:
-        """Warn of what may be wrong in these features."""
+    def warn(self, features: Collection[str], roles: Collection[str | None] = ()) -> None:
+        """Warn of what may be wrong in these features, and of points in columns with a role."""
         if zeros := [name for name in self.zeros if name in features]:
             what = f"features of numbers with leading zeros, which ids have: {', '.join(zeros)}."
             hint = (
@@ -134,7 +146,7 @@ class Numbers:
             warnings.warn(check.Sentence(what, hint), stacklevel=3)
         for found, meaning in ((self.joined, "between thousands"), (self.pointed, "before decimals")):
             for name, cell in found.items():
-                if name in features:
+                if name in features or name in roles:
                     value = cell.replace(".", "") if found is self.joined else f"{float(cell):g}"
                     what = f"points in column {name!r} are taken as marks {meaning}: {cell} is {value}."
                     hint = "`set thousands='.'` if they are marks between thousands, or `set thousands='none'` if not"
@@ -187,6 +199,8 @@ def read(frame: pl.DataFrame, decimal: str | None, thousands: str | None, betwee
                 found.joined[name] = _first(cells, ".")
             elif between == ";" or (between != "," and _POINTS <= n_points < len(cells.drop_nulls())):
                 found.pointed[name] = _first(cells, ".")
+        elif thousands is None and numbers.dtype == pl.String and _other_groups(cells):
+            found.doubtful[name] = str(cells.filter(cells.str.contains(_OTHER).fill_null(value=False))[0])
         elif decimal or thousands not in (None, "none"):
             mark = decimal or ("," if thousands == "." else ".")
             marked = plain(series, mark, ("." if mark == "," else "none") if thousands is None else thousands)

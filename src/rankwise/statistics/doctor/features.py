@@ -200,6 +200,7 @@ def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         shares[:, start : start + _COMPARED] = missing[low].mean(axis=0), missing[~low].mean(axis=0)
     gaps = np.abs(shares[0] - shares[1])
     columns = np.flatnonzero(gaps >= _MISSING)
+    columns = columns[[_gap_within(data, column, low) >= _MISSING for column in columns.tolist()]]
     if columns.size:
         columns = columns[np.argsort(-gaps[columns], kind="stable")]
         first, second = shares[:, columns[0]]
@@ -208,6 +209,18 @@ def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         hint = "see whether it was computed for some documents because of their label, and leave it out"
         leak = gaps[columns[0]] >= LEAK
         yield DataFinding("error" if leak else "warning", "missing by label", sentence, part, columns.size, hint)
+
+
+def _gap_within(data: RankingDataset, column: int, low: NDArray[np.bool_]) -> float:
+    """Return by how much shares of missing values differ within queries, after Mantel and Haenszel.
+
+    Queries of one market may have both fewer features and more relevant documents, and no leak.
+    """
+    missing = np.isnan(dense(data.features[:, [column]])[:, 0])
+    rows = [low, ~low, missing & low, missing & ~low]
+    n_low, n_high, of_low, of_high = (np.add.reduceat(one.astype(np.float64), data.offsets[:-1]) for one in rows)
+    total = (n_low * n_high / data.sizes).sum()
+    return float(abs(((of_low * n_high - of_high * n_low) / data.sizes).sum()) / total) if total else 1.0
 
 
 def own_categories(data: RankingDataset, part: str) -> Iterator[DataFinding]:
