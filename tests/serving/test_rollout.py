@@ -151,17 +151,21 @@ class _Connection:
 
 def test_idle_connections_make_room_and_other_clients_are_served(monkeypatch):
     monkeypatch.setattr(server, "_MOST", 8)
+    monkeypatch.setattr(server, "_OF_ONE", 4)
     open_ones = server._Connections(seconds=3)
     busy = connection("evil", busy=True)
     crowd = [busy, *(connection("evil") for _ in range(10))]
     friend = connection("good")
     for one in (*crowd, friend):
         open_ones.add(one)
+        open_ones.close_idle()
     assert [one for one in open_ones.waited if one.peer == "evil"] == [busy, *crowd[-3:]]
     assert friend in open_ones.waited
     assert busy.done == friend.done == []
     for one in crowd[1:-3]:
         assert one.done == ["abort"]
+    for one in crowd[-3:]:
+        open_ones.waited[one] = 1, None
     for _ in range(2):  # of other clients, until all are taken
         open_ones.add(connection("other"))
     assert crowd[-3] in open_ones.waited
@@ -169,8 +173,19 @@ def test_idle_connections_make_room_and_other_clients_are_served(monkeypatch):
     assert crowd[-3] not in open_ones.waited
 
 
-def test_a_client_whose_requests_take_half_of_all_connections_gets_no_more(monkeypatch):
-    monkeypatch.setattr(server, "_MOST", 4)
+def test_a_burst_of_one_client_is_answered_and_cuts_nobody_off(monkeypatch):
+    """As of a proxy, from which all requests come: a connection whose request was not read yet is not idle."""
+    assert server._OF_ONE >= 1024
+    monkeypatch.setattr(server, "_OF_ONE", 4)
+    open_ones = server._Connections(seconds=3)
+    burst = [connection("proxy") for _ in range(6)]
+    for one in burst:
+        open_ones.add(one)
+    assert [one.done for one in burst] == [[]] * 4 + [[server._FULL, "close"]] * 2
+
+
+def test_a_client_whose_requests_take_its_share_of_connections_gets_no_more(monkeypatch):
+    monkeypatch.setattr(server, "_OF_ONE", 2)
     open_ones = server._Connections(seconds=3)
     many = [connection("evil", busy=True) for _ in range(3)]
     for one in many:
