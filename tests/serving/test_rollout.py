@@ -1,22 +1,31 @@
 """``rankwise serve`` in service: signals, models that are replaced, several processes, idle connections."""
 
+import errno
 import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 import rankwise as rw
 from tests.cli.running import refused
-from tests.processes import HANG, wait_until
+from tests.processes import HANG, environment, wait_until
 from tests.serving.running import Running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
-from rankwise.serving import server
+from rankwise.rankers import storage
+from rankwise.rankers.schema import Schema
+from rankwise.serving import processes, server
+from rankwise.serving.feature_log import FeatureLog
+from rankwise.serving.requests import RequestedQuery
 
 SETTINGS: Any = {"leaves": 7, "min_documents": 1, "threads": 1, "patience": None}
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (nothing listens there)
@@ -72,6 +81,7 @@ def roll_out(running: Running, models: list[rw.Ranker], folders: list[Path], wor
     counted = 'rankwise_requests_total{method="score",model="a",status="200"} 4.0'  # of all processes
     assert counted in running.ask("/metrics")[1]
 
+    first = running.ask("/ready")[1]["models"]["a"]
     if workers > 1:  # one that dies is started again, with the models that the others serve
         os.kill(loads[0], signal.SIGKILL)
         wait_until(lambda: len(loading()) == workers + 1)
@@ -84,7 +94,9 @@ def roll_out(running: Running, models: list[rw.Ranker], folders: list[Path], wor
     assert workers > 1 or answered == [[expected(models[1]), expected(models[2])]] * 4
     wait_until(lambda: all([scores("a"), scores("b")] == [expected(models[1]), expected(models[2])] for _ in range(8)))
     version = running.ask("/ready")[1]["models"]["a"]
-    assert f'model="a",production="true",version="{version}"}} 1.0' in running.ask("/metrics")[1]
+    metrics = running.ask("/metrics")[1]
+    assert f'model="a",production="true",version="{version}"}} 1.0' in metrics
+    assert f'model="a",production="true",version="{first}"}} 1.0' not in metrics  # not of one that died either
 
     body = json.dumps(ROWS).encode()
     with socket.create_connection(("127.0.0.1", running.port), timeout=HANG) as connection:
@@ -117,6 +129,74 @@ def test_a_model_that_several_workers_cannot_load_is_a_sentence(models, tmp_path
     folder = models[0].save(tmp_path / "model")
     damage(folder)
     assert "damaged" in refused("serve", folder, "--port", 0, "--workers", 2)
+
+
+LOADING = """
+import os, signal
+from types import SimpleNamespace
+from rankwise.serving import server
+def service():
+    os.kill(os.getpid(), signal.SIGHUP)
+    raise SystemExit(7)
+server.run(SimpleNamespace(workers=1, log_level="error", service=service, models=None), None)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
+def test_sighup_while_models_are_loaded_for_the_first_time_does_not_end_the_service():
+    assert subprocess.run([sys.executable, "-c", LOADING], env=environment(), timeout=HANG, check=False).returncode == 7
+
+
+@pytest.mark.parametrize("wrong", [KeyError("odd"), OSError("full")])
+def test_models_that_the_parent_cannot_copy_leave_those_that_are_served_and_nothing_else(
+    models, tmp_path, monkeypatch, wrong
+):
+    folders = {name: models[0].save(tmp_path / name) for name in "ab"}
+    (tmp_path / "copies").mkdir()
+    parent = processes.Processes(server.Settings(folders, workers=2), Mock(), tmp_path / "copies")
+    served = parent.folders = parent._copied()
+    read = storage.read
+
+    def read_first(path: Path) -> Any:
+        if path == folders["b"]:
+            raise wrong
+        return read(path)
+
+    monkeypatch.setattr(storage, "read", read_first)
+    parent._reload()
+    assert parent.folders == served
+    assert sorted((tmp_path / "copies").iterdir()) == sorted(served.values())
+
+
+def written(log: FeatureLog, request: str, *queries: dict[str, Any]) -> None:
+    asked = [RequestedQuery(np.array([[1.5], [2.5]], np.float32) + len(request), words) for words in queries]
+    log.write(asked, Schema(1, ("size",)), {"id": request})
+
+
+def test_requests_of_one_query_without_ids_of_documents_do_not_replace_each_other(tmp_path):
+    log = FeatureLog(tmp_path / "served.jsonl")
+    written(log, "r", {"id": "tv"}, {"id": "tv"}, {})
+    written(log, "rr", {"id": "tv"}, {"id": 1, "ids": [1, 2]}, {"id": "1", "ids": ["1", "2"]})
+    data = rw.read_feature_log(log.path, repeated="last")
+    assert [len(data.take([query]).labels) for query in range(data.n_queries)] == [6, 2, 2]
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
+    log = FeatureLog(tmp_path / "served.jsonl")
+    written(log, "r", {"id": "a"})
+    write, before = os.write, log.path.read_bytes()
+
+    def fills_up(file: int, content: bytes) -> int:
+        monkeypatch.setattr(os, "write", full)
+        return write(file, content[:20])
+
+    def full(file: int, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", fills_up)
+    with pytest.raises(OSError, match="No space"):
+        written(log, "r", {"id": "b"})
+    assert log.path.read_bytes() == before
 
 
 REFUSED = [

@@ -23,6 +23,8 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 import orjson
 
 from rankwise.evaluation.explanation import explain
+from rankwise.rankers.schema import Schema
+from rankwise.serving import openapi
 from rankwise.serving.http import Service
 from rankwise.serving.requests import RequestError, RequestLimits
 
@@ -308,6 +310,15 @@ def test_ready_and_openapi_describe_the_service(server, models):
     assert parts["first.document"]["properties"]["colour"]["type"] == ["string", "null"]
     references = re.findall(r'"\$ref": "#/components/schemas/(.*?)"', json.dumps(page))
     assert set(references) <= parts.keys()
+
+
+def test_openapi_names_schemas_as_the_format_allows_whatever_models_are_called():
+    names = ["a model", "ein/é", "a", "-3", "x~y%"]
+    page = openapi.document([(name, Schema(1, ("size",))) for name in names], RequestLimits())
+    parts = page["components"]["schemas"]
+    assert all(re.fullmatch(r"[a-zA-Z0-9._-]+", name) for name in parts)
+    assert len(parts) == 2 + 2 * len(names)
+    assert set(re.findall(r'"\$ref": "#/components/schemas/(.*?)"', json.dumps(page))) == parts.keys()
 
 
 def test_metrics_count_requests_errors_documents_and_times(server):

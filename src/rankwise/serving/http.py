@@ -30,6 +30,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.evaluation.explanation import explain
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.schema import Schema
 from rankwise.report import html
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog
@@ -214,7 +215,7 @@ class Service:
             self._count(model, asked)
             if self.feature_log is not None and self.feature_log.takes(request.scope["rankwise"]["id"]):
                 about = {key: request.scope["rankwise"][key] for key in ("id", "model", "version")}
-                response.background = BackgroundTask(self.feature_log.write, asked.queries, model.model._schema, about)
+                response.background = BackgroundTask(self._log_features, asked.queries, model.model._schema, about)
         except TimeoutError:
             what, hint = f"the request took longer than {self.limits.seconds:g} s", "send fewer documents at a time"
             response = _error(RequestError(504, what, hint=hint))
@@ -228,6 +229,13 @@ class Service:
             self._measures.request(name, method, status, time.perf_counter() - start, documents)
             request.scope["rankwise"]["documents"] = documents
         return response
+
+    def _log_features(self, queries: list[RequestedQuery], schema: Schema, about: Json) -> None:
+        try:
+            if self.feature_log is not None:
+                self.feature_log.write(queries, schema, about)
+        except OSError as failed:  # the request was answered
+            log.error("features were not logged: %s", failed.strerror, extra={"facts": {"id": about["id"]}})
 
     def _count(self, model: Served, asked: Asked) -> None:
         """Count values, which the metrics hear of once a second: there may be many features."""

@@ -96,7 +96,8 @@ def run(settings: Settings, listening: socket.socket, started: Callable[[], None
     log_as_json(settings.log_level)
     _allow_files(_MOST + 512)
     if settings.workers == 1:
-        serve(settings.service(), listening, started, reload=settings.models)
+        wanted = _hang_ups()  # from here on: loading takes a while
+        serve(settings.service(), listening, started, settings.models, wanted)
     else:
         with tempfile.TemporaryDirectory(prefix="rankwise-serve-") as folder:
             Processes(settings, listening, Path(folder)).run(started)
@@ -120,13 +121,20 @@ def serve(
     listening: socket.socket,
     started: Callable[[], None] = lambda: None,
     reload: Callable[[], dict[str, Served]] | None = None,
+    wanted: threading.Event | None = None,
 ) -> None:
-    """Serve in this process; ``reload`` loads the models anew after SIGHUP."""
-    wanted = threading.Event()
-    if HANG_UP and reload is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(HANG_UP, lambda *_: wanted.set())
+    """Serve in this process; ``reload`` loads the models anew whenever it is ``wanted``."""
+    if reload is not None and wanted is not None:
         threading.Thread(target=_reloading, args=(service, wanted, reload), daemon=True).start()
     _Server(service, started).run(sockets=[listening])
+
+
+def _hang_ups() -> threading.Event:
+    """Return an event that SIGHUP sets, which would end the process otherwise."""
+    wanted = threading.Event()
+    if HANG_UP and threading.current_thread() is threading.main_thread():
+        signal.signal(HANG_UP, lambda *_: wanted.set())
+    return wanted
 
 
 def _reloading(service: Service, wanted: threading.Event, reload: Callable[[], dict[str, Served]]) -> None:
