@@ -416,6 +416,22 @@ def answers(service: Service, *requests: tuple[str, bytes], host: bytes = b"x") 
 ROW = b'{"rows": [[1, 2]]}'
 
 
+@pytest.mark.parametrize(
+    ("body", "inside"), [(ROW, True), (b'{"queries": [%s]}' % b",".join([b'{"rows": []}'] * 2000), False)]
+)
+def test_many_queries_are_scored_in_a_thread_even_if_they_are_empty(models, body, inside):
+    service, threads = Service({"numbered": models["numbered"]}), set()
+    scorer = service.models["numbered"].scorer
+
+    def noted(*arguments: Any) -> Any:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return scorer(*arguments)
+
+    service.models["numbered"].scorer = noted  # type: ignore[assignment]
+    assert answers(service, ("/score", body))[0][0] == 200
+    assert threads == {inside}
+
+
 def test_the_name_of_a_model_may_have_slashes_and_the_host_has_no_say(models):
     service = Service({"a/b": models["numbered"]})
     ((status, content),) = answers(service, ("/models/a/b/score", ROW), host=b"x/explain?")

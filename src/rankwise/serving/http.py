@@ -39,7 +39,7 @@ from rankwise.serving.requests import LONG, RequestedQuery, RequestError, Reques
 from rankwise.threads import thread_count
 
 METHODS = ("score", "explain")
-_SMALL, _FEW = 2**20, 1000  # bytes and documents of a request that takes a few milliseconds
+_SMALL, _FEW = 2**20, 1000  # bytes, and documents and queries, of a request that takes a few milliseconds
 _PART = 128  # documents that are explained before the next look at the clock
 _DIGITS = 9  # of a number in a path or a header
 _ID = re.compile(rb"[\w.:/+=-]{1,128}")  # of a request, as its client may name it
@@ -207,7 +207,7 @@ class Service:
                 quick = method == "score" and model.quick  # another thread would take longer
                 small = quick and len(body) <= _SMALL
                 asked = model.read(body, most) if small else await run(pool, model.read, body, most)
-                if small and asked.documents <= _FEW:
+                if small and asked.documents + len(asked.queries) <= _FEW:
                     content = model.score(asked, stop)
                 else:
                     content = await run(pool, getattr(model, method), asked, stop)
