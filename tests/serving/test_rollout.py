@@ -264,6 +264,16 @@ def test_a_burst_of_one_client_is_answered_and_cuts_nobody_off(monkeypatch):
     assert [one.done for one in burst] == [[]] * 4 + [[server._FULL, "close"]] * 2
 
 
+@pytest.mark.parametrize(("hard", "allowed"), [(-1, 2048), (4096, 2048), (1500, 1500), (1024, None)])
+def test_files_are_allowed_for_all_connections_as_far_as_the_system_lets(monkeypatch, hard, allowed):
+    resource = pytest.importorskip("resource", reason="Unix")
+    limits: list[Any] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limit: limits.append(limit))
+    server._allow_files(2048)
+    assert limits == ([] if allowed is None else [(allowed, hard)])
+
+
 def test_a_client_whose_requests_take_its_share_of_connections_gets_no_more(monkeypatch):
     monkeypatch.setattr(server, "_OF_ONE", 2)
     open_ones = server._Connections(seconds=3)

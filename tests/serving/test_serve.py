@@ -25,6 +25,7 @@ import orjson
 from rankwise.evaluation.explanation import explain
 from rankwise.rankers.schema import Schema
 from rankwise.serving import openapi
+from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.http import Service
 from rankwise.serving.requests import RequestError, RequestLimits
 
@@ -430,6 +431,13 @@ def test_many_queries_are_scored_in_a_thread_even_if_they_are_empty(models, body
     service.models["numbered"].scorer = noted  # type: ignore[assignment]
     assert answers(service, ("/score", body))[0][0] == 200
     assert threads == {inside}
+
+
+def test_a_request_whose_features_cannot_be_logged_is_answered_and_the_log_says_so(models, tmp_path, caplog):
+    service = Service(models, feature_log=FeatureLog(tmp_path / "gone" / "served.jsonl"))
+    ((status, _),) = answers(service, ("/models/numbered/score", ROW))
+    assert status == 200
+    assert [record.getMessage() for record in caplog.records] == ["features were not logged: No such file or directory"]
 
 
 def test_the_name_of_a_model_may_have_slashes_and_the_host_has_no_say(models):

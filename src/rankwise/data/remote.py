@@ -363,8 +363,10 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, *answer: Any) -> Any:
         new, words = super().redirect_request(req, *answer), req.get_header("Authorization")
-        old, to = (urllib.parse.urlsplit(one.full_url) if one else None for one in (req, new))  # .host may be a proxy's
-        if old and to and words and (old.scheme, old.netloc) == (to.scheme, to.netloc):
+        if new is None or words is None:
+            return new
+        old, to = (urllib.parse.urlsplit(one.full_url) for one in (req, new))  # their .host may be a proxy's
+        if (old.scheme, old.netloc) == (to.scheme, to.netloc):
             new.add_unredirected_header("Authorization", words)
         return new
 

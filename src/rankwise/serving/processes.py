@@ -103,7 +103,7 @@ class Processes:
         for place, one in enumerate(self.all):
             if one.process.exitcode is not None and not self.stopping:
                 log.error("a process ended with %s and is started again", one.process.exitcode)
-                mark_process_dead(one.process.pid)  # the models that it served are not served by it any more
+                mark_process_dead(one.process.pid)  # type: ignore[no-untyped-call]  # it serves its models no more
                 self.all[place] = self._start()
             elif not one.ready and one.pipe.poll():
                 one.ready = self._reply(one) is None
