@@ -29,7 +29,7 @@ def document(models: Iterable[tuple[str, Schema]], limits: RequestLimits) -> Jso
 
     >>> page = document([("model", Schema(2, ("colour", "size"), (0,), {0: ("red", "blue")}))], RequestLimits())
     >>> [*page["paths"]][:2], page["components"]["schemas"]["model.document"]["properties"]["size"]
-    (['/score', '/explain'], {'type': ['number', 'null']})
+    (['/score', '/explain'], {'type': ['number', 'boolean', 'null']})
     """
     schemas: Json = {"answer": _ANSWER, "error": _ERROR}
     listed = [*models]
@@ -64,7 +64,7 @@ def _document(schema: Schema) -> Json:
 
 def _value(schema: Schema, column: int) -> Json:
     texts = any(isinstance(value, str) for value in schema.categories.get(column, ()))
-    return {"type": ["string" if texts else "number", "null"]}
+    return {"type": ["string", "null"] if texts else ["number", "boolean", "null"]}
 
 
 def _request(name: str, schema: Schema, limits: RequestLimits) -> Json:
