@@ -42,7 +42,8 @@ def serve(folder: str) -> None:
 
     model = rw.load(folder)
     service = Service(dict.fromkeys(NAMES, model))
-    service.models["library"].scorer = library_call(model)  # type: ignore[assignment]
+    predict = library_call(model)
+    service.models["library"].scorer = lambda rows, _offsets: predict(rows)  # type: ignore[assignment]
     with server.listen("127.0.0.1", 0) as listening:
         print(listening.getsockname()[1], flush=True)
         server.serve(service, listening)

@@ -460,6 +460,11 @@ def test_a_name_and_a_password_are_sent_to_their_server_and_to_no_other(monkeypa
             rw.read_letor(url)
         other.allowed = None
         assert rw.read_letor(url).n_queries == 2
+        answer_of_other = other.answer  # which redirects within itself
+        moved = lambda handler: (answer_of_other if handler.path == "/moved.txt" else to("/moved.txt"))(handler)  # noqa: E731
+        monkeypatch.setattr(other, "answer", moved)
+        other.etag = '"4"'
+        assert rw.read_letor(url).n_queries == 2
 
 
 def hang_up(handler):

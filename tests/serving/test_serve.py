@@ -23,6 +23,9 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 import orjson
 
 from rankwise.evaluation.explanation import explain
+from rankwise.rankers.schema import Schema
+from rankwise.serving import openapi
+from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.http import Service
 from rankwise.serving.requests import RequestError, RequestLimits
 
@@ -310,6 +313,16 @@ def test_ready_and_openapi_describe_the_service(server, models):
     assert set(references) <= parts.keys()
 
 
+def test_openapi_names_schemas_as_the_format_allows_whatever_models_are_called():
+    names = ["a model", "ein/é", "a", "-3", "x~y%"]
+    page = openapi.document([(name, Schema(1, ("size",))) for name in names], RequestLimits())
+    parts = page["components"]["schemas"]
+    assert all(re.fullmatch(r"[a-zA-Z0-9._-]+", name) for name in parts)
+    assert len(parts) == 2 + 2 * len(names)
+    assert parts["a.document"]["properties"]["size"]["type"] == ["number", "boolean", "null"]  # all that is read
+    assert set(re.findall(r'"\$ref": "#/components/schemas/(.*?)"', json.dumps(page))) == parts.keys()
+
+
 def test_metrics_count_requests_errors_documents_and_times(server):
     names = {
         'rankwise_requests_total{method="score",model="numbered",status="200"}': 2,
@@ -403,6 +416,29 @@ def answers(service: Service, *requests: tuple[str, bytes], host: bytes = b"x") 
 
 
 ROW = b'{"rows": [[1, 2]]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "inside"), [(ROW, True), (b'{"queries": [%s]}' % b",".join([b'{"rows": []}'] * 2000), False)]
+)
+def test_many_queries_are_scored_in_a_thread_even_if_they_are_empty(models, body, inside):
+    service, threads = Service({"numbered": models["numbered"]}), set()
+    scorer = service.models["numbered"].scorer
+
+    def noted(*arguments: Any) -> Any:
+        threads.add(threading.current_thread() is threading.main_thread())
+        return scorer(*arguments)
+
+    service.models["numbered"].scorer = noted  # type: ignore[assignment]
+    assert answers(service, ("/score", body))[0][0] == 200
+    assert threads == {inside}
+
+
+def test_a_request_whose_features_cannot_be_logged_is_answered_and_the_log_says_so(models, tmp_path, caplog):
+    service = Service(models, feature_log=FeatureLog(tmp_path / "gone" / "served.jsonl"))
+    ((status, _),) = answers(service, ("/models/numbered/score", ROW))
+    assert status == 200
+    assert [record.getMessage() for record in caplog.records] == ["features were not logged: No such file or directory"]
 
 
 def test_the_name_of_a_model_may_have_slashes_and_the_host_has_no_say(models):

@@ -362,9 +362,12 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     """Send name and password on to the same server, and to no other."""
 
     def redirect_request(self, req: Any, *answer: Any) -> Any:
-        new = super().redirect_request(req, *answer)
-        if new is not None and (new.type, new.host) == (req.type, req.host):
-            new.add_unredirected_header("Authorization", req.get_header("Authorization"))
+        new, words = super().redirect_request(req, *answer), req.get_header("Authorization")
+        if new is None or words is None:
+            return new
+        old, to = (urllib.parse.urlsplit(one.full_url) for one in (req, new))  # their .host may be a proxy's
+        if (old.scheme, old.netloc) == (to.scheme, to.netloc):
+            new.add_unredirected_header("Authorization", words)
         return new
 
 

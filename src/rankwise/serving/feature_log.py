@@ -24,6 +24,11 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import qrels_frame
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from rankwise.rankers.schema import Schema
     from rankwise.serving.requests import RequestedQuery
@@ -70,7 +75,10 @@ class FeatureLog:
 
         names, lines = [schema.title(column) for column in range(schema.count)], []
         for number, query in enumerate(queries):
-            ids = query.words.get("ids", range(len(query.features)))
+            request = f"{about['id']}-{number}"
+            # Documents without ids are this request's: another one of the same query has others
+            ids = query.words.get("ids") or [f"{request}-{row}" for row in range(len(query.features))]
+            query_id = str(query.words.get("id", request))  # 1 is "1", as for documents
             rows: list[list[Any]] = query.features.tolist()
             for column, values in schema.categories.items():
                 for row in rows:
@@ -79,13 +87,25 @@ class FeatureLog:
                 {"_id": str(name), "fields": {"_ltrlog": [{"features": dict(zip(names, row, strict=True))}]}}
                 for name, row in zip(ids, rows, strict=True)
             ]
-            query_id = query.words.get("id", f"{about['id']}-{number}")
             lines.append(orjson.dumps({"query_id": query_id, "request": about, "hits": {"hits": hits}}) + b"\n")
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)  # anew: it may have been rotated
         try:
-            os.write(file, b"".join(lines))  # at once, so that lines of several processes do not mix
+            _append(file, b"".join(lines))
         finally:
             os.close(file)
+
+
+def _append(file: int, content: bytes) -> None:
+    """Append all of it or nothing, say if the disk is full, and nothing of another process in between."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed
+    size, written = os.fstat(file).st_size, 0
+    try:
+        while written < len(content):
+            written += os.write(file, content[written:])
+    except OSError:
+        os.ftruncate(file, size)
+        raise
 
 
 def read_feature_log(

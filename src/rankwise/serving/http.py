@@ -30,6 +30,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.evaluation.explanation import explain
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.schema import Schema
 from rankwise.report import html
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog
@@ -38,7 +39,7 @@ from rankwise.serving.requests import LONG, RequestedQuery, RequestError, Reques
 from rankwise.threads import thread_count
 
 METHODS = ("score", "explain")
-_SMALL, _FEW = 2**20, 1000  # bytes and documents of a request that takes a few milliseconds
+_SMALL, _FEW = 2**20, 1000  # bytes, and documents and queries, of a request that takes a few milliseconds
 _PART = 128  # documents that are explained before the next look at the clock
 _DIGITS = 9  # of a number in a path or a header
 _ID = re.compile(rb"[\w.:/+=-]{1,128}")  # of a request, as its client may name it
@@ -206,7 +207,7 @@ class Service:
                 quick = method == "score" and model.quick  # another thread would take longer
                 small = quick and len(body) <= _SMALL
                 asked = model.read(body, most) if small else await run(pool, model.read, body, most)
-                if small and asked.documents <= _FEW:
+                if small and asked.documents + len(asked.queries) <= _FEW:
                     content = model.score(asked, stop)
                 else:
                     content = await run(pool, getattr(model, method), asked, stop)
@@ -214,7 +215,7 @@ class Service:
             self._count(model, asked)
             if self.feature_log is not None and self.feature_log.takes(request.scope["rankwise"]["id"]):
                 about = {key: request.scope["rankwise"][key] for key in ("id", "model", "version")}
-                response.background = BackgroundTask(self.feature_log.write, asked.queries, model.model._schema, about)
+                response.background = BackgroundTask(self._log_features, asked.queries, model.model._schema, about)
         except TimeoutError:
             what, hint = f"the request took longer than {self.limits.seconds:g} s", "send fewer documents at a time"
             response = _error(RequestError(504, what, hint=hint))
@@ -228,6 +229,13 @@ class Service:
             self._measures.request(name, method, status, time.perf_counter() - start, documents)
             request.scope["rankwise"]["documents"] = documents
         return response
+
+    def _log_features(self, queries: list[RequestedQuery], schema: Schema, about: Json) -> None:
+        try:
+            if self.feature_log is not None:
+                self.feature_log.write(queries, schema, about)
+        except OSError as failed:  # the request was answered
+            log.error("features were not logged: %s", failed.strerror, extra={"facts": {"id": about["id"]}})
 
     def _count(self, model: Served, asked: Asked) -> None:
         """Count values, which the metrics hear of once a second: there may be many features."""

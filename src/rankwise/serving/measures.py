@@ -28,7 +28,7 @@ class Measures:
         self._missing = Counter("missing_values", "Values that were null in requests.", by_feature, **by)
         self._unknown = Counter("unknown_categories", "Categories that training did not see.", by_feature, **by)
         labels = ("model", "version", "production")
-        self._info = Gauge("model_info", "Models that are served.", labels, multiprocess_mode="max", **by)
+        self._info = Gauge("model_info", "Models that are served.", labels, multiprocess_mode="livemax", **by)
         self._serving: list[tuple[str, str, str]] = []
         if os.environ.get(FOLDER):
             self._registry = CollectorRegistry()

@@ -1,5 +1,6 @@
 """The description of the HTTP service for programs, at ``/openapi.json``."""
 
+import re
 from collections.abc import Iterable
 
 from rankwise._version import __version__
@@ -7,6 +8,7 @@ from rankwise.arrays import Json
 from rankwise.rankers.schema import Schema
 from rankwise.serving.requests import RequestLimits
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _STATUSES = {
     400: "not JSON, a key that is there twice, or another Host",
     404: "there is no such model",
@@ -27,14 +29,16 @@ def document(models: Iterable[tuple[str, Schema]], limits: RequestLimits) -> Jso
 
     >>> page = document([("model", Schema(2, ("colour", "size"), (0,), {0: ("red", "blue")}))], RequestLimits())
     >>> [*page["paths"]][:2], page["components"]["schemas"]["model.document"]["properties"]["size"]
-    (['/score', '/explain'], {'type': ['number', 'null']})
+    (['/score', '/explain'], {'type': ['number', 'boolean', 'null']})
     """
     schemas: Json = {"answer": _ANSWER, "error": _ERROR}
     listed = [*models]
-    for name, schema in listed:
+    # Names of schemas have letters, digits and .-_ alone, which names of models need not
+    names = [name if _NAME.fullmatch(name) else f"-{number}" for number, (name, _) in enumerate(listed)]
+    for name, (_, schema) in zip(names, listed, strict=True):
         schemas[f"{name}.document"] = _document(schema)
         schemas[f"{name}.request"] = _request(name, schema, limits)
-    one_of = {"anyOf": [_reference(f"{name}.request") for name, _ in listed]}
+    one_of = {"anyOf": [_reference(f"{name}.request") for name in names]}
     named = {"name": "name", "in": "path", "required": True, "schema": {"enum": [name for name, _ in listed]}}
     paths: Json = {}
     for prefix, parameters in (("", []), ("/models/{name}", [named])):
@@ -60,7 +64,7 @@ def _document(schema: Schema) -> Json:
 
 def _value(schema: Schema, column: int) -> Json:
     texts = any(isinstance(value, str) for value in schema.categories.get(column, ()))
-    return {"type": ["string" if texts else "number", "null"]}
+    return {"type": ["string", "null"] if texts else ["number", "boolean", "null"]}
 
 
 def _request(name: str, schema: Schema, limits: RequestLimits) -> Json:
@@ -89,7 +93,7 @@ def _json(schema: Json) -> Json:
 
 
 def _reference(name: str) -> Json:
-    return {"$ref": "#/components/schemas/" + name.replace("~", "~0").replace("/", "~1")}
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
 _TEXTS: Json = {"type": ["string", "null"]}

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from prometheus_client.multiprocess import mark_process_dead
+
 from rankwise import registry
 from rankwise.rankers import storage
 from rankwise.serving.http import Served, Service, log
@@ -85,10 +87,14 @@ class Processes:
     def _copied(self) -> dict[str, Path]:
         """Copy the models, verified, to a folder that nobody changes."""
         self.generation += 1
-        copies = {}
-        for number, (name, path) in enumerate(self.settings.folders.items()):
-            copies[name] = self.folder / f"models-{self.generation}-{number}"
-            storage.write(copies[name], *storage.read(path))
+        copies: dict[str, Path] = {}
+        try:
+            for number, (name, path) in enumerate(self.settings.folders.items()):
+                copies[name] = self.folder / f"models-{self.generation}-{number}"
+                storage.write(copies[name], *storage.read(path))
+        except BaseException:
+            _remove(copies)
+            raise
         return copies
 
     def _look(self) -> None:
@@ -97,6 +103,7 @@ class Processes:
         for place, one in enumerate(self.all):
             if one.process.exitcode is not None and not self.stopping:
                 log.error("a process ended with %s and is started again", one.process.exitcode)
+                mark_process_dead(one.process.pid)  # type: ignore[no-untyped-call]  # it serves its models no more
                 self.all[place] = self._start()
             elif not one.ready and one.pipe.poll():
                 one.ready = self._reply(one) is None
@@ -109,7 +116,7 @@ class Processes:
         old = self.folders
         try:
             new = self._copied()
-        except (OSError, ValueError) as unreadable:
+        except Exception as unreadable:  # whatever it is, the models that are served stay
             log.error("models were not loaded anew: %s", unreadable)
             return
         for one in self.all:
@@ -123,8 +130,7 @@ class Processes:
             log.warning("models were loaded anew", extra={"facts": {"processes": len(self.all)}})
         else:
             log.error("models were not loaded anew: %s", wrong)
-        for folder in (old if wrong is None else new).values():
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove(old if wrong is None else new)
 
     def _reply(self, one: _Process) -> str | None:
         """Return what is wrong by the answer of a process, or None."""
@@ -144,6 +150,11 @@ class Processes:
             one.process.join(math.ceil(self.settings.limits.seconds) + 10)
             one.process.kill()
             one.process.join()
+
+
+def _remove(folders: Mapping[str, Path]) -> None:
+    for folder in folders.values():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _work(

@@ -3,6 +3,7 @@
 SIGTERM and Ctrl-C stop it once requests in flight are answered, SIGHUP loads the models anew.
 """
 
+import contextlib
 import json
 import logging
 import math
@@ -29,7 +30,7 @@ from rankwise.serving.http import Served, Service, log
 from rankwise.serving.requests import RequestLimits
 
 LEVELS = ("debug", "info", "warning", "error")
-_MOST = 1024  # connections of a process
+_MOST, _OF_ONE = 1536, 1024  # connections of a process, and of one client, which may be a proxy with all requests
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 HANG_UP = getattr(signal, "SIGHUP", None)  # which Windows does not have
@@ -93,11 +94,26 @@ def run(settings: Settings, listening: socket.socket, started: Callable[[], None
     from rankwise.serving.processes import Processes
 
     log_as_json(settings.log_level)
+    _allow_files(_MOST + 512)
     if settings.workers == 1:
-        serve(settings.service(), listening, started, reload=settings.models)
+        wanted = _hang_ups()  # from here on: loading takes a while
+        serve(settings.service(), listening, started, settings.models, wanted)
     else:
         with tempfile.TemporaryDirectory(prefix="rankwise-serve-") as folder:
             Processes(settings, listening, Path(folder)).run(started)
+
+
+def _allow_files(count: int) -> None:
+    """Let the process, and those that it starts, have so many files and connections open, as far as it may."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def serve(
@@ -105,13 +121,20 @@ def serve(
     listening: socket.socket,
     started: Callable[[], None] = lambda: None,
     reload: Callable[[], dict[str, Served]] | None = None,
+    wanted: threading.Event | None = None,
 ) -> None:
-    """Serve in this process; ``reload`` loads the models anew after SIGHUP."""
-    wanted = threading.Event()
-    if HANG_UP and reload is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(HANG_UP, lambda *_: wanted.set())
+    """Serve in this process; ``reload`` loads the models anew whenever it is ``wanted``."""
+    if reload is not None and wanted is not None:
         threading.Thread(target=_reloading, args=(service, wanted, reload), daemon=True).start()
     _Server(service, started).run(sockets=[listening])
+
+
+def _hang_ups() -> threading.Event:
+    """Return an event that SIGHUP sets, which would end the process otherwise."""
+    wanted = threading.Event()
+    if HANG_UP and threading.current_thread() is threading.main_thread():
+        signal.signal(HANG_UP, lambda *_: wanted.set())
+    return wanted
 
 
 def _reloading(service: Service, wanted: threading.Event, reload: Callable[[], dict[str, Served]]) -> None:
@@ -167,15 +190,18 @@ class _Connections:
         self.seconds = seconds
 
     def add(self, one: Any) -> None:
-        """Make room for a connection: an idle one goes where its client has half of all, or all are taken."""
+        """Make room for a connection: an idle one goes where its client has too many, or all are taken.
+
+        One that is new, or was just answered, is not idle: its next request may be on the way.
+        """
         self.waited[one] = 0, None
         same = [other for other in self.waited if other.peer == one.peer]
-        crowd = same if len(same) > _MOST // 2 else list(self.waited) if len(self.waited) >= _MOST else []
-        oldest = next((other for other in crowd if other is not one and _is_idle(other)), None)
+        crowd = same if len(same) > _OF_ONE else list(self.waited) if len(self.waited) >= _MOST else []
+        oldest = next((other for other in crowd if self.waited[other][0] and _is_idle(other)), None)
         if oldest is not None:
             self.waited.pop(oldest)
             oldest.transport.abort()
-        elif len(same) > _MOST // 2:
+        elif len(same) > _OF_ONE:
             self.waited.pop(one)
             one.transport.write(_FULL)
             one.transport.close()
