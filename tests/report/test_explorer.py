@@ -104,6 +104,7 @@ def shown(page: Any, side: str) -> list[str]:
     return [str(text) for text in page.locator(f"#x-ranking-{side} td.document").all_inner_texts()]
 
 
+@pytest.mark.filterwarnings("ignore:100% of the first 10 documents of two were judged")
 def test_documents_that_a_run_did_not_retrieve_are_not_ranked_and_those_that_nobody_judged_have_a_dash(
     browser, tmp_path
 ):

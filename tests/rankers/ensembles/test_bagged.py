@@ -319,7 +319,7 @@ def test_export_of_a_bag_is_that_of_its_forest(parts, tmp_path):
     body = json.loads(rw.export(tmp_path / "bag", tmp_path / "bag.json", "elasticsearch", names=names).read_text())
     assert len(json.loads(body["model"]["model"]["definition"])) == bag.ranker_.model_.n_trees
     net = rw.bagged(ranker("neural"), folds=2).fit(train)
-    with pytest.raises(ValueError, match="only rankers of trees and nets can be exported"):
+    with pytest.raises(ValueError, match="a bag can be exported where its members make one forest"):
         rw.export(net, tmp_path / "net.onnx", "onnx")
 
 

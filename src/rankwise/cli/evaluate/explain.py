@@ -7,7 +7,6 @@ import rankwise as rw
 from rankwise import check
 from rankwise.cli import console, options, outputs
 from rankwise.cli.data_options import Reading
-from rankwise.rankers.ensembles.calibrated import CalibratedRanker
 
 if TYPE_CHECKING:
     from rankwise.evaluation.breakdown import Breakdown
@@ -51,6 +50,8 @@ def explain(
     --plot FILE: Draw it: .png, .svg or .pdf.
     --output -o FILE: Write it: every feature as .csv or .json, the table as .md, .tex or .txt.
     """
+    from rankwise.rankers.ensembles.calibrated import CalibratedRanker
+
     outputs.free(output, outputs.TABLES, force=force)
     outputs.free(plot, outputs.PICTURES, force=force, beside=output)
     if (above is None) != (below is None):

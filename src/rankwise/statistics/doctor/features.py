@@ -21,6 +21,7 @@ _SAMPLE = 20_000  # documents by which features are judged in every training
 _FEWEST_TRAINED = 50  # queries: smaller data are examples and tests
 _OTHER_TARGETS = ("document_rewards", "teacher_scores", "propensities", "positions")  # and no labels, or clicks
 _COMPARED = 300  # features
+_BLOCK = 32  # features at once, so that a sample of data on disk takes little memory
 _NAMED = 5  # features that a sentence names
 _GRADES = 10  # the highest ones, whose documents a feature may mark
 _MARKED = 20  # documents
@@ -147,8 +148,8 @@ def marks(data: RankingDataset, part: str) -> Iterator[DataFinding]:
         high = data.labels >= grade
         if not _MARKED <= high.sum() <= data.n_docs / 2:
             continue
-        for start in range(0, data.n_features, _COMPARED):
-            columns = np.arange(start, min(start + _COMPARED, data.n_features))
+        for start in range(0, data.n_features, _BLOCK):
+            columns = np.arange(start, min(start + _BLOCK, data.n_features))
             for what, shares in _marked(dense(data.features[:, columns]), high, np.isin(columns, data.categorical)):
                 for column in columns[shares >= max(_MARKS, _MARKED / high.sum())]:
                     best = max(found.get(column, (0.0, 0.0, "")), (float(shares[column - start]), float(grade), what))
@@ -195,9 +196,9 @@ def missing_by_label(data: RankingDataset, part: str) -> Iterator[DataFinding]:
     if low.all() or min(low.sum(), (~low).sum()) < _MARKED:
         return
     shares = np.empty((2, data.n_features))
-    for start in range(0, data.n_features, _COMPARED):
-        missing = np.isnan(dense(data.features[:, start : start + _COMPARED]))
-        shares[:, start : start + _COMPARED] = missing[low].mean(axis=0), missing[~low].mean(axis=0)
+    for start in range(0, data.n_features, _BLOCK):
+        missing = np.isnan(dense(data.features[:, start : start + _BLOCK]))
+        shares[:, start : start + _BLOCK] = missing[low].mean(axis=0), missing[~low].mean(axis=0)
     gaps = np.abs(shares[0] - shares[1])
     columns = np.flatnonzero(gaps >= _MISSING)
     columns = columns[[_gap_within(data, column, low) >= _MISSING for column in columns.tolist()]]
