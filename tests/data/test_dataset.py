@@ -321,7 +321,7 @@ def test_concatenate_refuses():
         concatenate([data.take([0]), data.take([1]).with_(feature_names=("x", "y"))])
     with pytest.raises(ValueError, match="data sets to be joined must agree in their categorical"):
         concatenate([data.take([0]), data.take([1]).with_(categorical=(0,))])
-    with pytest.raises(ValueError, match="some of the data sets to be joined have weights and some do not"):
+    with pytest.raises(ValueError, match="all or none must have weights: got number 1 of 2 without"):
         concatenate([data.take([0]), data.take([1]).with_(weights=[1.0])])
     with pytest.raises(ValueError, match="query ids must all be different: got 'a' again at query number 1"):
         concatenate([data.take([0]), data.take([0])])

@@ -123,7 +123,7 @@ def test_secrets_of_urls_are_not_kept(monkeypatch):
         "a?b",
     ]
     monkeypatch.setattr("sys.argv", ["rankwise", *words])
-    expected = "rankwise train 'https://host/a b.txt' --valid=s3://b/v.parquet 'a?b'"
+    expected = "rankwise train https://host/a%20b.txt --valid=s3://b/v.parquet 'a?b'"
     assert model_card.command() == {"command": expected}
 
 

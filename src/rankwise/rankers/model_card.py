@@ -63,8 +63,19 @@ def command() -> dict[str, str]:
     """Return the command of rankwise that is running, without secrets of its URLs; nothing in other programs."""
     program = Path(sys.argv[0])
     ours = program.name == "rankwise" or program.parts[-2:] == ("rankwise", "__main__.py")
-    words = [check.shown(word) for word in sys.argv[1:]]
+    words = [_public(word) for word in sys.argv[1:]]
     return {"command": shlex.join(["rankwise", *words])} if ours else {}
+
+
+def _public(word: str) -> str:
+    """Return a word of a command, a URL or one after NAME=, without secrets.
+
+    >>> _public("--valid=https://me:word@host/a.parquet?signature=x")
+    '--valid=https://host/a.parquet'
+    """
+    name, sign, value = word.partition("=")
+    named = sign and "/" not in name
+    return f"{name}={check.shown(check.address(value))}" if named else check.shown(check.address(word))
 
 
 def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:

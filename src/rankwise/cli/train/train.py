@@ -1,7 +1,5 @@
 """The commands ``train`` and ``predict``."""
 
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,13 +168,14 @@ def train(
 def _suggest_bag(model: Any) -> None:
     """Say how a ranker can be measured without validation data, where none of its rounds would be."""
     from rankwise.rankers.at_once import trains_at_once
+    from rankwise.rankers.model_card import command
     from rankwise.rankers.table import ranker_names
 
     if model.name in ranker_names() and not trains_at_once(model):
-        command = shlex.join(["rankwise", *sys.argv[1:], "--bag", "5"])
+        typed = command().get("command", "rankwise train")
         console.note(
             f"without --valid none of the {getattr(model, model.unit)} {model.unit} is measured, and all are kept; a "
-            f"bag measures them on queries that its members have not seen: {command}"
+            f"bag measures them on queries that its members have not seen: {typed} --bag 5"
         )
 
 

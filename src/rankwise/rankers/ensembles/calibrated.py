@@ -183,7 +183,9 @@ class CalibratedRanker(MetaRanker):
             what += (
                 f"different scores: {tied:,} documents are tied with another of their query, and their order is lost"
             )
-            hint = "rank by model.ranker_" + (", or fit a curve: method='platt'" if self.method == "sigmoid" else "")
+            hint = "rank by model.ranker_" + (
+                ", or fit a curve: `set method='platt'`" if self.method == "sigmoid" else ""
+            )
             warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=4)
 
     def _check_level(self, p: Array, data: RankingDataset) -> None:
@@ -196,7 +198,7 @@ class CalibratedRanker(MetaRanker):
         if abs(difference.mean()) > max(4.0 * error, 0.2 * rate):
             what = f"the mean probability of {self.predicts_} is {mean:.4f} where {rate:.4f} are observed: "
             what += "scores are not its log odds"  # training did not get there, or max_label= made them those of grades
-            warnings.warn(check.Sentence(f"{what}.", "fit the level: method='platt'"), stacklevel=4)
+            warnings.warn(check.Sentence(f"{what}.", "fit the level: `set method='platt'`"), stacklevel=4)
 
     def _fitted(self, data: RankingDataset, scores: Array) -> dict[str, Curve]:
         """Fit the curve of all documents, and of every segment that has enough."""
