@@ -104,7 +104,7 @@ def test_train_a_bag(data: dict[str, rw.RankingDataset]):
     assert "--bag" in refused("train", "train.parquet", "-o", "x", "--processes", "2")
     found = json.loads(run("evaluate", "test.parquet", "model", "--json").stdout)["rankings"]["model"]
     assert found["queries"] == data["test"].n_queries
-    said = "model was trained on {0} of these {0} queries: what is measured on them says little about new queries"
+    said = "{0} of these {0} queries have the features of queries that model was trained on: "
     assert said.format(data["train"].n_queries) in run("evaluate", "train.parquet", "model").stderr
     assert run("evaluate", "test.parquet", "model").stderr == ""
 

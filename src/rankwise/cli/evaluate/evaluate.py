@@ -294,8 +294,8 @@ def _evaluations(
             scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
             seen = models[path].seen_in_training(by) if path in models else None
             if seen is not None and seen.any():
-                what = f"{shown(path)} was trained on {seen.sum():,} of these {seen.size:,} queries"
-                console.note(f"{what}: what is measured on them says little about new queries")
+                what = f"{seen.sum():,} of these {seen.size:,} queries have the features of queries that {shown(path)} "
+                console.note(f"{what}was trained on: what is measured on them says little about new queries")
             with check.naming(shown(path)):
                 one = rw.evaluate(scores, judged, list(requested.metrics.values()), **how)
             if one.ranked is not None and (predicts := getattr(models.get(path), "predicts_", None)):
