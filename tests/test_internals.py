@@ -24,11 +24,11 @@ NAMES = [
     ("numba.core.registry", "CPUDispatcher.get_call_template", "compiling.py"),
     ("numba.core.registry", "CPUDispatcher.add_overload", "compiling.py"),
     ("numba.core", "cgutils", "data/letor/decimals.py"),
-    ("numba.extending", "intrinsic", "rankers/scoring/quickscorer.py"),
-    ("llvmlite.ir", "IRBuilder.shuffle_vector", "rankers/scoring/quickscorer.py"),
-    ("llvmlite.ir", "IRBuilder.insert_element", "rankers/scoring/quickscorer.py"),
-    ("llvmlite.ir", "IRBuilder.cttz", "rankers/scoring/quickscorer.py"),
-    ("llvmlite.ir", "VectorType", "rankers/scoring/quickscorer.py"),
+    ("numba.extending", "intrinsic", "models/scoring/quickscorer.py"),
+    ("llvmlite.ir", "IRBuilder.shuffle_vector", "models/scoring/quickscorer.py"),
+    ("llvmlite.ir", "IRBuilder.insert_element", "models/scoring/quickscorer.py"),
+    ("llvmlite.ir", "IRBuilder.cttz", "models/scoring/quickscorer.py"),
+    ("llvmlite.ir", "VectorType", "models/scoring/quickscorer.py"),
     ("lightgbm.basic", "_ConfigAliases._get_all_param_aliases", "rankers/trees/lightgbm/parameters.py"),
     ("lightgbm.basic", "LightGBMError", "rankers/trees/lightgbm/model.py"),
     ("lightgbm.basic", "_LOGGER", "rankers/trees/lightgbm/model.py"),
@@ -99,7 +99,7 @@ def test_model_files(name: str):
     data = rw.synthetic(n_queries=30, n_features=4, n_docs=12, seed=3)
     model = ranker_class(name)("xendcg", rounds=3, leaves=4, min_documents=5, threads=1).fit(data)
     what, module = FORMATS[name]
-    sentence = f"{what} has changed: src/rankwise/rankers/trees/formats/{module}.py reads it"
+    sentence = f"{what} has changed: src/rankwise/models/formats/{module}.py reads it"
     try:
         nodes = model.library.read(model.model_.content(), data.n_features).nodes()
     except ValueError as rejected:

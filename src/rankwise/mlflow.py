@@ -10,7 +10,8 @@ from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
 from rankwise.data.categories import Values
-from rankwise.rankers import model_card, table
+from rankwise.models import model_card
+from rankwise.rankers import table
 from rankwise.rankers.base import Ranker
 from rankwise.statistics.tables import as_csv
 

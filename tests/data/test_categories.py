@@ -13,7 +13,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 
 # A colour tells the label here, so that it shows whether a model knows colours.
 pytestmark = pytest.mark.filterwarnings("ignore:the feature colour is the label in other words")

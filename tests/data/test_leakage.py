@@ -10,7 +10,7 @@ from scipy import sparse
 
 import rankwise as rw
 from rankwise.data import leakage
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 QUICK: dict[str, Any] = {"rounds": 2, "leaves": 3, "min_documents": 2, "threads": 1}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers import model_card, storage
+from rankwise.models import model_card, storage
 from rankwise.rankers.training.resume import fingerprint
 
 

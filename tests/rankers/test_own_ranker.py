@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import registry
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 SMALL: dict[str, Any] = {"rounds": 6, "leaves": 4, "min_documents": 3, "threads": 1}
 

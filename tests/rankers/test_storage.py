@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers import storage
+from rankwise.models import storage
 from tests.processes import HANG
 
 FILES = {"README.md", "model.txt", "rankwise.json", "training_queries.bin"}

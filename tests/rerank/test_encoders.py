@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.rerank import encoders
 from tests.rerank import tiny
 

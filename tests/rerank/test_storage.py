@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers import storage
+from rankwise.models import storage
 from tests.processes import environment
 
 # The model of these tests stops on the lists that it learns from.

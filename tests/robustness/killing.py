@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import rankwise as rw
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.rankers.training.resume import FinishedModels
 from tests.robustness.fuzzing import cases
 

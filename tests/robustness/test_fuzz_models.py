@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers import storage
-from rankwise.rankers.trees.formats import ubjson
+from rankwise.models import storage
+from rankwise.models.formats import ubjson
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow

@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from rankwise.rankers import storage
+from rankwise.models import storage
 from tests import tiers
 from tests.processes import HANG
 
 # Saves or loads again and again. Every model says in its description what its files hold.
 WORKER = """
 import sys, time
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 path, kind, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
 end, turns = time.monotonic() + seconds, 0

@@ -14,8 +14,8 @@ import pytest
 import treelite
 
 import rankwise as rw
+from rankwise.models.formats.nodes import nodes_of
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.trees.formats.nodes import nodes_of
 from rankwise.serving.export import FORMATS, write
 from rankwise.serving.solr import before_slack
 from tests.cli.running import run

@@ -21,8 +21,8 @@ from tests.processes import HANG, environment, wait_until
 from tests.serving.running import Running
 
 pytest.importorskip("starlette", reason="needs the extra serve")
-from rankwise.rankers import storage
-from rankwise.rankers.schema import Schema
+from rankwise.models import storage
+from rankwise.models.schema import Schema
 from rankwise.serving import processes, server
 from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.requests import RequestedQuery

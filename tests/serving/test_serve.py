@@ -23,7 +23,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 import orjson
 
 from rankwise.evaluation.explanation import explain
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.http import Service

@@ -10,7 +10,7 @@ import typer
 from rankwise import check, files
 from rankwise.arrays import Array
 from rankwise.cli import console
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.statistics.tables import Table, as_csv
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from rankwise.cluster.learner import ClusterLearner, measured
 from rankwise.cluster.partitions import spread
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
+from rankwise.models.schema import Schema
 from rankwise.objectives.base import base_score, goal_totals, level_totals
 from rankwise.rankers import inputs
-from rankwise.rankers.schema import Schema
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rankwise.cluster.rows import RowPlan, Runs, common_lists, facts_of, find_ru
 from rankwise.data import remote
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import parquet
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 from rankwise.statistics.tables import count
 
 _READING = "reading the data"

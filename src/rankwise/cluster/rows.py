@@ -16,7 +16,7 @@ from rankwise.data.columns import taken_by_objectives
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.features import category_lists, feature_columns
 from rankwise.data.tables.polars import as_polars
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 from rankwise.stream import hashed_ids
 
 _MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd: no two numbers become the same

@@ -13,7 +13,7 @@ from rankwise._version import __version__
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.files import check_writable_folder, replacing
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
 from rankwise.statistics.verdict import Finding

@@ -12,16 +12,16 @@ from rankwise import check
 from rankwise.arrays import Array, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features
+from rankwise.models.schema import in_from_frame, is_frame
 from rankwise.rankers import inputs
-from rankwise.rankers.schema import in_from_frame, is_frame
 from rankwise.sparse import dense
 from rankwise.statistics import tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from rankwise.models.schema import Documents
     from rankwise.rankers.base import Ranker
-    from rankwise.rankers.schema import Documents
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ

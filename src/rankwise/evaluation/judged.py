@@ -26,7 +26,7 @@ from rankwise.metrics.base import RankMetric
 from rankwise.metrics.gains import longest
 from rankwise.metrics.judged import Judged
 from rankwise.metrics.precision import Hit, Precision, Recall
-from rankwise.rankers.schema import is_frame
+from rankwise.models.schema import is_frame
 from rankwise.statistics import significance, tables
 from rankwise.statistics.judged import JudgedEvaluation
 from rankwise.statistics.prediction_powered import NO_DIFFERENCE, JudgedMean, prediction_powered

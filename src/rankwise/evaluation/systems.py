@@ -13,8 +13,8 @@ from rankwise import check
 from rankwise.arrays import Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
+from rankwise.models.schema import Schema, is_frame
 from rankwise.rankers import inputs
-from rankwise.rankers.schema import Schema, is_frame
 from rankwise.rankers.trees.wrap import wrapped
 
 

@@ -20,7 +20,7 @@ from rankwise.data import compressed as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
 from rankwise.evaluation.systems import IrDataset, Run
-from rankwise.rankers.schema import is_frame
+from rankwise.models.schema import is_frame
 from rankwise.statistics import tables
 
 # Blanks are those of C's isspace, as in trec_eval; naming them is also twice as fast as Unicode's.

@@ -17,8 +17,9 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
 from rankwise.model_selection.fold_parts import fold_list
+from rankwise.models import storage
 from rankwise.progress import Update, bar
-from rankwise.rankers import expressions, storage
+from rankwise.rankers import expressions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint

@@ -13,8 +13,8 @@ from rankwise import check
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.learning_curve import learning_curve
+from rankwise.models.schema import Documents, Schema
 from rankwise.rankers import inputs
-from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from rankwise.statistics import diagnostics, tables
 from rankwise.statistics.doctor import features, labels, parts

@@ -15,12 +15,13 @@ from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, metrics_for
+from rankwise.models import attributes, model_card
+from rankwise.models.schema import Documents, Schema
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.on import exponential_labels
-from rankwise.rankers import inputs, learned, model_card, table
-from rankwise.rankers.schema import Documents, Schema
+from rankwise.rankers import inputs, table
 from rankwise.rankers.sklearn import Estimator
 from rankwise.rankers.training.loop import Alone, State
 from rankwise.rankers.training.session import Watch
@@ -248,10 +249,10 @@ class TrainedAtOnce(Estimator):
         return self.set_params(**{name: value for name, value in settings.items() if name in parameters})
 
     def _files(self) -> dict[str, bytes]:
-        return learned.files(self)
+        return attributes.files(self)
 
     def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        learned.restore(self, files)
+        attributes.restore(self, files)
 
     # For bags, which train members round by round: one round.
 

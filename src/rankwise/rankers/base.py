@@ -13,15 +13,16 @@ from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import with_labels
-from rankwise.rankers import expressions, inputs, learned, model_card, storage, table
+from rankwise.models import attributes, model_card, storage
+from rankwise.models.schema import Documents, Schema, in_from_frame, is_frame
+from rankwise.rankers import expressions, inputs, table
 from rankwise.rankers.at_once import TrainedAtOnce, trains_at_once
-from rankwise.rankers.schema import Documents, Schema, in_from_frame, is_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.rankers.contributions import Contributions
-    from rankwise.rankers.scoring.scorer import Scorer
+    from rankwise.models.contributions import Contributions
+    from rankwise.models.scoring.scorer import Scorer
 
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
@@ -209,7 +210,7 @@ class Ranker(TrainedAtOnce, ABC):
 
     def scorer(self) -> "Scorer":
         """Return what scores one query's documents in the least time, for serving: ``scorer(features)``."""
-        from rankwise.rankers.scoring.scorer import Scorer
+        from rankwise.models.scoring.scorer import Scorer
 
         return Scorer(self)
 
@@ -235,7 +236,7 @@ class Ranker(TrainedAtOnce, ABC):
 
     def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
         if trains_at_once(self):
-            learned.check_parameters(self)
+            attributes.check_parameters(self)
         self._check_named()
         contents = self._files() | storage.training_queries(self.trained_queries_)
         return storage.write(path, self._description(), contents, card=card, force=force)

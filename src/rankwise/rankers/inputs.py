@@ -13,8 +13,8 @@ from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
+from rankwise.models.schema import Documents, Schema, frame, in_from_frame, is_frame
 from rankwise.objectives.base import Objective
-from rankwise.rankers.schema import Documents, Schema, frame, in_from_frame, is_frame
 from rankwise.statistics.doctor.features import warn_of_training_data
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None

@@ -12,7 +12,7 @@ from rankwise.arrays import Array, Column, Keywords
 from rankwise.rankers import argument_names
 
 if TYPE_CHECKING:
-    from rankwise.rankers.schema import Schema
+    from rankwise.models.schema import Schema
 
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
 

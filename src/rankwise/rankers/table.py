@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check, registry
 from rankwise.arrays import Keywords
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.iterative import IterativeRanker

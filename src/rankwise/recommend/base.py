@@ -13,9 +13,9 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.rankers import model_card, storage
+from rankwise.models import model_card, storage
+from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.schema import Schema
 from rankwise.recommend.factors import Factors, write_vectors
 from rankwise.recommend.model import MODEL, HistoryModel, Liked, RecommenderModel, best, in_order
 from rankwise.recommend.verify import Kinds

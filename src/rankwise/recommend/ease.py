@@ -10,7 +10,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Json
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
-from rankwise.rankers.storage import InvalidModelError, rejecting
+from rankwise.models.storage import InvalidModelError, rejecting
 from rankwise.recommend.base import Recommender
 from rankwise.recommend.model import HistoryModel, Liked
 from rankwise.recommend.verify import HISTORY, Kinds

@@ -7,8 +7,8 @@ from typing import Any
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Json
+from rankwise.models.model_card import evaluated, line, section
 from rankwise.objectives.base import Objective
-from rankwise.rankers.model_card import evaluated, line, section
 from rankwise.statistics import tables
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")

@@ -12,10 +12,10 @@ from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
+from rankwise.models.storage import making_sense, plain, versions
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
-from rankwise.rankers.storage import making_sense, plain, versions
 from rankwise.rerank import encoders, storage, training
 from rankwise.rerank.encoders import CrossEncoder, Pair
 from rankwise.rerank.model_card import model_card

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rankwise import check, files
 from rankwise.arrays import Json
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 NAME = "reranker"
 """Kind of the model in ``rankwise.json``."""

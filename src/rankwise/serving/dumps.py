@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
+from rankwise.models.formats.nodes import LEAF, Nodes
 
 _BEYOND = 1e39  # greater than every float32, and a number of JSON
 

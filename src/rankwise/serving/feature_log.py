@@ -30,7 +30,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from rankwise.rankers.schema import Schema
+    from rankwise.models.schema import Schema
     from rankwise.serving.requests import RequestedQuery
 
 SUFFIXES = (".jsonl", ".ndjson")

@@ -29,8 +29,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rankwise import check
 from rankwise.arrays import Json
 from rankwise.evaluation.explanation import explain
+from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.schema import Schema
 from rankwise.report import html
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog

@@ -13,7 +13,7 @@ import numpy as np
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Keywords
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
+from rankwise.models.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import ExportSource, Written
 from rankwise.statistics.calibration import Curve
 

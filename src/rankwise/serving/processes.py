@@ -19,7 +19,7 @@ from pathlib import Path
 from prometheus_client.multiprocess import mark_process_dead
 
 from rankwise import registry
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.serving.http import Served, Service, log
 from rankwise.serving.measures import FOLDER
 from rankwise.serving.server import HANG_UP, Settings, log_as_json, serve

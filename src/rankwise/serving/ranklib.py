@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
+from rankwise.models.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import ExportSource, Written
 
 

@@ -19,7 +19,7 @@ from rankwise.arrays import Floats, Json
 from rankwise.data.categories import is_numeric
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.frames import to_frame
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 
 _KEYS = ("documents", "features", "rows", "id", "ids", "labels")
 _NUMBERS = {float, int, bool, type(None)}

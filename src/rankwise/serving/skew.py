@@ -12,8 +12,8 @@ from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
+from rankwise.models.schema import Documents, Schema
 from rankwise.rankers import inputs
-from rankwise.rankers.schema import Documents, Schema
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
 from rankwise.statistics.significance import FEWEST, interval_of_mean

@@ -13,7 +13,7 @@ import json
 import numpy as np
 
 from rankwise.arrays import Floats
-from rankwise.rankers.trees.formats.nodes import LEAF
+from rankwise.models.formats.nodes import LEAF
 from rankwise.serving.dumps import written
 from rankwise.serving.source import ExportSource, Written
 

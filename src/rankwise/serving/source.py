@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rankwise import check
+from rankwise.models.formats.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.calibrated import CalibratedRanker
 from rankwise.rankers.table import load
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes, nodes_of
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.statistics.calibration import Curve

@@ -3,7 +3,7 @@
 from typing import Any
 
 from rankwise import check
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
+from rankwise.models.formats.nodes import LEAF, Nodes
 from rankwise.serving.source import ExportSource, Written
 
 

@@ -12,7 +12,7 @@ import pytest
 import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
 from rankwise.rankers.table import ranker_class
 

@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.splits import fold_of_query
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.weights import choose_weights, spread
 from rankwise.rankers.table import ranker_class

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import logit
 
 import rankwise as rw
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.statistics.calibration import fitted, sigmoid
 from tests.cli.running import refused, run
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.scoring.quickscorer import questions, score
+from rankwise.models.formats.nodes import LEAF, Nodes, below, nodes_of
+from rankwise.models.scoring.quickscorer import questions, score
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes, below, nodes_of
 
 SMALL: dict[str, Any] = {"rounds": 10, "leaves": 12, "min_documents": 2, "learning_rate": 0.2, "threads": 1}
 LIBRARIES = ("lightgbm", "xgboost", "catboost")
@@ -239,7 +239,7 @@ def test_threads_share_a_scorer(model, data):
 
 def test_rows_that_cannot_be_written_compile_nothing_new(model, data):
     """A served query must not wait for the compiler."""
-    from rankwise.rankers.scoring.quickscorer import _kernel
+    from rankwise.models.scoring.quickscorer import _kernel
 
     scorer, rows = model.scorer(), rows_of(data)
     known = len(_kernel.signatures)

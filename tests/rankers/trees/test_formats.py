@@ -13,8 +13,8 @@ import pytest
 
 import rankwise as rw
 from rankwise import check, threads
-from rankwise.rankers import storage
-from rankwise.rankers.trees.formats import flatbuffer, ubjson
+from rankwise.models import storage
+from rankwise.models.formats import flatbuffer, ubjson
 from rankwise.recommend.verify import verify as verify_factors
 
 TREES: dict = {"rounds": 3, "leaves": 4, "min_documents": 5, "threads": 1}

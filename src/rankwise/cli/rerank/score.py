@@ -14,7 +14,7 @@ from rankwise.cli.evaluate.evaluate import summary
 from rankwise.cli.options import DEFAULT_METRICS
 from rankwise.cli.rerank import text_options
 from rankwise.cli.rerank.train import train
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker

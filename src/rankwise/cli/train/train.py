@@ -167,8 +167,8 @@ def train(
 
 def _suggest_bag(model: Any) -> None:
     """Say how a ranker can be measured without validation data, where none of its rounds would be."""
+    from rankwise.models.model_card import command
     from rankwise.rankers.at_once import trains_at_once
-    from rankwise.rankers.model_card import command
     from rankwise.rankers.table import ranker_names
 
     if model.name in ranker_names() and not trains_at_once(model):

@@ -20,6 +20,7 @@ from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose
 from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
+from rankwise.models.schema import Documents, Schema
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import expressions, inputs
 from rankwise.rankers.at_once import trains_at_once
@@ -27,7 +28,6 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
 from rankwise.rankers.ensembles.oof import pooled
-from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training.session import InterruptedWarning
 from rankwise.rankers.trees import monotone

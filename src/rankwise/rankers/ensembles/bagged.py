@@ -10,7 +10,9 @@ from rankwise import check, user_code
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.rankers import expressions, storage
+from rankwise.models import storage
+from rankwise.models.schema import Documents
+from rankwise.rankers import expressions
 from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles import executors
@@ -19,7 +21,6 @@ from rankwise.rankers.ensembles.members import BagLearner, TrainedBag, plans, se
 from rankwise.rankers.ensembles.meta import EnsembleRanker, kind_of
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold, pooled
 from rankwise.rankers.nets.ranker import NeuralRanker
-from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import Learner, State

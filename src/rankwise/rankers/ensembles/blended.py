@@ -14,7 +14,9 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean, with_labels
-from rankwise.rankers import inputs, storage
+from rankwise.models import storage
+from rankwise.models.schema import Documents
+from rankwise.rankers import inputs
 from rankwise.rankers.at_once import METRICS, FitOptions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
@@ -33,7 +35,6 @@ from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import EnsembleRanker
 from rankwise.rankers.ensembles.oof import HeldOut, pooled
 from rankwise.rankers.ensembles.weights import AVERAGE, GREEDY, Weights, choose
-from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import any_class
 
 

@@ -13,6 +13,8 @@ from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
+from rankwise.models.schema import Documents
+from rankwise.models.scoring.scorer import Scorer
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.wrappers.on import labels_learned
 from rankwise.rankers import expressions, inputs
@@ -21,8 +23,6 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import DelegatingRanker, EnsembleRanker, MetaRanker, kind_of
-from rankwise.rankers.schema import Documents
-from rankwise.rankers.scoring.scorer import Scorer
 from rankwise.rankers.table import load
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.sparse import dense

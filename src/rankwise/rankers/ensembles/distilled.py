@@ -12,6 +12,7 @@ from rankwise.data import columns, leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
+from rankwise.models.schema import Documents
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
@@ -22,7 +23,6 @@ from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.meta import DelegatingRanker, MetaRanker, kind_of
 from rankwise.rankers.ensembles.weights import centred, spread
-from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import load
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training.iterative import IterativeRanker

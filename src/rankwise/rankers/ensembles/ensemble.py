@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from rankwise.arrays import Array, Floats, Json, Offsets, weighted_sum
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.schema import Documents
 from rankwise.rankers.trees.ranker import TreeRanker
 
 

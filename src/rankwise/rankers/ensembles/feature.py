@@ -10,9 +10,9 @@ from rankwise.arrays import Array, Floats, Json, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics.base import require_scored, weighted_mean
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.schema import Documents
 from rankwise.sparse import dense
 
 

@@ -16,7 +16,7 @@ from rankwise import check
 from rankwise.arrays import Array, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.rankers.ensembles.ensemble import packed, unpacked
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
 from rankwise.rankers.training.loop import Alone, State

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.ensembles.ensemble import Ensemble
 from rankwise.rankers.ensembles.oof import HeldOut
-from rankwise.rankers.schema import Documents
 from rankwise.rankers.trees.ranker import TreeRanker
 
 if TYPE_CHECKING:
-    from rankwise.rankers.scoring.scorer import Scorer
+    from rankwise.models.scoring.scorer import Scorer
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.reliability import Event
 

@@ -18,8 +18,9 @@ from rankwise.arrays import Array, Ids, Keywords, rows_of
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
-from rankwise.rankers import inputs, storage
-from rankwise.rankers.schema import Documents
+from rankwise.models import storage
+from rankwise.models.schema import Documents
+from rankwise.rankers import inputs
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Validation
 from rankwise.statistics.evaluation import Evaluation

@@ -13,11 +13,11 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import table
-from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.nets import presets
-from rankwise.rankers.schema import Documents
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.iterative import IterativeRanker

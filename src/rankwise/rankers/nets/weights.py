@@ -7,7 +7,7 @@ import torch
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.rankers.storage import InvalidModelError, rejecting
+from rankwise.models.storage import InvalidModelError, rejecting
 
 Weights = dict[str, torch.Tensor]
 _STEPS = "steps"

@@ -14,6 +14,7 @@ from rankwise import check, user_code
 from rankwise.arrays import Array, Column, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
+from rankwise.models.schema import Documents, Schema
 from rankwise.objectives.base import (
     GoalTotals,
     Objective,
@@ -27,7 +28,6 @@ from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import native
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training import session
 from rankwise.rankers.training.constraints import BOUND, Constraints, UnmetConstraintWarning
 from rankwise.rankers.training.loop import Learner, Loop, State

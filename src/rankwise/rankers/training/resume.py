@@ -20,7 +20,8 @@ from rankwise.arrays import Json
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers import storage, table
+from rankwise.models import storage
+from rankwise.rankers import table
 from rankwise.rankers.training.loop import State
 from rankwise.sparse import buffers
 

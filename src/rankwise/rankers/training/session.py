@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rankwise import caches
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rankwise import check
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 
 NAME = "monotone_constraints"
 """What the parameter is called, here and in every library."""

@@ -27,8 +27,8 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset, MappedRows
-from rankwise.rankers.schema import Schema
-from rankwise.rankers.trees.formats.nodes import ModelFile
+from rankwise.models.formats.nodes import ModelFile
+from rankwise.models.schema import Schema
 
 Derive = Callable[[Array], tuple[Any, Any]]
 FEW = 5_000

@@ -11,11 +11,11 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents, Schema
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.rankers import argument_names, inputs
-from rankwise.rankers.contributions import Contributions
-from rankwise.rankers.schema import Documents, Schema
 from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.trees import monotone

@@ -13,9 +13,9 @@ from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
+from rankwise.models.contributions import Contributions
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import inputs
-from rankwise.rankers.contributions import Contributions
 from rankwise.rankers.inputs import reject_rewards
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.ranker import MODEL, TorchRanker

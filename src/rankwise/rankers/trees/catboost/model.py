@@ -11,8 +11,8 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
-from rankwise.rankers.schema import Schema
-from rankwise.rankers.trees.formats.catboost import CatBoostModel, read
+from rankwise.models.formats.catboost import CatBoostModel, read
+from rankwise.models.schema import Schema
 from rankwise.rankers.trees.protocol import ONE_SCORE, ForeignModel, Forest, cannot_wrap, numbers, untrained
 from rankwise.rankers.trees.refusals import first_line
 from rankwise.sparse import for_library, is_sparse

@@ -9,13 +9,13 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Keywords
+from rankwise.models.formats.catboost import read
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
 from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_foreign, read_forest, strip
-from rankwise.rankers.trees.formats.catboost import read
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rankwise.data.categories import Values
-from rankwise.rankers.schema import Schema
-from rankwise.rankers.trees.formats.lightgbm import PANDAS, LightGBMText
+from rankwise.models.formats.lightgbm import PANDAS, LightGBMText
+from rankwise.models.schema import Schema
 from rankwise.rankers.trees.lightgbm.model import threads
 from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ONE_SCORE, ForeignModel, cannot_wrap, untrained
 

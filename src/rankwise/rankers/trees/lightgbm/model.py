@@ -11,7 +11,7 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees.formats.lightgbm import shifted, with_objective
+from rankwise.models.formats.lightgbm import shifted, with_objective
 from rankwise.rankers.trees.protocol import Derive, ForestByTree, numbers
 from rankwise.rankers.trees.refusals import STANDARD_OUTPUT, without_lines
 from rankwise.sparse import dense, for_library, is_sparse

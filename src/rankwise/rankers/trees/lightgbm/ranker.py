@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rankwise.arrays import Keywords
+from rankwise.models.formats import lightgbm as text_format
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
-from rankwise.rankers.trees.formats import lightgbm as text_format
 from rankwise.rankers.trees.lightgbm.data import matrices
 from rankwise.rankers.trees.lightgbm.foreign import read_foreign
 from rankwise.rankers.trees.lightgbm.model import LightGBMForest, LightGBMGrowth, LightGBMMatrices, read_forest, threads

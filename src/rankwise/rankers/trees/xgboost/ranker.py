@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.arrays import Json, Keywords
+from rankwise.models.formats import xgboost as ubj_format
 from rankwise.rankers.table import Recipe
-from rankwise.rankers.trees.formats import xgboost as ubj_format
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,

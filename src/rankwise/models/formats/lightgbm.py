@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Array, Floats, offsets_of
-from rankwise.rankers.storage import InvalidModelError, rejecting
-from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, below, cannot_split, reached, reject
+from rankwise.models.formats.nodes import Integers, Nodes, arranged, below, cannot_split, reached, reject
+from rankwise.models.storage import InvalidModelError, rejecting
 
 _WHOLE, _REAL = b"0123456789- ", b"0123456789-+.eEinfaNIF "
 _PARAMETER = re.compile(rb"\[\w+: [^\"\\:]*(?:\]|[^\"\\:]:[^\"\\]*\])")

@@ -8,13 +8,13 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Floats, Offsets, read_only_view, weighted_sum
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.schema import Documents, has_queries, is_frame
+from rankwise.models.schema import Documents, has_queries, is_frame
 from rankwise.sparse import dense
 from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
+    from rankwise.models.scoring.quickscorer import Questions
     from rankwise.rankers.base import Ranker
-    from rankwise.rankers.scoring.quickscorer import Questions
 
 
 class Scorer:
@@ -82,7 +82,7 @@ class Scorer:
         if self._splits is None:
             with use_threads(1):
                 return self._library(documents, offsets)
-        from rankwise.rankers.scoring.quickscorer import score
+        from rankwise.models.scoring.quickscorer import score
 
         return score(self._splits, read_only_view(documents))
 
@@ -102,8 +102,8 @@ def _splits(model: "Ranker") -> "Questions | None":
 
     if not isinstance(model, TreeRanker):
         return None
-    from rankwise.rankers.scoring import quickscorer
-    from rankwise.rankers.trees.formats import nodes
+    from rankwise.models.formats import nodes
+    from rankwise.models.scoring import quickscorer
 
     try:
         trees = nodes.nodes_of(model)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Keywords
-from rankwise.rankers.storage import InvalidModelError
+from rankwise.models.storage import InvalidModelError
 
 if TYPE_CHECKING:
     from rankwise.rankers.trees.ranker import TreeRanker

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column, Floats, offsets_of
 from rankwise.compiling import kernel
-from rankwise.rankers.trees.formats.nodes import LEAF, Nodes
+from rankwise.models.formats.nodes import LEAF, Nodes
 
 _BITS = 32
 _ALL = (1 << _BITS) - 1

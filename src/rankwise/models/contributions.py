@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rankwise.arrays import Array, Floats
-from rankwise.rankers.schema import Schema
+from rankwise.models.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
-from rankwise.rankers import storage
+from rankwise.models import storage
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 

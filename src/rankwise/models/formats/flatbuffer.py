@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Column
-from rankwise.rankers.storage import InvalidModelError
+from rankwise.models.storage import InvalidModelError
 
 
 class FlatTable:

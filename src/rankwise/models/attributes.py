@@ -12,7 +12,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.rankers import storage
+from rankwise.models import storage
 
 if TYPE_CHECKING:
     from rankwise.rankers.base import Ranker

@@ -9,9 +9,9 @@ import numpy as np
 
 from rankwise.arrays import Column, Json, offsets_of
 from rankwise.data.categories import Values
-from rankwise.rankers.storage import InvalidModelError, inside, rejecting
-from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, reached, reject
-from rankwise.rankers.trees.formats.ubjson import decode
+from rankwise.models.formats.nodes import Integers, Nodes, arranged, reached, reject
+from rankwise.models.formats.ubjson import decode
+from rankwise.models.storage import InvalidModelError, inside, rejecting
 
 _WHOLE = ("left_children", "right_children", "parents", "split_indices", "default_left", "split_type")
 _REAL = ("split_conditions", "base_weights", "loss_changes", "sum_hessian")

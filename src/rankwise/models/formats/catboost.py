@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rankwise.arrays import Column, offsets_of
-from rankwise.rankers.storage import InvalidModelError, inside, rejecting
-from rankwise.rankers.trees.formats.flatbuffer import FlatTable
-from rankwise.rankers.trees.formats.nodes import Integers, Nodes, arranged, cannot_split, reached, reject
+from rankwise.models.formats.flatbuffer import FlatTable
+from rankwise.models.formats.nodes import Integers, Nodes, arranged, cannot_split, reached, reject
+from rankwise.models.storage import InvalidModelError, inside, rejecting
 
 _VERSION, _STATISTICS = "FlabuffersModel_v1", "static_provider_v1"
 _DEEPEST = 30
