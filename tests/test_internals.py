@@ -35,7 +35,7 @@ NAMES = [
     ("lightgbm", "Dataset._set_init_score_by_predictor", "rankers/trees/lightgbm/data.py"),
     ("lightgbm.sklearn", "LGBMNotFittedError", "rankers/trees/lightgbm/foreign.py"),
     ("xgboost.core", "XGBoostError", "rankers/trees/xgboost/model.py"),
-    ("torch", "_foreach_lerp_", "rankers/nets/weights.py"),
+    ("torch", "_foreach_lerp_", "models/nets/weights.py"),
     ("torch", "_C._are_functorch_transforms_active", "objectives/autograd.py"),
     ("typer.core", "TyperCommand.format_help", "cli/command.py"),
     ("typer.core", "TyperGroup", "cli/command.py"),

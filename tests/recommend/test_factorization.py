@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.rankers.nets.weights import packed, snapshot
+from rankwise.models.nets.weights import packed, snapshot
 from rankwise.rankers.training.loop import State
 from tests import shared, tiers
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses

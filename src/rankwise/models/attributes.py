@@ -1,71 +1,115 @@
-"""What a ranker of one's own has learned, on disk: the attributes whose names end in ``_``. No pickle.
+"""What a ranker of the user's has learned: the attributes whose names end in ``_``, which are files. No pickle.
 
 Arrays go into one file, numbers, texts, lists and dictionaries of them into another, and a ranker that it is made of
 into files of its own. What is none of these is an error when it is saved.
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Json
+from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models import storage
-
-if TYPE_CHECKING:
-    from rankwise.rankers.base import Ranker
+from rankwise.models.contributions import Contributions
+from rankwise.models.model import Model, Read, require_lists
+from rankwise.models.schema import Schema
 
 _ARRAYS, _VALUES = "learned.npz", "learned.json"
 _DESCRIBED = ("history_", "scales_", "best_round_", "stopped_", "settings_", "trained_on_", "trained_queries_")
 """Attributes that every ranker has, which the description of a model holds."""
 
 
-def files(ranker: object) -> dict[str, bytes]:
+class AttributeModel(Model):
+    """The attributes that a ranker of the user's has learned, and its ``_predict``, which reads them."""
+
+    def __init__(self, schema: Schema, owner: Any, explain: Callable[[Floats], Contributions] | None = None) -> None:
+        self.schema, self.owner, self.explain = schema, owner, explain
+
+    @property
+    def kind(self) -> str:
+        """The name of the ranker."""
+        return self.owner.name or type(self.owner).__name__
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return bool(self.owner.needs_lists)
+
+    def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
+        """Return what ``_predict`` returns, checked."""
+        who = type(self.owner).__name__
+        require_lists(self, offsets, who)
+        scores = np.asarray(self.owner._predict(features, offsets), np.float64)
+        if scores.shape != (features.shape[0],) or np.isnan(scores).any():
+            got = f"shape {scores.shape}" if scores.shape != (features.shape[0],) else "NaN"
+            what = f"a {who} must give each of {features.shape[0]} documents one number"
+            raise check.error(what, got=got, hint="let _predict return one score per row of features")
+        return scores
+
+    def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
+        """Return what the ranker says, if it explains its scores."""
+        if self.explain is None:
+            raise check.error(f"a {type(self.owner).__name__} cannot explain its scores by features")
+        return self.explain(features)
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the attributes."""
+        return files(self.owner)
+
+    def description(self) -> Json:
+        """Return nothing: all is in the files."""
+        return {}
+
+    @classmethod
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+        """Raise: attributes are read into a ranker, by :func:`restore`."""
+        raise TypeError("attributes are read into a ranker")
+
+
+def files(owner: object) -> dict[str, bytes]:
     """Return the files that hold what a ranker has learned."""
     arrays: dict[str, Any] = {}
     values: Json = {}
     rankers: Json = {}
     packed: dict[str, bytes] = {}
-    for name, value in sorted(vars(ranker).items()):
-        if not name.endswith("_") or name.startswith("_") or name in _DESCRIBED:
+    for name, value in sorted(vars(owner).items()):
+        if not name.endswith("_") or name.startswith("_") or name in _DESCRIBED or isinstance(value, Model):
             continue
         if isinstance(value, np.ndarray) and value.dtype != object:
             arrays[name] = value
-        elif hasattr(value, "_description") and hasattr(value, "_files"):
-            value._check_named()
-            rankers[name] = value._description()
-            packed |= {f"{name}-{role}": content for role, content in value._files().items()}
+        elif hasattr(value, "saved"):  # a ranker
+            rankers[name], contents = value.saved()
+            packed |= {f"{name}-{role}": content for role, content in contents.items()}
         elif _is_plain(value):
             values[name] = storage.plain(value)
         else:
             hint = "keep arrays, numbers, texts, lists and dictionaries of them, and rankers"
             got = f"{name}, which is of type {type(value).__name__}"
-            raise check.error(f"what a {type(ranker).__name__} learned cannot be saved", got=got, hint=hint)
+            raise check.error(f"what a {type(owner).__name__} learned cannot be saved", got=got, hint=hint)
     content = json.dumps({"values": values, "rankers": rankers}).encode()
     return {_ARRAYS: storage.npz(arrays), _VALUES: content} | packed
 
 
-def restore(ranker: object, contents: Mapping[str, bytes]) -> None:
-    """Set the attributes that :func:`files` wrote."""
-    from rankwise.rankers.table import any_class
-
+def restore(owner: object, contents: Mapping[str, bytes], read: Callable[[Json, dict[str, bytes]], object]) -> None:
+    """Set the attributes that :func:`files` wrote; ``read`` reads a ranker among them."""
     with check.library("what a ranker has learned", _ARRAYS):
         for name, array in storage.arrays(contents[_ARRAYS]).items():
-            _set(ranker, name, array)
+            _set(owner, name, array)
     with check.library("what a ranker has learned", _VALUES):
         plain = json.loads(contents[_VALUES])
         values, rankers = {**plain["values"]}, {**plain["rankers"]}
     for name, value in values.items():
-        _set(ranker, name, value)
+        _set(owner, name, value)
     for name, description in rankers.items():
         start = f"{name}-"
         files = {role.removeprefix(start): content for role, content in contents.items() if role.startswith(start)}
-        _set(ranker, name, any_class(str(description["ranker"]))._from_description(description, files))
+        _set(owner, name, read(description, files))
 
 
-def check_parameters(ranker: "Ranker") -> None:
+def check_parameters(ranker: Any) -> None:
     """Reject parameters that a file could not hold; objectives and metrics are written as expressions."""
     for name, value in ranker.get_params(deep=False).items():
         if name not in ("objective", "metrics") and not _is_plain(value):

@@ -241,6 +241,12 @@ def has_queries(table: Table) -> bool:
     return "qid" in as_polars(table)[0].collect_schema().names()
 
 
+def queries_of(table: Table) -> RankingDataset:
+    """Return the lists of a table with query ids, without its features."""
+    with in_from_frame():
+        return RankingDataset.from_frame(table, features=(), to_score=True)
+
+
 def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
     """Read every column of a table as a feature, or those that ``schema`` names; ids and labels are all 0."""
     import polars as pl

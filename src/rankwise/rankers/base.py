@@ -1,33 +1,46 @@
-"""The base class of rankers: parameters, data in every form, scores, rankings, files."""
+"""The base class of rankers: parameters and ``fit``; what was learned is ``model_``, to which the rest delegates."""
 
+import contextlib
 from abc import ABC
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Never, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise.arrays import Array, Json, Keywords
+from rankwise.data import leakage
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
+from rankwise.metrics import MetricLike
 from rankwise.metrics.base import with_labels
 from rankwise.models import attributes, model_card, storage
-from rankwise.models.schema import Documents, Schema, in_from_frame, is_frame
+from rankwise.models.model import Model
+from rankwise.models.schema import Documents, Schema, is_frame, queries_of
+from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import expressions, inputs, table
-from rankwise.rankers.at_once import TrainedAtOnce, trains_at_once
+from rankwise.rankers.sklearn import Estimator, check_fitted, reject
+from rankwise.rankers.training import run
+from rankwise.rankers.training.loop import Learner
+from rankwise.rankers.training.one_round import OneRound, attribute_model
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, Watch, metrics_of, trains_at_once
+from rankwise.rankers.training.validation import Measure, measures_of
+from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.models.contributions import Contributions
     from rankwise.models.scoring.scorer import Scorer
+    from rankwise.rankers.table import Recipe
 
 _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
 
-class Ranker(TrainedAtOnce, ABC):
+class Ranker(Estimator, ABC):
     """A model that scores documents, and the base class of a ranker of one's own.
 
     A subclass keeps every argument of ``__init__`` under its own name, as estimators of scikit-learn do, and defines
@@ -62,20 +75,61 @@ class Ranker(TrainedAtOnce, ABC):
     (3, centroid(power=2.0))
     """
 
-    _least_code: float = 0.0
-    """The smallest code of a category that it takes."""
+    unit: ClassVar[str] = "rounds"
+    """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
+    search_space: ClassVar[Mapping[str, Any]] = {}
+    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``; or a value, which is fixed."""
+    native_search_space: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Objective of a library itself -> further parameters of it to search, as in ``search_space``."""
+    portfolio: ClassVar[Sequence["Recipe"]] = ()
+    """Recipes of :class:`rankwise.AutoRanker`."""
+    extra: ClassVar[str] = ""
+    """The extra of rankwise that installs its libraries; the core installs those of some."""
+    modules: ClassVar[Sequence[str]] = ()
+    """The modules of that extra that it imports."""
+    packages: ClassVar[Sequence[str]] = ()
+    """Names under which its library may be installed; the version of the first that is stands in results."""
+    magic: ClassVar[tuple[bytes, ...]] = ()
+    """Beginnings of the model files of its library."""
+    first_round_pace: ClassVar[float] = 1.0
+    """The time of a first round relative to LightGBM's, where none was measured."""
+
+    name: str = ""
+    """What the ranker is called in files and on the command line."""
+    objective: ObjectiveLike
+    metrics: MetricLike | Sequence[MetricLike]
+
+    history_: dict[str, list[float]]
+    """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
+    not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
+    scales_: Mapping[str, float] = MappingProxyType({})
+    """The scale of each term of an objective with several goals: see :class:`rankwise.on`."""
+    best_round_: int
+    """After how many rounds of this fit the first metric was best; the model holds these rounds."""
+    stopped_: str
+    """Why training ended: ``rounds`` or ``epochs``, ``patience``, ``no split``, ``converged`` or ``interrupted``."""
+    trained_on_: Mapping[str, Any] = MappingProxyType({})
+    """Facts about the training data: ``queries``, ``documents``, ``features``, ``digest``, the ``command`` of rankwise;
+    of a model that was loaded, the ``versions`` that it was trained with."""
+    trained_queries_: NDArray[np.uint64] | None = None
+    """Sorted 64-bit hashes of the training queries, which its folder holds too: see :meth:`seen_in_training`."""
+
+    single: ClassVar[bool] = False
+    """Whether it learns from features by itself: bags, blends and distillation are made of such rankers."""
+    settings_: Keywords
+    """Values of parameters that are not set and depend on the data, see :meth:`settings_for`."""
 
     @property
     def n_features_in_(self) -> int:
         """How many features it was trained on."""
-        return self._schema.count
+        return self.model_.schema.count
 
     def columns_to_score(self) -> Keywords:
         """Arguments of ``rw.read_csv`` and ``rw.read_parquet`` for a table that is to be scored.
 
         They name the features of training, with their categories; the table need not have labels.
         """
-        return self._schema.columns_to_score()
+        return self.model_.schema.columns_to_score()
 
     @property
     def categories_(self) -> dict[str | int, Values]:
@@ -83,13 +137,110 @@ class Ranker(TrainedAtOnce, ABC):
 
         Features whose codes were all that training knew are not among them.
         """
-        names = self._schema.names
+        names = self.model_.schema.names
         return {
-            column if names is None else names[column]: listed for column, listed in self._schema.categories.items()
+            column if names is None else names[column]: listed
+            for column, listed in self.model_.schema.categories.items()
         }
 
     def __repr__(self) -> str:
         return expressions.written(self)
+
+    # Training.
+
+    def fit(
+        self,
+        X: Documents,  # noqa: N803 (scikit-learn's names)
+        y: ArrayLike | RankingDataset | None = None,
+        *,
+        valid: inputs.Validation = None,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        init_model: "Ranker | str | Path | None" = None,
+        resume: bool = False,
+        measure: Mapping[str, RankingDataset | Measure] | None = None,
+        watch: Watch | None = None,
+        **others: Unpack[inputs.EvalSet],
+    ) -> Self:
+        """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
+
+        ``qid`` has an id for each document, ``group`` the number of documents of each query. ``sample_weight`` has a
+        number for each document: a weight of its query where it is the same within each, else of the document, for
+        objectives that weigh documents. ``valid`` is a RankingDataset or a tuple (X, y, qid); LightGBM's and XGBoost's
+        ``eval_set=[(X, y)]`` with ``eval_group`` or ``eval_qid`` is the same. ``init_model``, a trained ranker or its
+        folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
+        the model learns what to add to them, and ``predict`` needs them too. ``resume`` starts from the checkpoint if
+        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
+        best model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets
+        on which the metrics are measured after every round, beside the validation data: with ``measure={"train":
+        train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the
+        history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far is
+        kept.
+
+        Rankers that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which
+        ``resume=True`` resumes, take no ``init_model``, and raise KeyboardInterrupt after Ctrl-C.
+        """
+        if others:
+            valid = inputs.with_eval_set(valid, self, others)
+        older = None if init_model is None else self._older(init_model)
+        settings = TrainingSettings.of(self, resume=resume, watch=watch)
+        columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
+        columns |= {"older": None if older is None else older.model_.schema, "settings": settings}
+        train, held_out = self._inputs(X, y, valid=valid, **columns)
+        eval_sets = measures_of(measure or {}, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
+        self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=eval_sets), settings)
+        return self
+
+    def _older(self, model: object) -> Any:
+        """Return the trained ranker that ``init_model`` names."""
+        return reject(self, "fit", {"init_model": model}, without=("init_model",))
+
+    def _inputs(
+        self, data: Documents, labels: ArrayLike | RankingDataset | None, settings: TrainingSettings, **columns: Any
+    ) -> tuple[RankingDataset, RankingDataset | None]:
+        """Return training and validation data from the arguments of ``fit``."""
+        return inputs.parts(data, labels, **columns, exponential=settings.exponential_labels())
+
+    def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
+        """Train; rankers that are made of others do it in their own way."""
+        if trains_at_once(self):
+            inputs.reject_start(data.train, self)
+            if settings.resume:
+                hint = "leave `resume` out: it is trained at once"
+                raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
+        run.train(self, data, settings)
+        if trains_at_once(self) and self.stopped_ == settings.unit:
+            self.stopped_ = "complete"
+
+    def learner(self, data: TrainingData, settings: TrainingSettings) -> Learner[Any]:
+        """Return what learns, round by round: it scores ``data.held_out`` after every one."""
+        if not trains_at_once(self):
+            raise NotImplementedError(f"{type(self).__name__} defines no _fit(train, valid)")
+        return OneRound(self, data)
+
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise what training on these data would raise for their columns, as far as that is known beforehand."""
+
+    def settings_for(self, documents: int) -> Keywords:
+        """Return what training on so many documents uses for parameters that the data decide; here, there are none."""
+        return {}
+
+    def nested(self) -> "Mapping[str, Ranker] | None":
+        """Return the rankers that it is made of, by the names that their parameters begin with; None if it is not."""
+        return None
+
+    def seen_in_training(self, queries: RankingDataset | ArrayLike) -> NDArray[np.bool_] | None:
+        """Return which queries the model was trained on, also by its members, its teacher, and what it continues.
+
+        Queries of a data set are compared by the features of their documents; ids of queries of a click log with those
+        of the targets (:func:`rankwise.clicks.targets`) that it was trained on. Validation data are not training data,
+        unless a bag pooled them. None where that is unknown: models of other libraries or older versions, checkpoints,
+        and training data on disk or on a cluster.
+        """
+        if isinstance(queries, RankingDataset):
+            queries = self.model_.schema.align(queries)
+        return leakage.seen(self.trained_queries_, queries)
 
     # Scores and what they are good for.
 
@@ -104,14 +255,40 @@ class Ranker(TrainedAtOnce, ABC):
         Scores have the order of ``data``: of the rows of a table or matrix, which need not be sorted by query, or of
         the documents of a data set, which :meth:`RankingDataset.unsorted` puts into that of its table.
         """
-        self._reject("predict", others)
+        reject(self, "predict", others)
+        check_fitted(self)
         if isinstance(data, RankingDataset):
             data.warn_of_order()
-            return self._score_lists(self._features(data), data.offsets) + self._schema.started(data)
-        if self.needs_lists and is_frame(data):
-            lists = self._lists(data, None, None)
-            return lists.unsorted(self._predict_lists(data, lists))
-        return self._score_lists(self._features(data), None)
+            return self._scores(data, data.offsets) + self.model_.schema.started(data)
+        if self.model_.needs_lists and is_frame(data):
+            lists, scores = self._scored(data, None, None)
+            return lists.unsorted(scores)
+        return self._scores(data, None)
+
+    def _scores(self, data: Documents, offsets: Any, order: Any = None) -> Array:
+        """Return the scores of data, whose rows are put into an ``order``."""
+        features = self.model_.matrix(data)
+        threads = getattr(self, "threads", None)
+        with contextlib.nullcontext() if threads is None or trains_at_once(self) else use_threads(threads):
+            scores: Array = self.model_.scores(features if order is None else features[order], offsets)
+        return scores
+
+    def _scored(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> tuple[RankingDataset, Array]:
+        """Return the lists of documents whose queries are known, and their scores in this order."""
+        check_fitted(self)
+        if isinstance(data, RankingDataset):
+            return data, self.predict(data.without_rows())
+        if qid is None and group is None and is_frame(data):
+            lists = queries_of(data)
+        else:
+            features = self.model_.matrix(data)
+            lists = inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
+        return lists, self._scores(data, lists.offsets, lists.rows)
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return not trains_at_once(self) and self.__sklearn_is_fitted__() and bool(self.model_.needs_lists)
 
     def score(
         self,
@@ -123,9 +300,9 @@ class Ranker(TrainedAtOnce, ABC):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Return the mean of the ranker's first metric over the queries that it scores."""
-        self._check_fitted()
-        data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self._schema)
-        metric, labels = with_labels(self._metrics(data)[0], data)
+        check_fitted(self)
+        data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self.model_.schema)
+        metric, labels = with_labels(metrics_of(self, data)[0], data)
         return inputs.mean(metric, self.predict(data), labels, data.offsets, data.weights, data.document_rewards)
 
     def rank(
@@ -144,8 +321,7 @@ class Ranker(TrainedAtOnce, ABC):
         """
         import polars as pl
 
-        lists = self._lists(data, qid, group)
-        scores = self._predict_lists(data, lists)
+        lists, scores = self._scored(data, qid, group)
         queries = np.repeat(np.arange(lists.n_queries), lists.sizes)
         order = np.lexsort((-scores, queries))
         starts = np.repeat(lists.offsets[:-1], lists.sizes)
@@ -187,9 +363,8 @@ class Ranker(TrainedAtOnce, ABC):
         """
         from rankwise.objectives.noise import sample_rankings
 
-        lists = self._lists(data, qid, group)
+        lists, scores = self._scored(data, qid, group)
         stream = lists.stream(check.integer("seed", seed, least=0)).child("rankings")
-        scores = self._predict_lists(data, lists)
         return sample_rankings(scores, lists.offsets, stream, n, cutoff, scale=scale, noise=noise)
 
     def explain(self, data: Documents) -> Array:
@@ -205,14 +380,22 @@ class Ranker(TrainedAtOnce, ABC):
 
     def contributions(self, data: Documents) -> "Contributions":
         """Return what :meth:`explain` returns, with its method and what that left over."""
-        self._check_fitted()
-        raise check.error(f"a {type(self).__name__} cannot explain its scores by features")
+        check_fitted(self)
+        features = self.model_.matrix(data)
+        self.model_.schema.reject_start("contributions")
+        check.explainable(features)
+        threads = getattr(self, "threads", None)
+        with contextlib.nullcontext() if threads is None else use_threads(threads):
+            offsets = data.offsets if isinstance(data, RankingDataset) else None
+            contributions: Contributions = self.model_.contributions(features, offsets)
+        return contributions
 
     def scorer(self) -> "Scorer":
         """Return what scores one query's documents in the least time, for serving: ``scorer(features)``."""
         from rankwise.models.scoring.scorer import Scorer
 
-        return Scorer(self)
+        check_fitted(self)
+        return Scorer(self.model_)
 
     # On disk.
 
@@ -222,7 +405,7 @@ class Ranker(TrainedAtOnce, ABC):
         ``evaluation`` is what :func:`rankwise.evaluate` returned, or several by the names of their data. Bags and
         blends add their out-of-fold evaluation, and :class:`rankwise.AutoRanker` its leaderboard.
         """
-        self._check_fitted()
+        check_fitted(self)
         return model_card.model_card(self, evaluation)
 
     def save(self, path: str | Path, *, evaluation: model_card.Evaluations = None, force: bool = False) -> Path:
@@ -232,121 +415,105 @@ class Ranker(TrainedAtOnce, ABC):
         the choice of an AutoRanker, is saved as that one. The folder appears only once it is complete. One that exists
         is replaced only with ``force``, and stays as it was if anything goes wrong.
         """
-        return self._save(path, self.card(evaluation), force=force)
+        description, files = self.saved()
+        queries = storage.training_queries(self.trained_queries_)
+        return storage.write(path, description, files | queries, card=self.card(evaluation), force=force)
 
-    def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
+    def saved(self) -> tuple[Json, dict[str, bytes]]:
+        """Return the description and the files of the model; raise if a file could not name this ranker."""
         if trains_at_once(self):
             attributes.check_parameters(self)
-        self._check_named()
-        contents = self._files() | storage.training_queries(self.trained_queries_)
-        return storage.write(path, self._description(), contents, card=card, force=force)
+        table.check_named(self)
+        return self.description(), self.model_.files()
 
-    def _check_named(self) -> None:
-        """Raise if a file could not name this ranker, or one that it is made of."""
-        if self.name not in (*table.ranker_names(), *table.ENSEMBLES, *table.RECOMMENDERS):
-            hint = f'register it: @rw.register("…") before class {type(self).__name__}'
-            raise check.error("a file cannot name a ranker without a name", got=type(self).__name__, hint=hint)
+    def recipe(self, without: Collection[str] = ()) -> Json:
+        """Return what files hold of the ranker before it is trained; parameters may be left out."""
+        parameters = {
+            name: storage.plain(value)
+            for name, value in self.get_params().items()
+            if name != "objective" and name not in without
+        }
+        return {"ranker": self.name, "objective": expressions.objective_of(self), "parameters": parameters}
 
-    def _description(self) -> Json:
-        return {
-            "ranker": self.name,
-            "objective": self._objective_expression(),
-            "parameters": self._parameters(),
-            "features": self._schema.written(),
+    def description(self) -> Json:
+        """Return what files hold of the trained ranker, beside the model itself."""
+        facts: Json = {
+            "features": self.model_.schema.written(),
             "best_round": self.best_round_,
             "stopped": self.stopped_,
             "history": self.history_,
             **({"scales": dict(self.scales_)} if self.scales_ else {}),
             "data": dict(self.trained_on_),
+            **({"settings": self.settings_} if hasattr(self, "settings_") else {}),
         }
-
-    def _parameters(self, without: Collection[str] = ()) -> Json:
-        """Return the parameters as files hold them, but for the objective and those that are left out."""
-        return {
-            name: storage.plain(value)
-            for name, value in self.get_params().items()
-            if name != "objective" and name not in without
-        }
-
-    def _objective_expression(self) -> str:
-        """Return the objective as files hold it; empty for a ranker without one."""
-        return expressions.objective_expression(getattr(self, "objective", ""))
-
-    def _title(self, *settings: str) -> str:
-        """Return its title in tables and leaderboards: its name, with its objective and these settings."""
-        inside = ", ".join(filter(None, (self._objective_expression(), *settings)))
-        name = self.name or type(self).__name__
-        return f"{name}({inside})" if inside else name
+        return self.recipe() | facts | self.model_.description()
 
     @classmethod
-    def _untrained(cls, description: Json) -> Self:
-        """Return the ranker of a description, untrained."""
+    def untrained(cls, recipe: Json) -> Self:
+        """Return the ranker of a recipe."""
         parameters = {
             name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
-            for name, value in description["parameters"].items()
+            for name, value in recipe["parameters"].items()
         }
         if "objective" in cls.own_parameters():
-            parameters["objective"] = description["objective"]
+            parameters["objective"] = recipe["objective"]
         return cls(**parameters)
 
     @classmethod
-    def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
-        ranker = cls._untrained(description)
-        ranker._schema = Schema.read(description["features"])
+    def from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
+        """Return the trained ranker of a description and its files."""
+        ranker = cls.untrained(description)
         ranker.history_ = {name: [float(value) for value in column] for name, column in description["history"].items()}
         ranker.scales_ = {name: float(scale) for name, scale in description.get("scales", {}).items()}
         ranker.best_round_ = int(description["best_round"])
         ranker.stopped_ = str(description["stopped"])
         ranker.trained_on_ = model_card.trained_on(description)
         ranker.trained_queries_ = storage.read_training_queries(files)
-        ranker._restore(description, files)
+        if settings := ranker.settings_for(0):
+            ranker.settings_ = dict(description.get("settings", settings))
+        ranker.model_ = ranker.read_model(description, files, Schema.read(description["features"]))
         return ranker
 
-    # For subclasses.
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> Model:
+        """Return the model of a description and its files, and verify it."""
+        attributes.restore(self, files, table.from_description)
+        return attribute_model(self, schema)
 
-    def _features(self, data: Documents) -> Floats:
-        self._check_fitted()
-        features = self._schema.matrix(data)
-        self._schema.check_codes(features, self._least_code)
-        return features
+    # For rankers of the user's.
+
+    def _predict(self, features: Any, offsets: Any) -> ArrayLike:
+        """Score documents: the part of :meth:`predict` that a ranker of the user's defines."""
+        raise NotImplementedError(f"{type(self).__name__} defines no _predict(features, offsets)")
+
+
+class IterativeRanker(Ranker):
+    """A ranker that learns in rounds.
+
+    A subclass has the parameters ``seed, threads, patience, smoothing, stop_on, metrics, debias, checkpoint,
+    checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
+    """
 
     @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return False
+    def loss_compares(self) -> bool:
+        """Whether the losses of different rounds compare.
 
-    def _predict_lists(self, data: Documents, lists: RankingDataset) -> Array:
-        """Return the scores of documents whose queries are known, in the order of ``lists``."""
-        if isinstance(data, RankingDataset):
-            return self.predict(data.without_rows())
-        features = self._features(data)
-        return self._score_lists(features if lists.rows is None else features[lists.rows], lists.offsets)
+        Those of LambdaRank and its like do not: its pairs are weighed by the ranking of the round, and with ``norm`` by
+        the spread of its scores, so that the loss may rise while the ranker learns. With constraints, its
+        terms have other weights in every round.
+        """
+        return TrainingSettings.of(self).loss_compares
 
-    def _lists(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> RankingDataset:
-        if isinstance(data, RankingDataset):
-            return data
-        if qid is None and group is None and is_frame(data):
-            with in_from_frame():
-                return RankingDataset.from_frame(data, features=(), to_score=True)
-        features = self._features(data)
-        return inputs.dataset(features, np.zeros(features.shape[0]), qid=qid, group=group, to_score=True)
+    def _older(self, model: object) -> Any:
+        if isinstance(model, str | Path):
+            model = table.load(model)
+        if not isinstance(model, type(self)):
+            raise check.error(
+                f"init_model must be a trained {type(self).__name__}, or its folder", got=type(model).__name__
+            )
+        check_fitted(model)
+        return model
 
-    def _predict(self, features: Floats, offsets: Offsets | None) -> ArrayLike:
-        """Score documents: the part of :meth:`predict` that a ranker of one's own defines; here, one by one."""
-        return self._score(features)
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        """Score documents of these queries."""
-        if self.needs_lists and offsets is None:
-            what = f"a {type(self).__name__} looks at whole lists, and must know which documents belong together"
-            raise check.error(what, hint="pass a RankingDataset, or a table with a column qid")
-        scores = np.asarray(self._predict(features, offsets), np.float64)
-        if scores.shape != (features.shape[0],) or np.isnan(scores).any():
-            got = f"shape {scores.shape}" if scores.shape != (features.shape[0],) else "NaN"
-            what = f"a {type(self).__name__} must give each of {features.shape[0]} documents one number"
-            raise check.error(what, got=got, hint="let _predict return one score per row of features")
-        return scores
-
-    def _score(self, features: Floats) -> Array:
-        """Score documents one by one."""
-        raise NotImplementedError(f"{type(self).__name__} defines no _predict(features, offsets)")
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise an error about columns that the objective needs, or does not take."""
+        if "objective" in self.own_parameters():
+            TrainingSettings.of(self).columns(TrainingData(train=train))

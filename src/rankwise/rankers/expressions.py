@@ -17,8 +17,8 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, makers, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers import table
-from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
 from rankwise.rankers.sklearn import Estimator
+from rankwise.rankers.training.settings import OF_ANY, ONE_ROUND, trains_at_once
 
 if TYPE_CHECKING:
     from rankwise.rankers.base import Ranker
@@ -78,8 +78,8 @@ class RankerExpression:
         members = [_built(one, defaults) for one in self.members]
         ranker = table.built(self.name, parameters, [members] if self.name == "blended" else members)
         if trains_at_once(getattr(ranker, "ranker", ranker)):  # metrics and the like, which need not be parameters
-            settings = {name: value for name, value in defaults.items() if name in OF_ANY or name in OF_TRAINING}
-            ranker._configure(**{name: value for name, value in settings.items() if name not in self.settings})
+            settings = {name: value for name, value in defaults.items() if name in OF_ANY or name in ONE_ROUND}
+            configure(ranker, **{name: value for name, value in settings.items() if name not in self.settings})
         return ranker
 
     def title(self) -> str:
@@ -256,6 +256,27 @@ def _text(value: Any) -> str:
         return grammar.word(registry.name_of(value) or str(value))
     plain = isinstance(value, str | int | float | np.generic | Objective | None)
     return grammar.word(value) if plain else f"<{type(value).__name__}>"
+
+
+def objective_of(ranker: Any) -> str:
+    """Return the expression of a ranker's objective; empty for one without."""
+    return objective_expression(getattr(ranker, "objective", ""))
+
+
+def title_of(ranker: Any, *settings: str) -> str:
+    """Return a ranker's title in tables and leaderboards: its name, with its objective and these settings."""
+    inside = ", ".join(filter(None, (objective_of(ranker), *settings)))
+    name = ranker.name or type(ranker).__name__
+    return f"{name}({inside})" if inside else name
+
+
+def configure(ranker: Any, **settings: Any) -> Any:
+    """Set those of these settings that are a ranker's parameters, and in any case the metrics."""
+    names = ranker.own_parameters()
+    if "metrics" in settings and "metrics" not in names and ranker.nested() is None:
+        ranker.metrics = settings["metrics"]
+    known = settings if ranker.nested() else {name: value for name, value in settings.items() if name in names}
+    return ranker.set_params(**known)
 
 
 def objective_expression(objective: ObjectiveLike) -> str:

@@ -1,7 +1,7 @@
 """Arguments of users, converted to the one form of data, once."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
 from rankwise.models.schema import Documents, Schema, frame, in_from_frame, is_frame
 from rankwise.objectives.base import Objective
+from rankwise.rankers.sklearn import reject
 from rankwise.statistics.doctor.features import warn_of_training_data
 
 Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
@@ -154,12 +155,15 @@ def validation(valid: Validation) -> RankingDataset | None:
     return None if valid is None else dataset(valid)
 
 
-def with_eval_set(valid: Validation, **others: Unpack[EvalSet]) -> Validation:
+def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validation:
     """Return the validation data of ``fit``: ``valid``, or the one data set of LightGBM's and XGBoost's arguments.
 
-    >>> with_eval_set(None, eval_set=[([[1.0], [2.0], [3.0]], [0, 1, 2])], eval_group=[[2, 1]])
+    Other arguments are an error.
+
+    >>> with_eval_set(None, None, {"eval_set": [([[1.0], [2.0], [3.0]], [0, 1, 2])], "eval_group": [[2, 1]]})
     RankingDataset(2 queries, 3 documents, 1 feature, labels 0 to 2)
     """
+    reject(ranker, "fit", {name: value for name, value in others.items() if name not in EvalSet.__annotations__})
     lists = {name: value for name, value in others.items() if value is not None}
     if not lists:
         return valid

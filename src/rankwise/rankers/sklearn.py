@@ -1,18 +1,16 @@
 """The interface of scikit-learn: parameters, clones, routing. It is imported inside methods that it calls itself."""
 
+import contextlib
 import copy
 import inspect
-import sys
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Collection
+from typing import Any, Self
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
 from rankwise.rankers import argument_names
-
-if TYPE_CHECKING:
-    from rankwise.models.schema import Schema
 
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
 
@@ -26,14 +24,14 @@ class Estimator:
     """
 
     native: Keywords
-    _schema: "Schema"
-    """The columns that it was trained on."""
+    model_: Any
+    """What was learned, a :class:`rankwise.models.model.Model`."""
     _metadata_request: Any
 
     @property
     def feature_names_in_(self) -> Column:
         """The names of the features, where training data had them."""
-        names = self._schema.names if self.__sklearn_is_fitted__() else None
+        names = self.model_.schema.names if self.__sklearn_is_fitted__() else None
         if names is None:
             raise AttributeError(f"this {type(self).__name__} was trained on features without names, or not at all")
         return np.array(names, dtype=object)
@@ -41,6 +39,9 @@ class Estimator:
     @property
     def feature_importances_(self) -> Array:
         """The share of each feature in what was learned, of rankers that know it: trees, and what is made of them."""
+        with contextlib.suppress(AttributeError):
+            shares: Array = self.model_.shares()
+            return shares
         raise AttributeError(
             f"{type(self).__name__} has no feature_importances_, which are shares in the gain of splits. Hint: "
             "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
@@ -76,24 +77,13 @@ class Estimator:
             hint = hint or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
-    def _reject(self, method: str, unknown: Keywords) -> None:
-        """Raise an error about arguments that a method does not have, with what they are called here."""
-        has = inspect.signature(getattr(type(self), method)).parameters
-        argument_names.reject(
-            method, unknown, [name for name in has if name not in ("self", "others")], self.own_parameters()
-        )
-
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise check.error(f"this {type(self).__name__} is not trained yet", hint="call fit, or rw.load a model")
-
     def set_fit_request(self, **requests: bool | str | None) -> Self:
         """Set which columns scikit-learn routes to ``fit``: ``qid=True``."""
-        return self._request("fit", requests)
+        return _request(self, "fit", requests)
 
     def set_score_request(self, **requests: bool | str | None) -> Self:
         """Set which columns scikit-learn routes to ``score``: ``qid=True``."""
-        return self._request("score", requests)
+        return _request(self, "score", requests)
 
     def get_metadata_routing(self) -> Any:
         """Return which columns scikit-learn routes."""
@@ -107,18 +97,9 @@ class Estimator:
             return request
         return self._metadata_request
 
-    def _request(self, method: str, requests: dict[str, bool | str | None]) -> Self:
-        request = self.get_metadata_routing()
-        for name, alias in requests.items():
-            check.choice(f"column for {method}", name, _ROUTED[method])
-            getattr(request, method).add_request(param=name, alias=alias)
-        self._metadata_request = request
-        return self
-
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags
 
-        _check_score_gets_queries()
         return Tags(
             estimator_type=None,
             target_tags=TargetTags(required=True),
@@ -128,46 +109,44 @@ class Estimator:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_schema")
+        return hasattr(self, "model_")
 
     def __sklearn_clone__(self) -> Self:
         parameters = self.get_params(deep=False)
-        cloned = type(self)(**{name: self._cloned(name, value) for name, value in parameters.items()})
+        cloned = type(self)(**{name: clone(value) for name, value in parameters.items()})
         if hasattr(self, "_metadata_request"):
             cloned._metadata_request = copy.deepcopy(self._metadata_request)
         return cloned
 
-    def _cloned(self, name: str, value: Any) -> Any:
-        """Return a parameter of a clone: rankers are cloned, also those in a list."""
-        if isinstance(value, list | tuple) and any(isinstance(one, Estimator) for one in value):
-            return [self._cloned(name, one) for one in value]
-        return value.__sklearn_clone__() if isinstance(value, Estimator) else copy.deepcopy(value)
+
+def clone(value: Any) -> Any:
+    """Return a parameter of a clone: rankers are cloned, also those in a list."""
+    if isinstance(value, list | tuple) and any(isinstance(one, Estimator) for one in value):
+        return [clone(one) for one in value]
+    return value.__sklearn_clone__() if isinstance(value, Estimator) else copy.deepcopy(value)
 
 
-def _check_score_gets_queries() -> None:
-    """Raise if a tool of scikit-learn is about to train with query ids that it will not pass to ``score``.
+def check_fitted(ranker: Any) -> None:
+    """Raise if a ranker is not trained."""
+    if not ranker.__sklearn_is_fitted__():
+        raise check.error(f"this {type(ranker).__name__} is not trained yet", hint="call fit, or rw.load a model")
 
-    Such a tool makes nan of what ``score`` raises, and some of what ``fit`` raises, but not of what tags raise, which
-    it reads before each fit; pipelines let a RuntimeError pass, as scikit-learn raises where routing is off.
+
+def reject(ranker: Any, method: str, unknown: Keywords, without: Collection[str] = ()) -> None:
+    """Raise an error about arguments that a method does not have, with what they are called here.
+
+    Those in ``without`` are of other rankers.
     """
-    tools = sys.modules.get("sklearn.model_selection._validation")
-    code = getattr(getattr(tools, "_fit_and_score", None), "__code__", None)
-    frame = None if code is None else sys._getframe()
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    if frame is None:
-        return
-    fit, score, scorer = (frame.f_locals.get(name) for name in ("fit_params", "score_params", "scorer"))
-    scorers = getattr(scorer, "_scorers", {"score": scorer}).values()
-    own_score = any(type(each).__name__ == "_PassthroughScorer" for each in scorers)  # not a scoring= of the user's
-    has_queries = any(name.rpartition("__")[2] == "qid" for name in fit or ())  # of the ranker or a pipeline's step
-    if own_score and has_queries and not set(score or ()) - {"sample_weight"}:
-        import sklearn
+    if unknown:
+        has = inspect.signature(getattr(type(ranker), method)).parameters
+        names = [name for name in has if name not in ("self", "others", *without)]
+        argument_names.reject(method, unknown, names, ranker.own_parameters())
 
-        enabled = sklearn.get_config()["enable_metadata_routing"]
-        line = "ranker.set_score_request(qid=True)" if enabled else "sklearn.set_config(enable_metadata_routing=True)"
-        raise RuntimeError(
-            "scikit-learn would pass qid to fit but not to score, and every score would be nan. Hint: call "
-            f"{line} first, and pass qid and groups together: search.fit(X, y, qid=qid, groups=qid), "
-            'params={"qid": qid, "groups": qid} of cross_validate; or set scoring=, a function of (ranker, X, y).'
-        )
+
+def _request(ranker: Any, method: str, requests: dict[str, bool | str | None]) -> Any:
+    request = ranker.get_metadata_routing()
+    for name, alias in requests.items():
+        check.choice(f"column for {method}", name, _ROUTED[method])
+        getattr(request, method).add_request(param=name, alias=alias)
+    ranker._metadata_request = request
+    return ranker

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check, registry
-from rankwise.arrays import Keywords
+from rankwise.arrays import Json, Keywords
 from rankwise.models import storage
 
 if TYPE_CHECKING:
-    from rankwise.rankers.training.iterative import IterativeRanker
+    from rankwise.rankers.base import IterativeRanker
 
 
 class Recipe(NamedTuple):
@@ -111,7 +111,21 @@ def load(path: str | Path) -> "IterativeRanker | Any":
         hint = "open it with rw.rerank.Reranker.load, or use 'rankwise rerank score'"
         raise check.error("the folder holds a reranker, which scores texts", where=str(path), hint=hint)
     with storage.making_sense(path):
-        return any_class(str(description["ranker"]))._from_description(description, files)
+        return from_description(description, files)
+
+
+def from_description(description: Json, files: dict[str, bytes]) -> Any:
+    """Return the trained ranker of a description and its files."""
+    return any_class(str(description["ranker"])).from_description(description, files)
+
+
+def check_named(ranker: Any) -> None:
+    """Raise if a file could not name this ranker, or one that it is made of."""
+    if ranker.name not in (*ranker_names(), *ENSEMBLES, *RECOMMENDERS):
+        hint = f'register it: @rw.register("…") before class {type(ranker).__name__}'
+        raise check.error("a file cannot name a ranker without a name", got=type(ranker).__name__, hint=hint)
+    for one in (ranker.nested() or {}).values():
+        check_named(one)
 
 
 def any_class(name: str) -> type[Any]:

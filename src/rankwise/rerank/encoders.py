@@ -19,7 +19,7 @@ import torch
 from rankwise import check
 from rankwise.models.storage import rejecting
 from rankwise.rankers.nets.processes import seed_of, usable_device
-from rankwise.rankers.nets.state import one_thread, own_randomness, seed_torch
+from rankwise.models.nets.state import one_thread, own_randomness, seed_torch
 from rankwise.rerank.batches import Features
 from rankwise.rerank.sizes import SizeLimits, config_entries
 from rankwise.stream import Stream

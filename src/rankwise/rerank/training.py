@@ -15,7 +15,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics import metrics_for
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
-from rankwise.rankers.nets.state import torch_threads
+from rankwise.models.nets.state import torch_threads
 from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar

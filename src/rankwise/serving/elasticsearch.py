@@ -16,7 +16,7 @@ from rankwise.serving.dumps import xgboost_trees
 from rankwise.serving.source import ExportSource, Written
 
 if TYPE_CHECKING:
-    from rankwise.rankers.nets.mlp import Perceptron
+    from rankwise.models.nets.mlp import Perceptron
 
 _SYSTEM = "Elasticsearch's plugin"
 

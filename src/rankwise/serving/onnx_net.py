@@ -12,9 +12,9 @@ from rankwise.serving.onnx import Graph
 if TYPE_CHECKING:
     from torch.nn import BatchNorm1d, Linear
 
-    from rankwise.rankers.nets.layers import MemberHeads, MemberLinear
-    from rankwise.rankers.nets.mlp import Perceptron
-    from rankwise.rankers.nets.transforms import Quantiles, Transform
+    from rankwise.models.nets.layers import MemberHeads, MemberLinear
+    from rankwise.models.nets.mlp import Perceptron
+    from rankwise.models.nets.transforms import Quantiles, Transform
 
 _ACTIVATIONS = {"ReLU": "Relu", "GELU": "Gelu", "ELU": "Elu", "Tanh": "Tanh", "Sigmoid": "Sigmoid"}
 

@@ -15,7 +15,7 @@ from rankwise.rankers.trees.wrap import wrapped
 from rankwise.statistics.calibration import Curve
 
 if TYPE_CHECKING:
-    from rankwise.rankers.nets.mlp import Perceptron
+    from rankwise.models.nets.mlp import Perceptron
 
 
 class Written(NamedTuple):

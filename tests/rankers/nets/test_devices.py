@@ -15,10 +15,10 @@ import rankwise as rw
 from rankwise.objectives import prepared
 from rankwise.rankers.nets import inputs
 from rankwise.rankers.nets.inputs import Streaming
-from rankwise.rankers.nets.mlp import optimizer
-from rankwise.rankers.nets.presets import OPTIMIZERS, NetSettings
-from rankwise.rankers.nets.state import seed_torch
-from rankwise.rankers.nets.weights import Averages
+from rankwise.models.nets.mlp import optimizer
+from rankwise.models.nets.presets import OPTIMIZERS, NetSettings
+from rankwise.models.nets.state import seed_torch
+from rankwise.models.nets.weights import Averages
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 

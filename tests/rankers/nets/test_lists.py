@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 import rankwise as rw
 from rankwise import arrays
-from rankwise.rankers.nets.layers import ListAttention, buckets
-from rankwise.rankers.nets.transforms import Transform, standardized
+from rankwise.models.nets.layers import ListAttention, buckets
+from rankwise.models.nets.transforms import Transform, standardized
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
 

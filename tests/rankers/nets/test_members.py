@@ -8,8 +8,8 @@ import torch
 from sklearn.base import clone
 
 import rankwise as rw
-from rankwise.rankers.nets.mlp import Perceptron
-from rankwise.rankers.nets.presets import NetSettings
+from rankwise.models.nets.mlp import Perceptron
+from rankwise.models.nets.presets import NetSettings
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
 

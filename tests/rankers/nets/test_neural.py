@@ -21,8 +21,8 @@ from rankwise.cli.app import app
 from rankwise.model_selection import spaces
 from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.batches import Batching
-from rankwise.rankers.nets.presets import DEFAULT, PRESETS, NetSettings
-from rankwise.rankers.nets.transforms import Transform
+from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
+from rankwise.models.nets.transforms import Transform
 from tests.processes import HANG
 from tests.rankers.test_contract import same
 

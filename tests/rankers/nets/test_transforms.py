@@ -14,7 +14,7 @@ from sklearn.preprocessing import QuantileTransformer
 import rankwise as rw
 from rankwise import arrays
 from rankwise.rankers.nets import transforms
-from rankwise.rankers.nets.transforms import Transform
+from rankwise.models.nets.transforms import Transform
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
 

@@ -12,7 +12,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.trees.lightgbm import model as adapter
-from rankwise.rankers.trees.refusals import without_lines
+from rankwise.models.forests.refusals import without_lines
 from tests.cli.running import run
 
 FEATURES = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)

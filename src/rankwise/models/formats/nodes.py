@@ -12,7 +12,7 @@ Where a missing value goes is settled too: LightGBM takes it for 0 in features w
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, Keywords
 from rankwise.models.storage import InvalidModelError
-
-if TYPE_CHECKING:
-    from rankwise.rankers.trees.ranker import TreeRanker
 
 LEAF = -1
 Integers = NDArray[np.int64]
@@ -89,11 +86,6 @@ class CannotSplitError(ValueError):
 def cannot_split(got: str, hint: str) -> CannotSplitError:
     """Return an error about trees that nodes cannot express."""
     return CannotSplitError(*check.error("these trees are more than plain splits", got=got, hint=hint).args)
-
-
-def nodes_of(model: "TreeRanker") -> Nodes:
-    """Return the trees of a trained tree ranker; raises :class:`CannotSplitError` if nodes cannot express them."""
-    return model.library.read(model.model_.content(), model.n_features_in_).nodes()
 
 
 def arranged(

@@ -22,7 +22,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Column, Floats, offsets_of
+from rankwise.arrays import Array, Column, Floats, Offsets, offsets_of, read_only_view
 from rankwise.compiling import kernel
 from rankwise.models.formats.nodes import LEAF, Nodes
 
@@ -239,3 +239,16 @@ def score(splits: Questions, documents: Floats) -> Array:
     scores = np.empty(documents.shape[0])
     _kernel(documents, *splits, scores)
     return scores
+
+
+class Rearranged:
+    """Trees whose splits are rearranged, as a function of documents."""
+
+    rearranged = True
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.splits = questions(nodes)
+
+    def __call__(self, documents: Floats, offsets: Offsets | None) -> Array:
+        """Score documents, each by itself."""
+        return score(self.splits, read_only_view(documents))

@@ -6,25 +6,22 @@ from typing import Any, Never, Self
 
 from numpy.typing import ArrayLike
 
-from rankwise import check, user_code
+from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric
 from rankwise.models import storage
-from rankwise.models.schema import Documents
+from rankwise.models.model import Model
+from rankwise.models.schema import Documents, Schema
+from rankwise.models.sums import SumModel, added_up
 from rankwise.rankers import expressions
-from rankwise.rankers.at_once import OF_ANY, OF_TRAINING, trains_at_once
-from rankwise.rankers.base import Ranker
+from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.ensembles import executors
-from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
-from rankwise.rankers.ensembles.members import BagLearner, TrainedBag, plans, seed_of_member
+from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member
 from rankwise.rankers.ensembles.meta import EnsembleRanker, kind_of
 from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold, pooled
-from rankwise.rankers.nets.ranker import NeuralRanker
+from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.training.iterative import IterativeRanker
-from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.training.settings import OF_ANY, ONE_ROUND, TrainingData, TrainingSettings, trains_at_once
 
 _INSTEAD = {
     "distilled": "make the bag its teacher: rw.distilled(rw.bagged(ranker), student)",
@@ -93,7 +90,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         self.dask = dask
         self.native = {}
         self._training: Keywords = {}  # settings of the training that the ranker has no parameters for
-        if not isinstance(ranker, TreeRanker | NeuralRanker) and not trains_at_once(ranker):
+        if not is_single(ranker):
             hint = _INSTEAD.get(
                 getattr(ranker, "name", ""),
                 "pass a ranker that is not trained yet, such as rw.LightGBMRanker(); derive your own from rw.Ranker",
@@ -103,7 +100,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     # Parameters: its own, and those of the ranker.
 
-    def _nested(self) -> Mapping[str, Ranker]:
+    def nested(self) -> Mapping[str, Ranker]:
+        """Return the ranker."""
         return {"ranker": self.ranker}
 
     def __getattr__(self, name: str) -> Any:
@@ -122,7 +120,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         """Return the settings of training that are the bag's, with defaults: none where the ranker learns in rounds."""
         if not trains_at_once(ranker):
             return {}
-        return OF_TRAINING | {name: value for name, value in OF_ANY.items() if name not in ranker.own_parameters()}
+        return ONE_ROUND | {name: value for name, value in OF_ANY.items() if name not in ranker.own_parameters()}
 
     @property
     def unit(self) -> str:  # type: ignore[override]
@@ -132,14 +130,11 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     @property
     def loss_compares(self) -> bool:
         """Whether the losses of different rounds compare; a ranker that learns at once tells none."""
-        return trains_at_once(self.ranker) or super().loss_compares
+        return trains_at_once(self.ranker) or TrainingSettings.of(self).loss_compares
 
     def __sklearn_clone__(self) -> Self:
         """Return an untrained one."""
         return super().__sklearn_clone__().set_params(**self._training)
-
-    def _configure(self, **settings: Any) -> Self:
-        return self.set_params(**settings)
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters, of the bag or of the ranker: ``leaves=15`` is ``ranker__leaves=15``."""
@@ -152,51 +147,44 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     # Training.
 
-    def _fit_inputs(
-        self, data: Documents, labels: ArrayLike | RankingDataset | None, *, older: None = None, **columns: Any
+    def _inputs(
+        self,
+        data: Documents,
+        labels: ArrayLike | RankingDataset | None,
+        settings: TrainingSettings,
+        *,
+        older: None = None,
+        **columns: Any,
     ) -> tuple[RankingDataset, RankingDataset | None]:
         self.check_settings()
-        queries = pooled(data, labels, **columns, exponential=self._exponential_labels())
+        queries = pooled(data, labels, **columns, exponential=settings.exponential_labels())
         return queries, queries
 
     def _older(self, model: object) -> Never:
         raise check.error("a bag is trained from nothing", got="init_model", hint="leave init_model out")
 
-    def _learner(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None,
-        older: Self | None,
-        measured: Sequence[RankingDataset] = (),
-    ) -> BagLearner:
+    def learner(self, data: TrainingData, settings: TrainingSettings) -> BagLearner:
         """Return the learner of all members, which validate each other: ``valid`` are the same queries as ``train``."""
-        seeds: Keywords = {"seed": self.seed, "fold_seed": self.seed_of_folds}
-        members = plans(self.ranker, train, folds=self.folds, repeats=self.repeats, **seeds)
-        settings: Keywords = {"debias": bool(self.debias), "constrained": tuple(self._constraints().goals)}
-        validation = OutOfFold(train, self._metrics(train), **settings)
+        members = plans(
+            self.ranker, data.train, settings, folds=self.folds, repeats=self.repeats, fold_seed=self.seed_of_folds
+        )
+        constrained = tuple(settings.constraints.goals)
+        validation = OutOfFold(data.train, settings.metrics, debias=settings.debias, constrained=constrained)
         parts = [member.held_out for member in members[: self.folds]]  # those of the first repeat are all queries
-        where: Keywords = {"count": self.processes, "dask": self.dask, "threads": self.threads}
+        where: Keywords = {"count": self.processes, "dask": self.dask, "threads": settings.threads}
+        measured = [one.data for one in data.eval_sets.values()]
         return BagLearner(
-            train,
+            data.train,
             members,
             self.repeats,
-            CrossFitted(validation, parts, train, self._stopping(validation)),
-            lambda stack: executors.start(train, members, measured, stack, **where),
+            CrossFitted(validation, parts, data.train, settings.stopping(validation.names)),
+            lambda stack: executors.start(data.train, members, measured, stack, **where),
         )
-
-    def _validation(self, valid: RankingDataset, metrics: Sequence[Metric], learner: Learner[Any]) -> OutOfFold:
-        validation: OutOfFold = learner.cross_fitted.validation  # type: ignore[attr-defined]  # of a BagLearner
-        return validation
 
     def settings_for(self, documents: int) -> Keywords:
         """Return what members use for parameters that the data decide: the number of all pooled documents does."""
         settings: Keywords = self.ranker.settings_for(documents)
         return settings
-
-    def _with(self, settings: Keywords) -> Self:
-        bag = copy.copy(self)
-        bag.ranker = self.ranker._with(settings)
-        return bag
 
     def check_settings(self) -> None:
         """Check what can be checked before training."""
@@ -217,97 +205,88 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             return check.integer("fold_seed", self.fold_seed, least=0)
         return check.integer("seed", self.seed, least=0)
 
-    def _keep(self, model: TrainedBag, state: State) -> None:
-        members = []
-        for number, trained in enumerate(model.members):
-            member = self._member(self.ranker._made_of(trained.rounds), trained.files)
-            member.history_ = {"loss": trained.loss} if trained.loss else {}
-            member.best_round_, member.stopped_ = trained.rounds, state.stopped
-            member.seed = seed_of_member(self.seed, number)
-            members.append(member)
-        self._add_up(members)
-        self._held_out = model.held_out
+    def become(self, members: Sequence[TrainedMember], stopped: str) -> None:
+        """Keep trained members beside the model that they became."""
+        model = self.model_
+        models = model.parts or [self._read(one.description, one.files, model.schema) for one in members]
+        self.members_ = tuple(
+            self._member(number, each, one, stopped)
+            for number, (each, one) in enumerate(zip(models, members, strict=True))
+        )
+        self._become_sum(model, self._settled(), self.settings_)
 
-    def _add_up(self, members: Sequence[Any]) -> None:
-        self.members_ = tuple(members)
-        self._ensemble = Ensemble.of(self, members, like=self.ranker._with(self.settings_))
-
-    def _member(self, made_of: Json, files: dict[str, bytes]) -> Any:
-        """Return a member from its files."""
-        member = self.ranker._with(self.settings_).__sklearn_clone__()
-        member._schema = self._schema
-        member._restore(made_of, files)
-        member.settings_ = self.settings_
+    def _member(self, number: int, model: Model, trained: TrainedMember, stopped: str) -> Any:
+        owner = getattr(model, "owner", None)  # of attributes of a ranker of the user's
+        member = self._settled() if owner is None else copy.copy(owner)
+        member.model_, member.settings_ = model, self.settings_
+        member.history_ = {"loss": trained.loss} if trained.loss else {}
+        member.best_round_, member.stopped_ = trained.rounds, stopped
+        member.seed = seed_of_member(self.seed, number)
         return member
+
+    def _settled(self) -> Any:
+        """Return an untrained ranker with the parameters that the data decided."""
+        settings = getattr(self, "settings_", {})
+        return self.ranker.__sklearn_clone__().set_params(**settings)
+
+    def _read(self, description: Json, files: dict[str, bytes], schema: Schema) -> Model:
+        """Read the model of a member."""
+        model: Model = self._settled().read_model(description, files, schema)
+        return model
 
     # Scores: of one forest, or the mean over members.
 
-    @property
-    def averaged(self) -> tuple[Any, ...]:
-        """The members whose scores are averaged, where they are not one forest."""
-        return self._ensemble.rankers
-
-    @property
-    def model_(self) -> Any:
-        """The one forest of trees."""
-        return self.ranker_.model_
-
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature, of trees: see ``TreeRanker``."""
-        self._check_fitted()
-        return self.ranker_.importances(kind)
+        check_fitted(self)
+        importances: Array = self.ranker_.importances(kind)
+        return importances
 
     # On disk.
 
-    def _code(self) -> dict[str, str]:
-        metrics = user_code.digests(self._metrics())  # also those that the ranker knows nothing of
-        code: dict[str, str] = self.ranker._code()
-        return code | metrics
-
-    def _rounds(self) -> int:
-        return self.best_round_
-
-    def _parameters(self, without: Collection[str] = ()) -> Json:
+    def recipe(self, without: Collection[str] = ()) -> Json:
+        """Return what files hold of the bag and its ranker before training."""
         bag = {name: getattr(self, name) for name in self.own_parameters() if name not in ("ranker", *without)}
-        inner = {"ranker": self.ranker.name, "parameters": self.ranker._parameters(without)}
+        inner = self.ranker.recipe(without)
         training = {name: storage.plain(value) for name, value in self._training.items() if name not in without}
-        return bag | {"ranker": inner} | ({"training": training} if training else {})
+        return {
+            "ranker": self.name,
+            "objective": inner.pop("objective"),
+            "parameters": bag | {"ranker": inner} | ({"training": training} if training else {}),
+        }
 
-    def _made_of(self, rounds: int) -> Json:
-        return {"members": [self.ranker._made_of(rounds)] * (self.folds * self.repeats)}
-
-    def _description(self) -> Json:
-        files = self._ensemble.description([member._made_of(member.best_round_) for member in self.averaged])
-        return super()._description() | files | ({"settings": self.settings_} if self.settings_ else {})
-
-    def _files(self) -> dict[str, bytes]:
-        out_of_fold = self._held_out.files() if hasattr(self, "_held_out") else {}
-        return self._ensemble.files(self.averaged) | out_of_fold
+    def saved(self) -> tuple[Json, dict[str, bytes]]:
+        """Return the description and the files of the model, and out-of-fold scores."""
+        description, files = super().saved()
+        return description, files | (self.held_out_.files() if hasattr(self, "held_out_") else {})
 
     @classmethod
-    def _untrained(cls, description: Json) -> Self:
-        parameters = dict(description["parameters"])
+    def untrained(cls, recipe: Json) -> Self:
+        """Return the bag of a recipe."""
+        parameters = dict(recipe["parameters"])
         inner, training = parameters.pop("ranker"), parameters.pop("training", {})
-        ranker = ranker_class(inner["ranker"])._untrained({"objective": description["objective"], **inner})
+        ranker = ranker_class(inner["ranker"]).untrained({"objective": recipe["objective"], **inner})
         return cls(ranker, **parameters).set_params(**training)
 
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all
-        if "members" in description:
-            descriptions = description["members"]
-            members = []
-            for made_of, member_files in zip(descriptions, unpacked(files, len(descriptions)), strict=True):
-                self.ranker._verify(member_files, self.n_features_in_)
-                member = self._member(made_of, member_files)
-                member.history_, member.stopped_ = {}, self.stopped_
-                member.best_round_ = member._rounds()
-                members.append(member)
-            self._add_up(members)
-        else:
-            self._ensemble = Ensemble.read(self, self.ranker._with(self.settings_), description, files)
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> Model:
+        """Read one forest, or all members."""
         if held_out := HeldOut.read(files):
-            self._held_out = held_out
+            self.held_out_ = held_out
+        if "members" not in description:
+            model = self._read(description, files, schema)
+            self._become_sum(model, self._settled(), getattr(self, "settings_", {}))
+            return model
+        total = SumModel.from_files(description, files, schema, self._read)
+        members = [TrainedMember({}, {}, one.rounds, []) for one in total.models]
+        self.model_ = added_up(total.models)
+        self.members_ = tuple(
+            self._member(number, one, trained, self.stopped_)
+            for number, (one, trained) in enumerate(zip(total.models, members, strict=True))
+        )
+        self._become_sum(self.model_, self._settled(), getattr(self, "settings_", {}))
+        return self.model_
 
-    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        for member_files in unpacked(files, self.folds * self.repeats):
-            self.ranker._verify(member_files, n_features)
+
+def is_single(ranker: object) -> bool:
+    """Whether a ranker learns from features by itself: of trees or nets, or one of the user's."""
+    return isinstance(ranker, Ranker) and (ranker.single or trains_at_once(ranker))

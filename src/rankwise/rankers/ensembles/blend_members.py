@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,15 @@ from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.metrics import Metric
-from rankwise.rankers.at_once import trains_at_once
+from rankwise.rankers import expressions
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.bagged import bagged, is_single
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.meta import kind_of
-from rankwise.rankers.nets.ranker import NeuralRanker
+from rankwise.rankers.ensembles.meta import kind_of, out_of_fold_of
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
-from rankwise.rankers.training.session import Watch, interruption_unannounced
-from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.training.run import interruption_unannounced
+from rankwise.rankers.training.settings import TrainingSettings, code_of
 
 _IDENTITY = "blend.json"
 Member = Ranker | str | int
@@ -54,7 +52,7 @@ def check_members(rankers: Any) -> None:
         hint = "pass several, such as rw.blended([rw.LightGBMRanker(), rw.NeuralRanker()])"
         raise check.error("a blend is made of a list of rankers", got=repr(rankers), hint=hint)
     for one in rankers:
-        ranks = isinstance(one, TreeRanker | NeuralRanker | bagged) or trains_at_once(one)
+        ranks = isinstance(one, bagged) or is_single(one)
         if not (ranks or isinstance(one, str | int)) or isinstance(one, bool):
             what = "a blend is made of rankers of trees or nets, or of one's own, bags of them, and features"
             hint = (
@@ -85,15 +83,12 @@ def _title(one: Member) -> str:
         return f"column {one}"
     if isinstance(one, str):
         return one
-    return (one.ranker if isinstance(one, bagged) else one)._title()
+    return expressions.title_of(one.ranker if isinstance(one, bagged) else one)
 
 
 def described(one: Any, without: Collection[str] = ()) -> Any:
     """Return the description of an untrained member; of a feature its name or number."""
-    if not isinstance(one, Ranker):
-        return one
-    parameters = one._parameters(without)
-    return {"ranker": one.name, "objective": one._objective_expression(), "parameters": parameters}
+    return one.recipe(without) if isinstance(one, Ranker) else one
 
 
 def untrained(
@@ -124,20 +119,18 @@ def trained(
     members: Sequence[Any],
     data: RankingDataset,
     folds: Folds,
-    checkpoint: str | Path | None,
-    *,
-    resume: bool,
-    watch: Watch | None,
+    settings: TrainingSettings,
 ) -> list[Any]:
     """Train members; those that are finished in the folder ``checkpoint`` are read from there."""
+    resume = settings.resume
     if data.propensities is not None and any(getattr(member, "debias", False) for member in members):
         hint = "train members without debias, or on judged documents"
         raise check.error("weights of a blend are not chosen on clicks", got="a ranker with debias=True", hint=hint)
-    folder = checkpoint_folder(checkpoint, resume=resume)
+    folder = checkpoint_folder(settings.checkpoint, resume=resume)
     finished = None
     if folder is not None:
         identity: Json = {"members": [described(member, FREE) for member in members], "data": fingerprint(data)}
-        if code := {name: digest for member in members for name, digest in member._code().items()}:
+        if code := {name: digest for member in members for name, digest in code_of(member).items()}:
             identity["code"] = code
         same = "rankers, settings and data"
         finished = FinishedModels(folder, _IDENTITY, identity, what="blend", same=same, resume=resume)
@@ -153,7 +146,7 @@ def trained(
         if model is None:
             model = member
             with interruption_unannounced():
-                model.fit(data, resume=resume and model.checkpoint is not None, watch=watch)
+                model.fit(data, resume=resume and model.checkpoint is not None, watch=settings.watch)
             if model.stopped_ == "interrupted":  # an incomplete member would get a weight that is not its own
                 resumable = "" if finished is None else f"; {finished.folder} can be resumed"
                 raise KeyboardInterrupt(
@@ -174,7 +167,7 @@ def shared_folds(rankers: Sequence[Any], data: RankingDataset) -> Folds | None:
         if not isinstance(one, bagged):
             what, hint = "only trained bags are blended without training", "pass rw.bagged(ranker, …).fit(…)"
             raise check.error(what, got=type(one).__name__, hint=hint)
-        held_out, folds = one._out_of_fold(), Folds(one.folds, one.repeats, one.seed_of_folds)
+        held_out, folds = out_of_fold_of(one), Folds(one.folds, one.repeats, one.seed_of_folds)
         shared = shared or folds
         if folds != shared:
             got = " and ".join(f"folds={it.count}, repeats={it.repeats}, seed={it.seed}" for it in (folds, shared))

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +12,13 @@ from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, weighted_sum
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import Metric, MetricLike, metrics_for
+from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics.base import weighted_mean, with_labels
 from rankwise.models import storage
-from rankwise.models.schema import Documents
+from rankwise.models.model import Model
+from rankwise.models.schema import Documents, Schema
+from rankwise.models.sums import added_up, packed, unpacked
 from rankwise.rankers import inputs
-from rankwise.rankers.at_once import METRICS, FitOptions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.blend_members import (
@@ -30,12 +31,14 @@ from rankwise.rankers.ensembles.blend_members import (
     trained,
     untrained,
 )
-from rankwise.rankers.ensembles.ensemble import Ensemble, unpacked
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.meta import EnsembleRanker
+from rankwise.rankers.ensembles.meta import EnsembleRanker, out_of_fold_of
 from rankwise.rankers.ensembles.oof import HeldOut, pooled
 from rankwise.rankers.ensembles.weights import AVERAGE, GREEDY, Weights, choose
-from rankwise.rankers.table import any_class
+from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.table import any_class, check_named, from_description
+from rankwise.rankers.training import run
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, metrics_of
 
 
 class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
@@ -117,7 +120,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     # Parameters: its own, and those of the rankers.
 
-    def _nested(self) -> Mapping[str, Ranker]:
+    def nested(self) -> Mapping[str, Ranker]:
+        """Return the rankers among its members."""
         return {f"ranker_{number}": one for number, one in enumerate(self.rankers, 1) if isinstance(one, Ranker)}
 
     @property
@@ -130,33 +134,33 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         """What members are called; those that are called alike are numbered."""
         return titles(self.rankers)
 
-    def _metrics(self, data: RankingDataset | None = None) -> tuple[Metric, ...]:
-        chosen: Any = self.metrics
-        if chosen is not None:
-            return super()._metrics(data)
-        return next((one._metrics(data) for one in self._nested().values()), metrics_for(METRICS, data))
-
     # Training.
 
-    def _fit_inputs(
-        self, data: Documents, labels: ArrayLike | RankingDataset | None, **columns: Any
+    def _inputs(
+        self,
+        data: Documents,
+        labels: ArrayLike | RankingDataset | None,
+        settings: TrainingSettings,
+        *,
+        older: None = None,
+        **columns: Any,
     ) -> tuple[RankingDataset, None]:
-        return pooled(data, labels, **columns), None
+        return pooled(data, labels, **columns, exponential=exponential_labels(self)), None
 
-    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
+    def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train members on the pooled queries, one after the other, and choose their weights.
 
         ``measure`` is of the blend, ``watch`` of every member. Ctrl-C raises KeyboardInterrupt; with a ``checkpoint``,
         members that were trained are kept, and ``resume=True`` resumes.
         """
-        metrics = self._metrics(train)
+        inputs.reject_start(data.train, self)
+        metrics = metrics_of(self, data.train)
         folds = Folds(self.folds, self.repeats, self.seed)
         members = untrained(self.rankers, folds, metrics, processes=self.processes, dask=self.dask)
-        how: Keywords = {"checkpoint": self.checkpoint, "resume": options["resume"], "watch": options["watch"]}
         with leakage.checked():
-            bags = trained(members, train, folds, **how)
-        self._blend(bags, train, metrics)
-        self._measure_after(train, options["measure"])
+            bags = trained(members, data.train, folds, settings)
+        self._blend(bags, data.train, metrics)
+        self._measure_after(data)
 
     @classmethod
     def of_fitted(
@@ -190,7 +194,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         shared = shared_folds(rankers, data)
         folds: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
         blend = cls(rankers, weights=weights, metrics=metrics, **folds).__sklearn_clone__()
-        measured, fold = blend._metrics(data), Folds(blend.folds, blend.repeats, blend.seed).of(data)
+        measured, fold = metrics_of(blend, data), Folds(blend.folds, blend.repeats, blend.seed).of(data)
         members = [
             one if isinstance(one, bagged) else FeatureRanker(one, measured).cross_fit(data, fold) for one in rankers
         ]
@@ -216,9 +220,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
         weights = replace(weights, metric=str(metrics[0]))
-        self._held_out = HeldOut.measured(scores, cross_fitted, data, metrics)
-        self._remember(data)
-        self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self._held_out.values.items()}
+        self.held_out_ = HeldOut.measured(scores, cross_fitted, data, metrics)
+        run.remember(self, TrainingData(train=data))
+        self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self.held_out_.values.items()}
         self.best_round_, self.stopped_ = 1, "complete"
         self._add_up(members, weights)
 
@@ -230,7 +234,10 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         if all(hasattr(one, "feature_importances_") for _, one in counted):
             shares = zip(weights.values, members, strict=True)
             self._importances = weighted_sum((share, one.feature_importances_) for share, one in shares if share)
-        self._ensemble = Ensemble.of(self, [one for _, one in counted], [factor for factor, _ in counted], like=None)
+        models = [one.model_ for _, one in counted]
+        first = counted[0][1]
+        like = first.ranker_ if hasattr(first, "ranker_") else first
+        self._become_sum(added_up(models, [factor for factor, _ in counted]), like, getattr(like, "settings_", {}))
 
     # What it became: one forest, or the weighted sum of members.
 
@@ -242,14 +249,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         return self._members
 
     @property
-    def weighted(self) -> tuple[tuple[float, Ranker], ...]:
-        """The factors and members whose scores are added up, where they are not one forest."""
-        return tuple(zip(self._ensemble.factors or (), self._ensemble.rankers, strict=True))
-
-    @property
     def feature_importances_(self) -> Array:
         """The mean of members' shares of each feature in the gain of all splits, by their weights."""
-        self._check_fitted()
+        check_fitted(self)
         if self._importances is None:
             raise AttributeError(
                 "a net tells no importances of features, nor does a blend with one. Hint: "
@@ -259,57 +261,66 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     # On disk.
 
-    def _parameters(self, without: Collection[str] = ()) -> Json:
+    def recipe(self, without: Collection[str] = ()) -> Json:
+        """Return what files hold of the blend and its members before training."""
         parameters = {name: storage.plain(getattr(self, name)) for name in self.own_parameters() if name not in without}
-        return parameters | {"rankers": [described(one, without) for one in self.rankers]}
+        members = [described(one, without) for one in self.rankers]
+        return {"ranker": self.name, "objective": self.objective, "parameters": parameters | {"rankers": members}}
 
-    def _description(self) -> Json:
+    def description(self) -> Json:
+        """Return weights and importances, and the descriptions of members that did not become one forest."""
         importances = None if self._importances is None else self._importances.tolist()
-        forest = {} if self._ensemble.forest is None else {"forest": self._ensemble.forest.name}
-        files = self._ensemble.description([one._description() for one in self._members or ()])
-        return (
-            super()._description() | {"weights": self.weights_.written(), "importances": importances} | forest | files
-        )
+        description = super().description() | {"weights": self.weights_.written(), "importances": importances}
+        if self._forest is None:
+            return description | {"members": [one.description() for one in self._members or ()]}
+        return description | {"forest": self._forest.name, "settings": self._forest.settings_}
 
-    def _files(self) -> dict[str, bytes]:
-        return self._ensemble.files(self._members or ()) | self._held_out.files()
+    def saved(self) -> tuple[Json, dict[str, bytes]]:
+        """Return the description and the files of one forest, or of all members; and out-of-fold scores."""
+        if self._forest is None:
+            check_named(self)
+            files = packed([one.saved()[1] for one in self._members or ()])
+            return self.description(), files | self.held_out_.files()
+        description, files = super().saved()
+        return description, files | self.held_out_.files()
 
     @classmethod
-    def _untrained(cls, description: Json) -> Self:
-        parameters = dict(description["parameters"])
+    def untrained(cls, recipe: Json) -> Self:
+        """Return the blend of a recipe."""
+        parameters = dict(recipe["parameters"])
         rankers, metrics = parameters.pop("rankers"), parameters.pop("metrics")
-        members = [any_class(one["ranker"])._untrained(one) if isinstance(one, dict) else one for one in rankers]
+        members = [any_class(one["ranker"]).untrained(one) if isinstance(one, dict) else one for one in rankers]
         return cls(members, metrics=tuple(metrics) if isinstance(metrics, list) else metrics, **parameters)
 
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> Model:
+        """Read one forest, or all members."""
         weights, importances = Weights.read(description["weights"]), description["importances"]
         counted = [one for one, factor in zip(self.rankers, weights.factors, strict=True) if factor]
         held_out = HeldOut.read(files)
         if held_out is None or not counted:
             lacks = "weights" if held_out is not None else "its out-of-fold scores"
             raise check.error(f"a blend without {lacks}", hint="get the folder again, or train anew")
-        self._held_out, self.weights_ = held_out, weights
+        self.held_out_, self.weights_ = held_out, weights
         if "members" in description:
             descriptions = description["members"]
             pairs = zip(descriptions, unpacked(files, len(descriptions)), strict=True)
-            self._add_up([any_class(one["ranker"])._from_description(one, part) for one, part in pairs], weights)
+            self._add_up([from_description(one, part) for one, part in pairs], weights)
         else:
             first: Any = counted[0]
             like = first.ranker if isinstance(first, bagged) else first
-            self._ensemble = Ensemble.read(self, like, description, files)
+            settings = dict(description.get("settings", like.settings_for(0)))
+            self._become_sum(like.read_model(description, files, schema), like, settings)
         self._importances = None if importances is None else np.array(importances, np.float64)
+        return self.model_
 
 
 def _groups(rankers: Sequence[Any]) -> list[int]:
     """Return a number for each member; those that differ in their seed alone have the same."""
-    keys = [
-        (one.name, one._objective_expression(), one._parameters(("seed",))) if isinstance(one, Ranker) else one
-        for one in rankers
-    ]
+    keys = [one.recipe(("seed",)) if isinstance(one, Ranker) else one for one in rankers]
     return [keys.index(key) for key in keys]
 
 
 def _cross_fitted(member: Any) -> Array:
     """Return the scores by which a member's value is reported; a feature has no number of rounds to choose."""
-    scores: Array = member._out_of_fold().cross_fitted if isinstance(member, bagged) else member.oof_scores_
+    scores: Array = out_of_fold_of(member).cross_fitted if isinstance(member, bagged) else member.oof_scores_
     return scores

@@ -1,36 +1,35 @@
 """Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self, Unpack
+from typing import Any, Self
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.arrays import Array, Json
 from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.models.schema import Documents
-from rankwise.models.scoring.scorer import Scorer
+from rankwise.models import attributes
+from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of, knots
+from rankwise.models.schema import Documents, Schema
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.wrappers.on import labels_learned
-from rankwise.rankers import expressions, inputs
-from rankwise.rankers.at_once import FitOptions
+from rankwise.rankers import expressions, inputs, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.meta import DelegatingRanker, EnsembleRanker, MetaRanker, kind_of
+from rankwise.rankers.ensembles.meta import DelegatingRanker, EnsembleRanker, MetaRanker, kind_of, out_of_fold_of
 from rankwise.rankers.table import load
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, objective_of
 from rankwise.rankers.trees.wrap import wrapped
-from rankwise.sparse import dense
 from rankwise.statistics.calibration import IDENTITY, METHODS, Curve, fitted
 from rankwise.statistics.reliability import MAIN, Event
 
 _LEAST = 10  # relevant and other documents of a segment with a curve of its own
-_ALL = ""  # no segment has this name
 
 
 class CalibratedRanker(MetaRanker):
@@ -69,16 +68,9 @@ class CalibratedRanker(MetaRanker):
             what, hint = "only rankers that score features can be calibrated", "calibrate one of trees or nets"
             raise check.error(what, got=f"a recommender, {kind_of(self.ranker)}", hint=hint)
 
-    def _nested(self) -> Mapping[str, Ranker]:
+    def nested(self) -> Mapping[str, Ranker]:
+        """Return the ranker."""
         return {"ranker": self.ranker}
-
-    @property
-    def _delegate(self) -> Ranker:
-        return self.ranker_
-
-    @property
-    def _least_code(self) -> float:  # type: ignore[override]
-        return self.ranker_._least_code
 
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
@@ -106,8 +98,13 @@ class CalibratedRanker(MetaRanker):
         """What the probabilities are of."""
         return Event(self.label_, self.relevant)
 
-    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
+    def _inputs(self, *data: Any, settings: TrainingSettings, **columns: Any) -> Any:
+        return inputs.parts(*data, **columns, exponential=exponential_labels(self))
+
+    def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""
+        inputs.reject_start(data.train, self)
+        train, valid = data.train, data.valid
         self._check()
         pools = isinstance(self.ranker, EnsembleRanker)
         if valid is None and self.method != "sigmoid" and not pools:
@@ -119,7 +116,8 @@ class CalibratedRanker(MetaRanker):
                 event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
-            asked: Any = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
+            options: Any = {"resume": settings.resume, "measure": data.eval_sets, "watch": settings.watch}
+            asked = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
             ranker.fit(train, valid, **asked)
         if isinstance(became(ranker), EnsembleRanker) and valid is not None:
             train = concatenate([train, valid])
@@ -150,23 +148,22 @@ class CalibratedRanker(MetaRanker):
         """Fit the curves of a trained ranker to data, by its scores of them, or by these."""
         self._check()
         self.label_ = self._chosen_label(ranker)
-        ranker._schema.reject_start("calibrated rankers")
-        self.ranker_, self._schema = ranker, ranker._schema
+        schema = ranker.model_.schema
+        schema.reject_start("calibrated rankers")
+        self.ranker_ = ranker
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
         learned = data if self.method != "sigmoid" else None  # the sigmoid only checks them
-        seen = [] if learned is None else [leakage.trained_hashes(ranker._schema.align(learned))]
+        seen = [] if learned is None else [leakage.trained_hashes(schema.align(learned))]
         self.trained_queries_ = leakage.union(ranker.trained_queries_, *seen)
         if data is not None and scores is None:
             scores = ranker.predict(data)
-        curves = {_ALL: IDENTITY}
+        curves, segments = {ALL: IDENTITY}, Segments(schema, self.segment)
         if data is not None and scores is not None and self.method != "sigmoid":
-            curves = self._fitted(data, scores)
-        self.curves_ = {
-            name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()
-        }
-        self._read_curves()
+            curves = self._fitted(data, scores, segments.of(ranker.model_.matrix(data)))
+        self.curves_ = knots(curves)
+        self.model_ = CalibratedModel(ranker.model_, curves, segments)
         if data is not None and scores is not None:
-            p = self.probabilities(scores, self._features(data), data.offsets)
+            p = self.model_.probabilities(scores, self.model_.matrix(data), data.offsets)
             self._check_order(scores, p, data)
             if self.method == "sigmoid":
                 self._check_level(p, data)
@@ -200,11 +197,10 @@ class CalibratedRanker(MetaRanker):
             what += "scores are not its log odds"  # training did not get there, or max_label= made them those of grades
             warnings.warn(check.Sentence(f"{what}.", "fit the level: `set method='platt'`"), stacklevel=4)
 
-    def _fitted(self, data: RankingDataset, scores: Array) -> dict[str, Curve]:
-        """Fit the curve of all documents, and of every segment that has enough."""
+    def _fitted(self, data: RankingDataset, scores: Array, names: Any) -> dict[str, Curve]:
+        """Fit the curve of all documents, and of every segment that has enough, by its name for each document."""
         relevant = self.predicts_.of(data.labels, data.more_labels)
         weights = _document_weights(data)
-        names = self._segments(self._features(data))
         changes = np.flatnonzero(names != np.repeat(names[data.offsets[:-1]], data.sizes))
         if changes.size:
             raise check.error(
@@ -214,127 +210,51 @@ class CalibratedRanker(MetaRanker):
                 hint="name a feature of queries",
             )
         curves = {}
-        for name in dict.fromkeys((_ALL, *names)):
-            part = (names == name) | (name == _ALL)
-            if name == _ALL or _LEAST <= relevant[part].sum() <= part.sum() - _LEAST:
+        for name in dict.fromkeys((ALL, *names)):
+            part = (names == name) | (name == ALL)
+            if name == ALL or _LEAST <= relevant[part].sum() <= part.sum() - _LEAST:
                 curves[name] = fitted(self.method, scores[part], relevant[part], weights[part])
-        if curves[_ALL] is None:
+        if curves[ALL] is None:
             got = f"{int(relevant.sum()):,} relevant of {relevant.size:,} documents"
             hint = f"check the data, and `relevant=` of {self.label_}"
             raise check.error("relevance does not rise with scores", got=got, hint=hint)
         return {name: curve for name, curve in curves.items() if curve is not None}
 
-    def _verify_curves(self) -> None:
-        """Raise if a file holds what :meth:`calibrate` does not make."""
-        hint = "get the folder again, or train anew"
-        self._check()
-        if not isinstance(self.label_, str) or not self.label_:
-            raise check.error("the model is damaged", got=f"labels called {self.label_!r}", hint=hint)
-        if self._schema != self.ranker_._schema:
-            raise check.error("the model is damaged", got="features that are not those of its ranker", hint=hint)
-        names: set[str] = set()
-        if self.segment is not None:
-            number, named = self._named_segments()
-            codes = (*range(len(self._schema.categories.get(number, ()))), np.nan)
-            names = {named(code) for code in codes} if len(codes) > 1 else set(self.curves_)
-        if not {_ALL} <= set(self.curves_) <= {_ALL, *names}:
-            raise check.error("the model is damaged", got=f"curves of {', '.join(map(repr, self.curves_))}", hint=hint)
-
-    def _read_curves(self) -> None:
-        self._curves = {
-            name: Curve(np.array(scores), np.array(log_odds), *outer)
-            for name, (scores, log_odds, outer) in self.curves_.items()
-        }
-
-    def _segments(self, features: Floats) -> Any:
-        """Return the name of each document's segment."""
-        if self.segment is None:
-            return np.full(features.shape[0], _ALL)
-        number, named = self._named_segments()
-        values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
-        return np.array([named(value) for value in values], object)[place]
-
-    def _named_segments(self) -> tuple[int, Callable[[float], str]]:
-        """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
-        schema, column = self._schema, self.segment
-        if isinstance(column, str):
-            if schema.names is None:
-                raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
-            column = schema.names.index(check.choice("segment", column, schema.names))
-        number: int = check.columns("segment", [0 if column is None else column], schema.count)[0]
-        listed = [str(value) for value in schema.categories.get(number, ())]
-        missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
-
-        def named(value: float) -> str:
-            if np.isnan(value):
-                return missing
-            if listed:
-                return listed[int(value)] or empty
-            short = f"{value + 0.0:.7g}"  # without the sign of 0
-            return short if np.float32(short) == value else f"{value:.9g}"
-
-        return number, named
-
-    def probabilities(self, scores: Array, features: Floats, offsets: Offsets | None, *, known: bool = True) -> Array:
-        """Return probabilities of scores, by the curve of all documents where a query has not one segment.
-
-        Without ``offsets`` each document has the curve of its own segment; where it is not ``known`` that documents of
-        several segments are of several queries, such documents are an error.
-        """
-        if self.segment is None:
-            return self._curves[_ALL](scores)
-        names = self._segments(features)
-        if offsets is None and not known and (names != names[0]).any():
-            raise check.error(
-                "documents of several segments are of one query or of several, which have other curves",
-                got=f"{names[0]!r} and {names[names != names[0]][0]!r} of {self.segment!r}",
-                hint="pass a RankingDataset, or tell queries apart: scorer(features, offsets), [0, n] for one query",
-            )
-        if offsets is not None:
-            sizes = np.diff(offsets)
-            differs = names != np.repeat(names[offsets[:-1]], sizes)
-            names[np.repeat(np.add.reduceat(differs, offsets[:-1], dtype=np.int64) > 0, sizes)] = _ALL
-        result = np.empty(scores.size)
-        for name in set(names):
-            result[names == name] = self._curves.get(name, self._curves[_ALL])(scores[names == name])
-        return result
-
-    @property
-    def curve(self) -> Curve:
-        """The one curve of a ranker without segments."""
-        if self.segment is not None:
-            what = "the curves of segments cannot be exported"
-            raise check.error(what, got=f"segment={self.segment!r}", hint="export model.ranker_, or calibrate without")
-        return self._curves[_ALL]
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        return self.probabilities(self.ranker_._score_lists(features, offsets), features, offsets)
-
-    def scorer(self) -> Scorer:
-        """Return what computes the probabilities of one query's documents in the least time."""
-        return Scorer(self)
-
-    def contributions(self, data: Documents) -> Never:
-        """Raise: contributions of features add up to scores, and not to probabilities."""
-        raise check.error("contributions add up to scores, and not to probabilities", hint="explain model.ranker_")
-
     # On disk: the ranker, and the curves.
 
-    def _parameters(self, without: Any = ()) -> Json:
-        return {name: getattr(self, name) for name in ("method", "segment", "relevant", "label") if name not in without}
+    def recipe(self, without: Any = ()) -> Json:
+        """Return what files hold of the calibration; the ranker is beside it."""
+        names = ("method", "segment", "relevant", "label")
+        parameters = {name: getattr(self, name) for name in names if name not in without}
+        return {"ranker": self.name, "objective": expressions.objective_of(self), "parameters": parameters}
 
-    def _check_named(self) -> None:
-        self.ranker_._check_named()
+    def description(self) -> Json:
+        """Return what training saw: the model is made of what :meth:`saved` keeps."""
+        model = self.model_.description()
+        return {name: value for name, value in super().description().items() if name not in model}
+
+    def saved(self) -> tuple[Json, dict[str, bytes]]:
+        """Return the description, and the files of the ranker and the curves."""
+        table.check_named(self.ranker_)
+        return self.description(), attributes.files(self)
 
     @classmethod
-    def _untrained(cls, description: Json) -> Self:
-        return cls(FeatureRanker(0), **description["parameters"])  # until the files of the ranker have been read
+    def untrained(cls, recipe: Json) -> Self:
+        """Return the calibration of a recipe, of a ranker that is not read yet."""
+        return cls(FeatureRanker(0), **recipe["parameters"])
 
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        super()._restore(description, files)
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> CalibratedModel:
+        """Read the ranker and the curves, and verify these."""
+        attributes.restore(self, files, table.from_description)
         self.ranker = self.ranker_.__sklearn_clone__()
-        self._verify_curves()
-        self._read_curves()
+        self._check()
+        hint = "get the folder again, or train anew"
+        if not isinstance(self.label_, str) or not self.label_:
+            raise check.error("the model is damaged", got=f"labels called {self.label_!r}", hint=hint)
+        if schema != self.ranker_.model_.schema:
+            raise check.error("the model is damaged", got="features that are not those of its ranker", hint=hint)
+        segments = Segments(schema, self.segment)
+        return CalibratedModel(self.ranker_.model_, curves_of(self.curves_, segments), segments)
 
 
 def calibrate(
@@ -379,21 +299,12 @@ def calibrate(
         raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
     if data is None and method != "sigmoid":
         raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
-    lists = None if data is None else inputs.dataset(data, schema=ranker._schema)
+    lists = None if data is None else inputs.dataset(data, schema=ranker.model_.schema)
     settings: Any = {"method": method, "segment": segment, "relevant": relevant, "label": label}
     scores = None if lists is None else out_of_fold(ranker, lists)
     if lists is not None and scores is None and method != "sigmoid":
         _warn_seen(ranker, lists)
     return CalibratedRanker(ranker.__sklearn_clone__(), **settings).calibrate(ranker, lists, scores)
-
-
-def _unlike(name: str, names: Sequence[str]) -> str:
-    """Return a name in as many parentheses as none of the others has.
-
-    >>> _unlike("missing", ["a", "missing"])
-    '(missing)'
-    """
-    return _unlike(f"({name})", names) if name in names else name
 
 
 def became(ranker: Any) -> Ranker:
@@ -410,7 +321,7 @@ def out_of_fold(ranker: Ranker, data: RankingDataset, *, known: bool = False) ->
     ensemble = became(ranker)
     if not isinstance(ensemble, EnsembleRanker):
         return None
-    held_out, seen = ensemble._out_of_fold(), ensemble.seen_in_training(data)
+    held_out, seen = out_of_fold_of(ensemble), ensemble.seen_in_training(data)
     same = known or (seen is not None and bool(seen[data.sizes > 1].all()))  # a query of one document has no hash
     return held_out.scores if same and held_out.covers(data) else None
 
@@ -423,7 +334,7 @@ def learned_labels(ranker: Ranker) -> set[str]:
     """
     if isinstance(ranker, CalibratedRanker) and ranker.__sklearn_is_fitted__():
         return {ranker.label_}
-    inner: Iterable[Any] = ranker._nested().values() if isinstance(ranker, MetaRanker) else ()
+    inner: Iterable[Any] = (ranker.nested() or {}).values()
     if isinstance(ranker, distilled):
         teachers = ranker.teacher if isinstance(ranker.teacher, list | tuple) else (ranker.teacher,)
         inner = (
@@ -441,7 +352,7 @@ def learned_labels(ranker: Ranker) -> set[str]:
         return set()
     if objective is None or native(objective) is not None:
         return {MAIN}
-    return {MAIN if name is None else name for name in labels_learned(ranker._objective())}
+    return {MAIN if name is None else name for name in labels_learned(objective_of(ranker))}
 
 
 def _document_weights(data: RankingDataset) -> Array:

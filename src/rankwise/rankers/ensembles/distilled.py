@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,13 +19,14 @@ from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.rankers import expressions, inputs
-from rankwise.rankers.at_once import FitOptions, trains_at_once
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles.bagged import is_single
 from rankwise.rankers.ensembles.meta import DelegatingRanker, MetaRanker, kind_of
 from rankwise.rankers.ensembles.weights import centred, spread
+from rankwise.rankers.sklearn import clone
 from rankwise.rankers.table import load
 from rankwise.rankers.training import constraints
-from rankwise.rankers.training.iterative import IterativeRanker
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, trains_at_once
 from rankwise.rankers.trees.wrap import wrapped
 
 _LOSSES = ("distil", "margin_mse")
@@ -93,8 +94,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         self.temperature = temperature
         self.unlabelled = unlabelled
         self.native = {}
-        at_once = trains_at_once(student) and "objective" in student.own_parameters()
-        if not at_once and (not isinstance(student, IterativeRanker) or student.name in ("factorization", "bagged")):
+        if not is_single(student) or "objective" not in student.own_parameters():
             got = kind_of(student) + (" without a parameter objective" if trains_at_once(student) else "")
             made_of_others = isinstance(student, MetaRanker)
             hint = (
@@ -109,7 +109,8 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
 
     # Parameters: its own, and those of the student.
 
-    def _nested(self) -> Mapping[str, Ranker]:
+    def nested(self) -> Mapping[str, Ranker]:
+        """Return the student."""
         return {"student": self.student}
 
     @property
@@ -122,17 +123,21 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         """The student's metrics."""
         return self.student.metrics
 
-    def _cloned(self, name: str, value: Any) -> Any:
-        if name == "teacher":
-            return fresh(value)
-        return value if name == "unlabelled" else super()._cloned(name, value)
+    def __sklearn_clone__(self) -> Self:
+        teacher, unlabelled = self.teacher, self.unlabelled  # what is trained, and data, are shared
+        cloned = type(self)(fresh(teacher), clone(self.student), unlabelled=unlabelled)
+        return cloned.set_params(weight=self.weight, loss=self.loss, temperature=self.temperature)
 
-    def _fit_on(self, train: RankingDataset, valid: RankingDataset | None, **options: Unpack[FitOptions]) -> None:
+    def _inputs(self, *data: Any, settings: TrainingSettings, **columns: Any) -> Any:
+        return inputs.parts(*data, **columns, exponential=exponential_labels(self))
+
+    def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the student, and before it a teacher that is not trained yet.
 
         Validation data are ranked by labels alone. Checkpoints are the student's: ``student__checkpoint``.
         """
-        mixed = self._mixed()
+        inputs.reject_start(data.train, self)
+        train, valid, mixed = data.train, data.valid, self._mixed()
         if getattr(self.student, "debias", False) and self.weight:
             raise check.error(
                 "the teacher's loss has no clicks to divide by propensities",
@@ -148,7 +153,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         if "document_rewards" not in mixed.accepts:  # the teacher has learned from them
             taught = taught.with_(document_rewards=None)
         with leakage.checked():
-            student.fit(taught, valid, **options)
+            student.fit(taught, valid, resume=settings.resume, measure=data.eval_sets, watch=settings.watch)
         self.teacher_ = teacher
         student.trained_queries_ = leakage.union(student.trained_queries_, *_seen_by(teacher))
         self._become(student)

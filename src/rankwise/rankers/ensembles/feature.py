@@ -1,18 +1,24 @@
 """A single feature as a ranker: a baseline, and a member of blends."""
 
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, rows_of
+from rankwise.arrays import Array, Floats, Json, Offsets, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents
+from rankwise.models.model import Model, Read
+from rankwise.models.schema import Schema
+from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.training import run
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of
 from rankwise.sparse import dense
 
 
@@ -33,10 +39,7 @@ class FeatureRanker(Ranker):
 
     name = "feature"
     objective = "none"
-    sign_: float
-    """1 if larger values are better, −1 if smaller ones are."""
-    mean_: float
-    """What stands in the place of missing values."""
+    model_: "FeatureModel"
     oof_scores_: Array
     """Scores of every document, in the direction that the other folds say; set by :meth:`cross_fit`."""
 
@@ -45,24 +48,25 @@ class FeatureRanker(Ranker):
         self.metrics = metrics
         self.native = {}
 
-    def _exponential_labels(self) -> tuple[()]:
-        return ()  # it learns nothing but a direction
+    def nested(self) -> dict[str, Ranker]:
+        """Return nothing: it learns nothing but a direction."""
+        return {}
 
-    def _fit(self, train: RankingDataset, valid: RankingDataset | None) -> None:
-        self.cross_fit(train, np.zeros(train.n_queries, np.int64))
+    def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
+        inputs.reject_start(data.train, self)
+        self.cross_fit(data.train, np.zeros(data.train.n_queries, np.int64))
 
     def cross_fit(self, data: RankingDataset, fold: NDArray[np.int64]) -> Self:
         """Find the direction on all queries, and for out-of-fold scores on all that are not of the query's fold."""
-        self._remember(data)
-        column = self._column
+        schema = Schema.of(data)
+        column = _column(self.feature, schema)
         if column in data.categorical:
             what, hint = "documents cannot be ranked by a category", "name a feature that is a number"
-            raise check.error(what, got=self._schema.name(column), hint=hint)
+            raise check.error(what, got=schema.name(column), hint=hint)
         values = _values(data.features, column)
         present = values[~np.isnan(values)]
-        self.mean_ = float(present.mean()) if present.size else 0.0
-        self.sign_ = 1.0
-        scores, metric = self._score(data.features), self._metrics(data)[0]
+        model = FeatureModel(schema, column, 1.0, float(present.mean()) if present.size else 0.0)
+        scores, metric = model.scores(data.features), metrics_of(self, data)[0]
         better, worse = (metric.of(sign * scores, data) for sign in (1.0, -1.0))
         require_scored(str(metric), better, data.weights)
         change = better - worse
@@ -73,54 +77,87 @@ class FeatureRanker(Ranker):
             self.oof_scores_[rows] *= _sign(
                 change[elsewhere], None if data.weights is None else data.weights[elsewhere]
             )
-        self.sign_ = _sign(change, data.weights)
+        self.model_ = replace(model, sign=_sign(change, data.weights))
+        run.remember(self, TrainingData(train=data))
         value = weighted_mean(better if self.sign_ > 0 else worse, data.weights)
         self.history_, self.best_round_, self.stopped_ = {str(metric): [value]}, 1, "complete"
         return self
 
     @property
-    def _column(self) -> int:
-        if isinstance(self.feature, str):
-            if self._schema.names is None:
-                hint = "name the features of the data, or pass the number of the feature, from 0"
-                raise check.error("the features of these data have no names", got=repr(self.feature), hint=hint)
-            return self._schema.names.index(check.choice("feature", self.feature, self._schema.names))
-        return check.columns("feature", [self.feature], self.n_features_in_)[0]
+    def sign_(self) -> float:
+        """1 if larger values are better, −1 if smaller ones are."""
+        return self.model_.sign
+
+    @property
+    def mean_(self) -> float:
+        """What stands in the place of missing values."""
+        return self.model_.mean
 
     @property
     def feature_importances_(self) -> Array:
         """1 for the one feature, 0 for all others."""
-        self._check_fitted()
-        return np.asarray(np.eye(self.n_features_in_)[self._column])
+        check_fitted(self)
+        return self.model_.shares()
 
-    def contributions(self, data: Documents) -> Contributions:
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "FeatureModel":
+        """Return the direction and the mean."""
+        return FeatureModel.from_files(description | {"column": _column(self.feature, schema)}, files, schema)
+
+
+@dataclass(frozen=True)
+class FeatureModel(Model):
+    """Scores that are one column, upwards or downwards."""
+
+    schema: Schema
+    column: int
+    sign: float
+    mean: float
+
+    def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
+        """Return the values of the column, with the mean for missing ones."""
+        values = _values(features, self.column)
+        return self.sign * np.where(np.isnan(values), self.mean, values)
+
+    def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return how far the feature is from its mean."""
-        features = self._features(data)
-        parts = np.zeros((features.shape[0], self.n_features_in_ + 1))
-        parts[:, -1] = self.sign_ * self.mean_
-        parts[:, self._column] = self._score(features) - parts[:, -1]
+        parts = np.zeros((features.shape[0], self.schema.count + 1))
+        parts[:, -1] = self.sign * self.mean
+        parts[:, self.column] = self.scores(features) - parts[:, -1]
         return Contributions(
             parts=parts,
             left=np.zeros(len(parts)),
             method="value of the feature",
             start="mean of the feature",
             features=features,
-            schema=self._schema,
+            schema=self.schema,
         )
 
-    def _score(self, features: Floats) -> Array:
-        values = _values(features, self._column)
-        return self.sign_ * np.where(np.isnan(values), self.mean_, values)
+    def shares(self) -> Array:
+        """Return 1 for the one feature, 0 for all others."""
+        return np.asarray(np.eye(self.schema.count)[self.column])
 
-    def _description(self) -> Json:
-        return super()._description() | {"sign": self.sign_, "mean": self.mean_}
-
-    def _files(self) -> dict[str, bytes]:
+    def files(self) -> dict[str, bytes]:
+        """Return none."""
         return {}
 
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self.sign_ = check.number("sign", description["sign"])
-        self.mean_ = check.number("mean", description["mean"])
+    def description(self) -> Json:
+        """Return the direction and the mean."""
+        return {"sign": self.sign, "mean": self.mean}
+
+    @classmethod
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+        """Read the direction and the mean."""
+        sign, mean = (check.number(name, description[name]) for name in ("sign", "mean"))
+        return cls(schema, description["column"], sign, mean)
+
+
+def _column(feature: str | int, schema: Schema) -> int:
+    if isinstance(feature, str):
+        if schema.names is None:
+            hint = "name the features of the data, or pass the number of the feature, from 0"
+            raise check.error("the features of these data have no names", got=repr(feature), hint=hint)
+        return schema.names.index(check.choice("feature", feature, schema.names))
+    return check.columns("feature", [feature], schema.count)[0]
 
 
 def _values(features: Floats, column: int) -> Array:

@@ -6,22 +6,26 @@
 import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, rows_of
+from rankwise.arrays import Array, Json, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
-from rankwise.rankers.ensembles.ensemble import packed, unpacked
-from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
-from rankwise.rankers.training.loop import Alone, State
+from rankwise.models.model import Model
+from rankwise.models.schema import Schema
+from rankwise.models.sums import added_up, packed, unpacked
+from rankwise.rankers import expressions
+from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold
+from rankwise.rankers.training.loop import Learner, State
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
-from rankwise.rankers.training.validation import DeviceScores
+from rankwise.rankers.training.validation import DeviceScores, Measure
 from rankwise.stream import Stream
 from rankwise.threads import use_threads
 
@@ -34,25 +38,26 @@ class MemberPlan:
 
     ranker: Any
     """Not trained, with a seed of its own where it has one."""
-    seed: int
+    settings: TrainingSettings
     held_out: NDArray[np.int64]
 
 
 def plans(
-    ranker: Any, data: RankingDataset, *, folds: int, repeats: int, seed: int, fold_seed: int
+    ranker: Any, data: RankingDataset, settings: TrainingSettings, *, folds: int, repeats: int, fold_seed: int
 ) -> list[MemberPlan]:
     """Return the plans of all members: folds of the first repeat, then of the next."""
     if data.n_queries < folds:
         what = "a bag needs at least as many queries as folds"
         raise check.error(what, got=f"{data.n_queries} queries and folds={folds}", hint="set fewer folds")
     planned: list[MemberPlan] = []
+    # Metrics are measured by the bag, and not where members are; what users pass to it stays with it.
+    settings = replace(settings, metrics=(), watch=None)
     for repeat in range(repeats):
         fold = fold_of_query(data, folds, seed=fold_seed, trial=repeat)
         for number in range(folds):
-            # Metrics are measured by the bag, and not where members are.
-            member_seed = seed_of_member(seed, len(planned))
-            member = ranker.__sklearn_clone__()._configure(seed=member_seed, metrics=())
-            planned.append(MemberPlan(member, member_seed, np.flatnonzero(fold == number)))
+            seed = seed_of_member(settings.seed, len(planned))
+            member = expressions.configure(ranker.__sklearn_clone__(), seed=seed, metrics=())
+            planned.append(MemberPlan(member, replace(settings, seed=seed), np.flatnonzero(fold == number)))
     return planned
 
 
@@ -74,6 +79,7 @@ class MemberRound(NamedTuple):
 class TrainedMember(NamedTuple):
     """The model of a member, and its losses."""
 
+    description: Json
     files: dict[str, bytes]
     rounds: int
     loss: list[float]
@@ -102,9 +108,10 @@ class _Member:
         seen = np.ones(data.n_queries, np.bool_)
         seen[plan.held_out] = False
         train, self.count = data.take(seen), 1 + len(measured)
-        self.ranker: Any = plan.ranker
-        self.stream = train.stream(plan.seed)
-        self.learner = plan.ranker._learner(train, data.take(plan.held_out), None, measured)
+        self.stream = train.stream(plan.settings.seed)
+        others = {f"{number}": Measure(one, dict) for number, one in enumerate(measured)}
+        part = TrainingData(train=train, valid=data.take(plan.held_out), hidden=True, eval_sets=others)
+        self.learner = plan.ranker.learner(part, plan.settings)
         self.done = self.best = 0
         self.kept: Any = None
         self.loss: list[float] = []
@@ -150,12 +157,17 @@ class _Member:
             self.loss = arrays["loss"].tolist()
             scores = np.split(arrays["scores"], arrays["ends"][:-1])
             self.last = MemberRound(self.loss[-1] if self.loss else None, scores, str(arrays["stopped"]))
+        self.learner.verify(files)
         self.kept = self.learner.resume(files, State(done=self.done, best=self.best))
+
+    def description(self, rounds: int) -> Json:
+        description: Json = self.learner.description(rounds)
+        return description
 
     def learned(self) -> TrainedMember:
         self.learner.restore(self.kept)
-        self.ranker._keep(self.learner.model(), State(done=self.done, best=self.best))
-        return TrainedMember(self.ranker._files(), self.best, self.loss)
+        model = self.learner.model(self.best)
+        return TrainedMember(model.description(), model.files(), self.best, self.loss)
 
 
 class MemberExecutor(Protocol):
@@ -165,21 +177,12 @@ class MemberExecutor(Protocol):
         """Call a method of every member, as :meth:`Members.call` does; the returned function waits for the results."""
 
 
-class TrainedBag(NamedTuple):
-    """Members in their order, and their out-of-fold scores."""
-
-    members: list[TrainedMember]
-    held_out: HeldOut
-
-
-class BagLearner:
+class BagLearner(Learner[bool]):
     """All members of a bag.
 
     Members that have nothing more to learn stay as they are while others learn. The best round is kept where members
     are, and only their models come back at the end.
     """
-
-    processes = Alone()
 
     def __init__(
         self,
@@ -189,7 +192,7 @@ class BagLearner:
         cross_fitted: CrossFitted,
         start: Callable[[contextlib.ExitStack], Sequence[MemberExecutor]],
     ) -> None:
-        self.data, self.repeats = data, repeats
+        self.data, self.plans, self.repeats = data, plans, repeats
         self.rows = [rows_of(plan.held_out, data.offsets)[0] for plan in plans]
         self.per_repeat = len(plans) // repeats
         self._start = start
@@ -233,10 +236,24 @@ class BagLearner:
         self._count()
         self._trained = self._call("learned")
 
-    def model(self) -> TrainedBag:
-        """Return the members, and what they are worth."""
+    def model(self, rounds: int) -> Model:
+        """Return one forest, or the mean of members."""
+        read, schema = self.plans[0].ranker.__sklearn_clone__, Schema.of(self.data)
+        return added_up([read().read_model(one.description, one.files, schema) for one in self._trained])
+
+    def keep(self, ranker: Any, state: State) -> None:
+        """Give the bag its members, and out-of-fold scores with what they are worth."""
         scores, metrics = self.out_of_fold.mean(axis=0), self.cross_fitted.validation.metrics
-        return TrainedBag(self._trained, HeldOut.measured(scores, self.cross_fitted.scores, self.data, metrics))
+        ranker.held_out_ = HeldOut.measured(scores, self.cross_fitted.scores, self.data, metrics)
+        ranker.become(self._trained, state.stopped)
+
+    def validation(self, settings: TrainingSettings, valid: RankingDataset) -> OutOfFold:
+        """Return the metrics of out-of-fold scores."""
+        return self.cross_fitted.validation
+
+    def description(self, rounds: int) -> Json:
+        """Return the descriptions of all members."""
+        return {"members": self._call("description", [rounds] * len(self.rows))}
 
     def files(self, best: object) -> dict[str, bytes]:
         """Return the files of every member's checkpoint, under names of its own."""

@@ -4,22 +4,20 @@ A bag, a blend, a distillation and a search are rankers too. What they share is 
 meta-estimators.
 """
 
-from abc import abstractmethod
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
-from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents
+from rankwise.arrays import Array, Json, Keywords
+from rankwise.models.forests.forest import ForestModel
+from rankwise.models.model import Model
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.ensemble import Ensemble
 from rankwise.rankers.ensembles.oof import HeldOut
-from rankwise.rankers.trees.ranker import TreeRanker
+from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.training.settings import TrainingData
+from rankwise.rankers.training.validation import Measure
 
 if TYPE_CHECKING:
-    from rankwise.models.scoring.scorer import Scorer
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.reliability import Event
 
@@ -32,25 +30,20 @@ def kind_of(value: object) -> str:
 class MetaRanker(Ranker):
     """A ranker made of rankers, which stay untrained: clones of them are trained."""
 
-    def _nested(self) -> Mapping[str, Ranker]:
+    def nested(self) -> Mapping[str, Ranker]:
         """Return the rankers that it is made of, by the names that their parameters begin with: ``name__leaves``."""
         return {}
 
-    @property
-    @abstractmethod
-    def _delegate(self) -> Ranker | Ensemble:
-        """What scores documents once it is trained: a ranker, or several that score as one."""
-
     def get_params(self, deep: bool = True) -> Keywords:
         """Return every parameter, and those of the rankers that it is made of as ``ranker__…``."""
-        nested = self._nested().items() if deep else ()
+        nested = self.nested().items() if deep else ()
         inner = {f"{name}__{key}": value for name, ranker in nested for key, value in ranker.get_params().items()}
         return super().get_params(deep=False) | inner
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters, its own or those of the rankers that it is made of: ``ranker__leaves=15``."""
         super().set_params(**{name: value for name, value in parameters.items() if "__" not in name})
-        rankers, changes = self._nested(), dict[str, Keywords]()
+        rankers, changes = self.nested(), dict[str, Keywords]()
         for name in parameters:
             of, _, key = name.partition("__")
             if key:
@@ -61,59 +54,39 @@ class MetaRanker(Ranker):
         return self
 
     @property
-    def _least_code(self) -> float:  # type: ignore[override]
-        return max((ranker._least_code for ranker in self._nested().values()), default=0.0)
-
-    @property
     def feature_importances_(self) -> Array:
         """The share of each feature in the total gain of all splits, where everything that scores is made of trees."""
-        self._check_fitted()
-        return self._delegate.feature_importances_
+        check_fitted(self)
+        return super().feature_importances_
 
-    def contributions(self, data: Documents) -> Contributions:
-        """Return what :meth:`explain` returns, with its method and what that left over."""
-        self._check_fitted()
-        return self._delegate.contributions(data)
-
-    def scorer(self) -> "Scorer":
-        """Return what scores one query's documents in the least time."""
-        self._check_fitted()
-        delegate = self._delegate
-        return delegate.scorer() if isinstance(delegate, Ranker) else super().scorer()
-
-    def _exponential_labels(self) -> Collection[str | None]:
-        return set[str | None]().union(*(ranker._exponential_labels() for ranker in self._nested().values()))
-
-    def _check_named(self) -> None:
-        super()._check_named()
-        for ranker in self._nested().values():
-            ranker._check_named()
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return self.__sklearn_is_fitted__() and self._delegate.needs_lists
-
-    def _score_lists(self, features: Floats, offsets: Offsets | None) -> Array:
-        return self._delegate._score_lists(features, offsets)
+    def _measure_after(self, data: TrainingData) -> None:
+        """Add metrics of other data to the history of a ranker that is trained."""
+        for name, measure in data.eval_sets.items():
+            self.history_ |= _measured(name, measure, self)
 
 
 class EnsembleRanker(MetaRanker):
     """A ranker that adds up trained members, each of which has scored the queries that it has not seen."""
 
-    _ensemble = Ensemble()
-    """The members added up."""
-    _held_out: HeldOut
-    """Out-of-fold scores; a checkpoint has none."""
+    held_out_: HeldOut
+    """Out-of-fold scores, and what they are worth; a checkpoint has none."""
+    _forest: Any = None
 
     @property
-    def _delegate(self) -> Ranker | Ensemble:
-        return self._ensemble.delegate
-
-    @property
-    def ranker_(self) -> TreeRanker:
+    def ranker_(self) -> Any:
         """Where all members are trees of one library: the one ranker that they became."""
-        return self._ensemble.ranker
+        if self._forest is None:  # so that hasattr is false
+            raise AttributeError("only trees of one library become one ranker, once they are trained")
+        return self._forest
+
+    def _become_sum(self, model: Model, like: Any, settings: Keywords) -> None:
+        """Score by this model; one forest is also a ranker ``like`` an untrained one, with these settings."""
+        self.model_, self._forest = model, None
+        if isinstance(model, ForestModel):
+            ranker = like.__sklearn_clone__()
+            ranker.model_, ranker.settings_, ranker.trained_queries_ = model, settings, self.trained_queries_
+            ranker.history_, ranker.best_round_, ranker.stopped_ = self.history_, self.best_round_, self.stopped_
+            self._forest = ranker
 
     @property
     def oof_scores_(self) -> Array:
@@ -122,7 +95,7 @@ class EnsembleRanker(MetaRanker):
         Members are those of the rounds that were chosen on all queries: a metric of these scores is a little too good,
         and ``out_of_fold_`` is not.
         """
-        return self._held_out.scores
+        return self.held_out_.scores
 
     @property
     def out_of_fold_(self) -> "Evaluation":
@@ -132,13 +105,16 @@ class EnsembleRanker(MetaRanker):
         on it. Members have seen fewer queries than there are, and those of a bag are not averaged here, so that it is a
         little too low.
         """
-        return self._out_of_fold().evaluation()
+        return out_of_fold_of(self).evaluation()
 
-    def _out_of_fold(self) -> HeldOut:
-        self._check_fitted()
-        if not hasattr(self, "_held_out"):
-            raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
-        return self._held_out
+
+def out_of_fold_of(ensemble: Any) -> HeldOut:
+    """Return the out-of-fold scores of a trained bag or blend."""
+    check_fitted(ensemble)
+    if not hasattr(ensemble, "held_out_"):
+        raise check.error("a checkpoint holds no out-of-fold scores", hint="resume its training")
+    held_out: HeldOut = ensemble.held_out_
+    return held_out
 
 
 class DelegatingRanker(MetaRanker):
@@ -147,34 +123,25 @@ class DelegatingRanker(MetaRanker):
     ranker_: Any
 
     @property
-    def _delegate(self) -> Ranker:
-        ranker: Ranker = self.ranker_
-        return ranker
-
-    @property
-    def _least_code(self) -> float:  # type: ignore[override]
-        return self._delegate._least_code
-
-    @property
     def predicts_(self) -> "Event | None":
         """What the scores are probabilities of, where it became a calibrated ranker."""
         return getattr(self.ranker_, "predicts_", None)
 
     def _become(self, ranker: Ranker) -> None:
         """Be this trained ranker from now on."""
-        self.ranker_, self._schema, self.trained_on_ = ranker, ranker._schema, ranker.trained_on_
+        self.ranker_, self.model_, self.trained_on_ = ranker, ranker.model_, ranker.trained_on_
         self.history_, self.best_round_, self.stopped_ = ranker.history_, ranker.best_round_, ranker.stopped_
         self.trained_queries_ = ranker.trained_queries_
 
-    def _save(self, path: str | Path, card: str, *, force: bool) -> Path:
-        """Write ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
-        return self._delegate._save(path, card, force=force)
+    def description(self) -> Json:
+        """Return that of ``ranker_``: what ``rw.load`` reads is that ranker, with the same scores, bit for bit."""
+        return self.ranker_.description()
 
-    def _check_named(self) -> None:
-        self._delegate._check_named()
+    def saved(self) -> tuple[Json, dict[str, bytes]]:
+        """Return the description and the files of ``ranker_``."""
+        return self.ranker_.saved()
 
-    def _description(self) -> Json:
-        return self._delegate._description()
 
-    def _files(self) -> dict[str, bytes]:
-        return self._delegate._files()
+def _measured(name: str, measure: Measure, ranker: Ranker) -> dict[str, list[float]]:
+    values = measure.function(ranker.predict(measure.data))
+    return {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Offsets, offsets_of, rows_at_once, rows_of
+from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream
 
@@ -77,16 +77,3 @@ class BatchPart:
         """One weight per query."""
         weights = self.data.weights
         return np.ones(self.queries.size) if weights is None else weights[self.queries]
-
-
-def blocks(offsets: Offsets, width: int, numbers: int) -> Iterator[tuple[slice, Offsets]]:
-    """Yield rows of whole queries with about so many ``numbers``, at least one query each, and their offsets.
-
-    >>> [(rows, starts.tolist()) for rows, starts in blocks(np.array([0, 2, 3, 7]), width=1, numbers=3)]
-    [(slice(0, 3, None), [0, 2, 3]), (slice(3, 7, None), [0, 4])]
-    """
-    most, start, last = rows_at_once(width, numbers), 0, offsets.size - 1
-    while start < last:
-        end = max(int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1, start + 1)
-        yield slice(int(offsets[start]), int(offsets[end])), offsets[start : end + 1] - offsets[start]
-        start = end

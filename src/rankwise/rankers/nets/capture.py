@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rankwise.rankers.nets.mlp import Perceptron
+from rankwise.models.nets.mlp import Perceptron
 
 _PER_DOUBLING, _LEAST, _GRAPHS, _WARM_UP = 8, 64, 64, 3
 

@@ -16,9 +16,9 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
 from rankwise.metrics.base import Metric, weighted_mean
+from rankwise.models.nets.mlp import Perceptron
 from rankwise.objectives.prepared import has_kernels
 from rankwise.rankers.nets.batches import BatchPart
-from rankwise.rankers.nets.mlp import Perceptron
 from rankwise.rankers.training.validation import DeviceMean, DeviceScores
 from rankwise.sparse import dense
 

@@ -19,18 +19,13 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column
+from rankwise.arrays import Array, Column, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.device import to_device
-from rankwise.objectives.autograd import PreparedLoss
-from rankwise.objectives.base import Objective
-from rankwise.objectives.prepared import has_kernels
-from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.batches import Batching, BatchPart
-from rankwise.rankers.nets.processes import Processes, seed_of
-from rankwise.rankers.nets.ranker import MODEL
-from rankwise.rankers.nets.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
-from rankwise.rankers.nets.weights import (
+from rankwise.models.model import Model
+from rankwise.models.nets.model import MODEL
+from rankwise.models.nets.state import bind_context, on, own_randomness, products_in, seed_torch, torch_threads
+from rankwise.models.nets.weights import (
     Averages,
     Weights,
     fill,
@@ -42,8 +37,14 @@ from rankwise.rankers.nets.weights import (
     unpacked,
     with_prefix,
 )
+from rankwise.objectives.autograd import PreparedLoss
+from rankwise.objectives.base import Objective
+from rankwise.objectives.prepared import has_kernels
+from rankwise.objectives.torch import TorchLoss
+from rankwise.rankers.nets.batches import Batching, BatchPart
+from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
-from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rankers.training.validation import DeviceScores
 from rankwise.stream import Stream
@@ -59,7 +60,7 @@ class QueryLosses(Protocol):
 
 
 @dataclass(kw_only=True)
-class NetLearner:
+class NetLearner(Learner[Weights]):
     """Learns from all training queries once a round."""
 
     objective: Objective
@@ -83,8 +84,10 @@ class NetLearner:
     """Score data sets that are measured by the module as it stands, in evaluation mode and without gradients."""
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
     batching: Batching
-    made: Callable[[], object]
-    """Returns the trained model, of which ``pack`` and ``unpack`` write and read the weights."""
+    made: Callable[[int], Model]
+    """Returns the trained model of so many epochs, of which ``pack`` and ``unpack`` write and read the weights."""
+    described: Callable[[int], Json]
+    """Returns what the description of that model holds."""
     pack: Callable[[Weights], bytes] = packed
     unpack: Callable[[bytes], Weights] = unpacked
     reduction: str = "mean"
@@ -96,7 +99,7 @@ class NetLearner:
     """The decay of the weights' moving average from step to step; 0: the last weights alone."""
     data: Callable[[int], RankingDataset] | None = None
     """The training data of an epoch, where they differ, such as by negatives; None: ``train`` always."""
-    processes: Processes = field(init=False)
+    processes: Processes = field(init=False)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
@@ -132,9 +135,13 @@ class NetLearner:
         self.module.load_state_dict(best)
         self.module.eval()
 
-    def model(self) -> object:
+    def model(self, rounds: int) -> Model:
         """Return the trained model."""
-        return self.made()
+        return self.made(rounds)
+
+    def description(self, rounds: int) -> Json:
+        """Return what builds the model again."""
+        return self.described(rounds)
 
     def files(self, best: Weights) -> dict[str, bytes]:
         """Return the best weights, and apart from them the last, with the optimizer's state."""

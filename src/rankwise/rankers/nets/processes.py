@@ -9,7 +9,6 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from rankwise import check
 from rankwise.arrays import Array
 
 
@@ -78,26 +77,6 @@ class Processes:
             if tensor.is_floating_point():
                 dist.all_reduce(tensor)
                 tensor /= self.count
-
-
-def local_device(name: str) -> torch.device:
-    """Return the device of ``"auto"``, ``"cpu"``, ``"cuda"``; under torchrun each process takes a GPU of its own."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % max(torch.cuda.device_count(), 1))
-    return torch.device(name)
-
-
-def usable_device(name: str) -> torch.device:
-    """Return the device of a name; raise if torch cannot use it."""
-    try:
-        return torch.empty(0, device=local_device(name)).device
-    except (AssertionError, RuntimeError, TypeError) as missing:
-        got = f"{name!r} ({(str(missing).splitlines() or [''])[0]})"
-        raise check.error(
-            "torch cannot use the device", got=got, hint="`set device='cpu'` or `device='auto'`"
-        ) from None
 
 
 def _launched() -> bool:

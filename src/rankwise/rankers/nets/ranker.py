@@ -1,38 +1,31 @@
 """Nets: a multilayer perceptron, trained with any objective."""
 
-import contextlib
-import functools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, Json, Keywords, Offsets
+from rankwise.arrays import Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents
+from rankwise.models.nets import presets
+from rankwise.models.schema import Schema
+from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import table
-from rankwise.rankers.nets import presets
+from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.training import stopping
-from rankwise.rankers.training.iterative import IterativeRanker
-from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
-    import torch
-
+    from rankwise.models.nets.mlp import Perceptron
+    from rankwise.models.nets.model import NetModel
     from rankwise.rankers.nets.learner import NetLearner
-    from rankwise.rankers.nets.mlp import Perceptron
 
 _RECIPE: Keywords = {"epochs": 100, "smoothing": 3}
-MODEL = "model.safetensors"
 
 
 class TorchRanker(IterativeRanker):
@@ -42,19 +35,11 @@ class TorchRanker(IterativeRanker):
     extra, modules, packages = "torch", ("torch", "safetensors"), ("torch",)
     first_round_pace = 10.0
     device: str
-    epochs_: int
-    """The number of epochs in the model, those of ``init_model`` included."""
 
-    def _device(self) -> "torch.device":
-        from rankwise.rankers.nets.processes import usable_device
-
-        return usable_device(self.device)
-
-    def _description(self) -> Json:
-        return super()._description() | self._made_of(self.epochs_)
-
-    def _rounds(self) -> int:
-        return self.epochs_
+    @property
+    def epochs_(self) -> int:
+        """The number of epochs in the model, those of ``init_model`` included."""
+        return int(self.model_.rounds)
 
 
 class NeuralRanker(TorchRanker):
@@ -124,7 +109,8 @@ class NeuralRanker(TorchRanker):
         Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(1,), large=(2,)),
         Recipe("softmax_ce", _RECIPE, small=(11,)),  # ahead of lambdarank on clicks and long lists
     )
-    model_: "Perceptron"
+    single = True
+    model_: "NetModel"
     """The net, a ``torch.nn.Module`` from raw features to scores."""
 
     def __init__(
@@ -200,6 +186,17 @@ class NeuralRanker(TorchRanker):
         self._check_native(unknown)
 
     @property
+    def device(self) -> str:  # type: ignore[override]
+        """The device's name; a trained net moves to another that is set."""
+        return self._device
+
+    @device.setter
+    def device(self, name: str) -> None:
+        self._device = name
+        if self.__sklearn_is_fitted__():
+            self.model_.runs_on = name
+
+    @property
     def settings(self) -> presets.NetSettings:
         """What the net is made of and trained with: what was given, else the preset's, else the defaults.
 
@@ -207,34 +204,6 @@ class NeuralRanker(TorchRanker):
         (1024, 512, 256)
         """
         return presets.settings(self.preset, self.get_params())
-
-    def contributions(self, data: Documents) -> Contributions:
-        """Return the integrated gradients of every document.
-
-        The gradient is averaged over 64 points on the straight way, in transformed features, from the mean document of
-        the training data to the document, and multiplied by how far they are apart: exact for linear models and close
-        for others. What the 64 points leave over goes to the features in proportion to their contributions, so that
-        rows add up to the scores; ``contributions(data).left`` says how much that is.
-        """
-        features = self._features(data)
-        self._schema.reject_start("contributions")
-        check.explainable(features)
-        if self.needs_lists:
-            raise check.error(
-                "what a feature adds to the score of a document is not known of nets that look at whole lists",
-                got=f"attention={self._trained_with.attention}, transform={self._trained_with.transform!r}",
-                hint="explain a net with `attention=0` and a transform without query",
-            )
-        with self._ready():
-            parts, left = self.model_.explain(features)
-        return Contributions(
-            parts=parts,
-            left=left,
-            method="integrated gradients over 64 points",
-            start="score of the mean document",
-            features=features,
-            schema=self._schema,
-        )
 
     def check_data(self, train: RankingDataset) -> None:
         """Raise an error about categories, which nets do not take."""
@@ -246,138 +215,78 @@ class NeuralRanker(TorchRanker):
             )
         super().check_data(train)
 
-    def _learner(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None,
-        older: "NeuralRanker | None",
-        measured: Sequence[RankingDataset] = (),
-    ) -> "NetLearner":
+    def learner(self, data: TrainingData, settings: TrainingSettings) -> "NetLearner":
+        """Return what trains the net, on data that it takes."""
         table.installed(self.name)
+        from rankwise.models.nets.mlp import optimizer
+        from rankwise.models.nets.model import described
+        from rankwise.models.nets.state import one_thread, usable_device
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
         from rankwise.rankers.nets.inputs import Inputs
         from rankwise.rankers.nets.learner import NetLearner
-        from rankwise.rankers.nets.mlp import optimizer
-        from rankwise.rankers.nets.state import one_thread
 
         openmp(one_thread)
-        settings, device, objective = self.settings, self._device(), self._objective()
+        train, objective, net_settings = data.train, cast("Objective", settings.objective), self.settings
+        if objective is None:
+            objective_of(self)  # says that a library's own is for its trees
+        device = usable_device(self.device)
         self.check_data(train)
-        seed = check.integer("seed", self.seed, least=0)
-        net = self._net(train.n_features, settings, seed, last_bias=not objective.shift_invariant)
+        net = self._net(train, net_settings, settings.seed, last_bias=not objective.shift_invariant)
         if not net.transform.fit(train.features):
             raise stopping.no_feature(train)
-        if older is not None:
-            _continue(net, older.model_)
-        if start := self._start(train, objective, older):
+        if data.older is not None:
+            _continue(net, data.older.model_)
+        if start := settings.start(data):
             head: Any = net.body[-1]
             head.bias.data += start
         net.to(device)
         inputs, captured = Inputs(net, train), CapturedNet(net)
         precision = check.choice("precision", self.precision, presets.PRECISIONS)
         # In float32 batch norm over padded documents costs more than the launches that graphs save.
-        graphs = device.type == "cuda" and (settings.batch_norm == "off" or precision != "float32")
+        graphs = device.type == "cuda" and (net_settings.batch_norm == "off" or precision != "float32")
 
         return NetLearner(
             objective=objective,
             train=train,
-            documents=self._documents(train, objective, older),
-            seed=seed,
+            documents=settings.columns(data),
+            seed=settings.seed,
             module=net,
             inputs=inputs.of,
             prefetch=inputs.prefetch,
             forward=captured if graphs else net.members_of,
             backward=captured.backward,
-            held_out=[Inputs(net, data).scores for data in (valid, *measured) if data is not None],
-            optimizer=optimizer(settings, device),
-            batching=Batching(settings.batch_queries, self.batch_documents),
-            made=lambda: net,
-            reduction=settings.reduction,
-            averaging=settings.averaging,
+            held_out=[Inputs(net, part).scores for part in data.held_out],
+            optimizer=optimizer(net_settings, device),
+            batching=Batching(net_settings.batch_queries, self.batch_documents),
+            made=net.trained,
+            described=lambda epochs: described(net_settings, epochs),
+            reduction=net_settings.reduction,
+            averaging=net_settings.averaging,
             device=device,
             precision=precision,
         )
 
-    def _net(self, n_features: int, settings: presets.NetSettings, seed: int, *, last_bias: bool) -> "Perceptron":
+    def _net(self, train: RankingDataset, settings: presets.NetSettings, seed: int, *, last_bias: bool) -> "NetModel":
         """Build the net; its first weights depend on the seed alone."""
         import torch
 
-        from rankwise.rankers.nets.mlp import Perceptron
+        from rankwise.models.nets.model import NetModel
+        from rankwise.models.nets.state import own_randomness, seed_torch
         from rankwise.rankers.nets.processes import seed_of
-        from rankwise.rankers.nets.state import own_randomness, seed_torch
 
         with own_randomness(torch.device("cpu")):
             seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
-            return Perceptron(n_features, settings, last_bias=last_bias)
+            return NetModel(Schema.of(train), settings, last_bias=last_bias, runs_on=self.device)
 
-    def _keep(self, model: "Perceptron", state: State) -> None:
-        self.model_ = model
-        self.epochs_ = state.before + state.best
-        self._trained_with = self.settings
-
-    @contextlib.contextmanager
-    def _ready(self) -> Iterator[None]:
-        """Move the net to its device, with the threads that it may use."""
-        from rankwise.rankers.nets.state import torch_threads
-
-        self.model_.to(self._device()).eval()
-        with self._own_threads(), torch_threads():
-            yield
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return self.model_.needs_lists
-
-    def _predict(self, features: Floats, offsets: Offsets | None) -> Array:
-        with self._ready():
-            scores = self.model_.score(features, offsets)
-        finite = np.isfinite(scores)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            raise check.error(
-                "a net needs features that are finite, or NaN where they are missing",
-                got=f"a score of {scores[row]}",
-                where=f"row {row}",
-                hint="look at the features there; clip what is infinite, or make it NaN",
-            )
-        return scores
-
-    def _made_of(self, rounds: int) -> Json:
-        return _made_of(rounds, self.settings)
-
-    def _description(self) -> Json:
-        return super()._description() | _made_of(self.epochs_, self._trained_with)
-
-    def _files(self) -> dict[str, bytes]:
-        from rankwise.rankers.nets import weights
-
-        return {MODEL: weights.packed(self.model_.state_dict())}
-
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "NetModel":
+        """Build the net and read its weights."""
         table.installed(self.name)
-        import torch
+        from rankwise.models.nets.model import NetModel
 
-        from rankwise.rankers.nets import weights
-
-        self._trained_with, tensors = presets.NetSettings(**description["settings"]), weights.unpacked(files[MODEL])
-        build = functools.partial(self._net, self.n_features_in_, self._trained_with, seed=0)
-        with torch.device("meta"):  # takes no memory, however large the layers
-            plain = build(last_bias=False)
-            last_bias = f"body.{len(plain.body) - 1}.bias" in tensors
-            weights.verify(build(last_bias=True) if last_bias else plain, tensors)
-        self.model_ = build(last_bias=last_bias)
-        weights.fill(self.model_, tensors)
-        self.model_.eval()
-        self.epochs_ = int(description["epochs"])
-
-
-def _made_of(epochs: int, settings: presets.NetSettings) -> Json:
-    """What a file says about a net: enough to build it again, whatever presets say by then."""
-    import torch
-
-    return {"epochs": epochs, "settings": asdict(settings), "versions": {"torch": torch.__version__}}
+        net = NetModel.from_files(description, files, schema)
+        net.runs_on = self.device
+        return net
 
 
 def _continue(net: "Perceptron", older: "Perceptron") -> None:

@@ -1,22 +1,25 @@
 """The one training loop, whatever a round is: a tree, an epoch, or a tree that the workers of a cluster grow together.
 
-Learners have the protocol :class:`Learner`. Rounds, history, the best round, early stopping, checkpoints, interruption
+Learners derive from :class:`Learner`. Rounds, history, the best round, early stopping, checkpoints, interruption
 and the error where nothing was learned are here and nowhere else. A round counts once everything about it
 is known, so an interruption at any moment finds whole rounds, and keeps the model of the best.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
+from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.stopping import Exhausted, Stopping, StopTraining
-from rankwise.rankers.training.validation import DeviceScores, Measured
+from rankwise.rankers.training.validation import DeviceScores, Measured, Validation
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.resume import Checkpoint
+    from rankwise.rankers.training.settings import TrainingSettings
 
 History = dict[str, list[float]]
 Snapshot = TypeVar("Snapshot")
@@ -69,13 +72,13 @@ class Alone:
         return values
 
 
-class Learner(Protocol[Snapshot]):
+class Learner(ABC, Generic[Snapshot]):
     """Learns in rounds."""
 
-    @property
-    def processes(self) -> ProcessGroup:
-        """The processes that train together."""
+    processes: ProcessGroup = Alone()
+    """The processes that train together."""
 
+    @abstractmethod
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Learn one round, of number ``stream.round``; returns the loss of the training queries, if it is known.
 
@@ -83,23 +86,46 @@ class Learner(Protocol[Snapshot]):
         Raises :class:`Exhausted` where there is nothing more to learn.
         """
 
+    @abstractmethod
     def scores(self, number: int) -> Array | DeviceScores:
         """Score a measured data set, by its number, after the last round; called in the first process only."""
 
+    @abstractmethod
     def snapshot(self) -> Snapshot:
         """Keep the model as it is after the last round."""
 
+    @abstractmethod
     def restore(self, best: Snapshot) -> None:
         """Make the model what it was; no round follows."""
 
-    def model(self) -> Any:
-        """Return the model, once it is restored."""
+    @abstractmethod
+    def model(self, rounds: int) -> Any:
+        """Return the model, once it is restored, of so many rounds, those that it continues included."""
 
+    def keep(self, ranker: Any, state: State) -> None:
+        """Give the ranker what training knows beside the model."""
+
+    def validation(self, settings: "TrainingSettings", valid: RankingDataset) -> Validation:
+        """Return the metrics of the validation data as this learner scores them."""
+        return settings.validation(valid)
+
+    def description(self, rounds: int) -> Json:
+        """Return what the description of a model of so many rounds holds of its own."""
+        return {}
+
+    @abstractmethod
     def files(self, best: Snapshot) -> dict[str, bytes]:
         """Return the files of a checkpoint: the model ``best``, and all that the next round depends on."""
 
+    def verify(self, files: Mapping[str, bytes]) -> None:
+        """Reject the files of a checkpoint that must not be read."""
+
+    @abstractmethod
     def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
         """Resume from a checkpoint; returns the best model so far."""
+
+    def close(self) -> None:
+        """End what it has started, such as processes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,14 +72,6 @@ class Measured:
         return [float(value) for value in measures.values()]
 
 
-def checked_names(measure: Mapping[str, object]) -> None:
-    """Reject names of data sets that a history could not hold."""
-    for name in measure:
-        if not isinstance(name, str) or not name.strip():
-            what = "measure must be a table of data sets by name"
-            raise check.error(what, got=repr(name), hint='pass measure={"train": train, "test": test}')
-
-
 class Validation:
     """Metrics of scores of the same documents, again and again.
 
@@ -176,18 +168,23 @@ class Validation:
         return self.weights * gains(self.clicks, metric.gain)
 
 
-def measure_of(
-    measured: Any,
-    read: Callable[[Any], RankingDataset],
-    metrics: Callable[[RankingDataset], Sequence[Metric]],
-    *,
-    debias: bool,
-) -> Measure:
-    """Return a measure, or that of a data set's ``metrics``, on data as ``read`` returns them."""
-    if isinstance(measured, Measure):
-        return Measure(read(measured.data), measured.function)
-    data = read(measured)
-    return Measure(data, Validation(data, metrics(data), debias=debias))
+def measures_of(
+    measured: Mapping[str, Any], read: Callable[[Any], RankingDataset], ranker: Any, *, debias: bool
+) -> dict[str, Measure]:
+    """Return measures by name, of data sets by the ranker's metrics, on data as ``read`` returns them."""
+    from rankwise.rankers.training.settings import metrics_of
+
+    measures: dict[str, Measure] = {}
+    for key, one in measured.items():
+        if not isinstance(key, str) or not key.strip():
+            what = "measure must be a table of data sets by name"
+            raise check.error(what, got=repr(key), hint='pass measure={"train": train, "test": test}')
+        data = read(one.data if isinstance(one, Measure) else one)
+        function = (
+            one.function if isinstance(one, Measure) else Validation(data, metrics_of(ranker, data), debias=debias)
+        )
+        measures[key] = Measure(data, function)
+    return measures
 
 
 def name(metric: Metric, data: RankingDataset, *, debias: bool) -> str:

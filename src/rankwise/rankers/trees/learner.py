@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rankwise.arrays import Array, Column
+from rankwise.arrays import Array, Column, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
+from rankwise.models.forests.forest import Forest, ForestModel, described, numbers
+from rankwise.models.forests.refusals import as_input_errors
+from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.interrupts import held
-from rankwise.rankers.training.loop import Alone, State
+from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.newton import newton, newton_on_device
-from rankwise.rankers.trees.protocol import Forest, Growth, Library, Settings, numbers
-from rankwise.rankers.trees.refusals import as_input_errors
+from rankwise.rankers.trees.protocol import Growth, Library, Settings
 from rankwise.sparse import same_rows
 from rankwise.stream import Stream
 
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Trees:
+class Trees(Learner[int]):
     """What learners of trees share: a model is its first so many trees, so that a number of trees keeps one."""
 
     library: Library
     settings: Settings
+    train: RankingDataset
+    """All training data, or a sample of them."""
     held_out: Sequence[RankingDataset] = ()
     """What is scored after every tree: the validation data, and others that are measured."""
     start: bytes | None = None
@@ -41,7 +45,6 @@ class Trees:
     """Trees grown since then."""
 
     def __post_init__(self) -> None:
-        self.processes = Alone()
         self._forest: Forest | None = None
 
     @abstractmethod
@@ -58,21 +61,29 @@ class Trees:
 
     def restore(self, n_trees: int) -> None:
         """Cut the model to its first trees."""
-        self._forest = self.library.forest(self.content()).cut(n_trees)
+        self._forest = self.library.forest.read(self.content()).cut(n_trees)
         if self.settings.keep_constants and not self._forest.importances("split").any():
             raise self.nothing_learned()
 
-    def model(self) -> Forest:
+    def model(self, rounds: int) -> ForestModel:
         """Return the trees that are kept."""
-        return cast("Forest", self._forest)
+        return ForestModel(Schema.of(self.train), cast("Forest", self._forest))
+
+    def description(self, rounds: int) -> Json:
+        """Return the number of trees, and the library's version."""
+        return described(self.library.forest, rounds)
+
+    def verify(self, files: Mapping[str, bytes]) -> None:
+        """Reject a file that would crash the library."""
+        self.library.forest.verify(files[self.library.forest.file], self.train.n_features)
 
     def files(self, best: int) -> dict[str, bytes]:
         """Return all trees; how many are the best model, the description of the checkpoint says."""
-        return {self.library.file: self.content()}
+        return {self.library.forest.file: self.content()}
 
     def resume(self, files: Mapping[str, bytes], state: State) -> int:
         """Resume from the trees of a checkpoint."""
-        self.start, self.done = files[self.library.file], state.done
+        self.start, self.done = files[self.library.forest.file], state.done
         return state.before + state.best
 
 
@@ -82,7 +93,6 @@ class TreeLearner(Trees):
 
     objective: Objective | None
     """None for the library's own, ``settings.builtin``."""
-    train: RankingDataset
     documents: Mapping[str, Column]
     """Columns of single documents that the objective is handed, such as ``document_weights``."""
     seed: int
@@ -99,7 +109,7 @@ class TreeLearner(Trees):
 
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Grow a tree."""
-        with as_input_errors(self.library, self.settings.builtin):
+        with as_input_errors(self.library.name, self.library.title, self.settings.builtin):
             if self._growth is None or (self.block is not None and self.done % self.block == 0):
                 self._growth = self._fresh()
             step = cast("Step", self._step)

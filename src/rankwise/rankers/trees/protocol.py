@@ -2,7 +2,8 @@
 
 - :class:`Library` states the facts about a library, makes its matrices once, and starts growing.
 - :class:`Growth` is a model that grows on one training set, a tree at a time.
-- :class:`Forest` is a finished model: it scores, explains, and is bytes in the library's own format.
+- :class:`~rankwise.models.forests.forest.Forest` is a finished model: it scores, explains, and is bytes in the
+  library's own format.
 
 How an adapter is written: ``trees/lightgbm/`` is the pattern; it imports its library inside functions alone, so that
 its facts can be read without it. ``Growth.add(derive)`` calls ``derive(scores)`` once, with the float64 scores of the
@@ -14,20 +15,17 @@ An exception from ``derive`` must pass through, and leave the trees as they were
 objective ``settings.builtin`` is used, and the library gets the weights of ``train``.
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from rankwise import check
-from rankwise.arrays import Array, Floats, Keywords
+from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset, MappedRows
-from rankwise.models.formats.nodes import ModelFile
+from rankwise.models.forests.forest import Forest
 from rankwise.models.schema import Schema
 
 Derive = Callable[[Array], tuple[Any, Any]]
@@ -116,46 +114,6 @@ class ForeignModel(NamedTuple):
     """What it was trained with, as the library calls it."""
 
 
-class Forest(ABC):
-    """A finished model."""
-
-    n_trees: int
-
-    def __init__(self, booster: Any, content: bytes, n_trees: int) -> None:
-        self.booster, self._content, self.n_trees = booster, content, n_trees
-
-    def content(self) -> bytes:
-        """Return the model in the library's own file format."""
-        return self._content
-
-    @abstractmethod
-    def cut(self, n_trees: int) -> "Forest":
-        """Return the model of the first ``n_trees`` trees."""
-
-    @abstractmethod
-    def predict(self, features: Floats) -> Array:
-        """Score documents."""
-
-    @abstractmethod
-    def explain(self, features: Floats) -> Array:
-        """SHAP contributions (n_docs, n_features + 1); the last column is the mean, rows add up to the scores."""
-
-    @abstractmethod
-    def importances(self, kind: str) -> Array:
-        """Return one number per feature, by ``"gain"`` or ``"split"``."""
-
-
-class ForestByTree(Forest):
-    """A finished model that scores one tree at a time, as training on a cluster needs it."""
-
-    base_score: float = 0.0
-    """The score of a model without trees."""
-
-    @abstractmethod
-    def tree(self, features: Floats, number: int) -> Array:
-        """Return what one tree, counted from 0, adds to the scores."""
-
-
 class Growth(Protocol):
     """A model that grows."""
 
@@ -176,8 +134,8 @@ class Library(ABC):
     """The name of its module and of its ranker."""
     title: str
     """The name in sentences."""
-    file: str
-    """The name of the model file."""
+    forest: type[Forest]
+    """Its finished models."""
     builtins: Sequence[str]
     """Its own ranking objectives, for ``native:…``."""
     ours: Mapping[str, str]
@@ -190,22 +148,12 @@ class Library(ABC):
     """Parameters that would have no effect here."""
     small_data: Defaults = USUAL
     """Defaults for small data."""
-    least_code: float = 0.0
-    """The smallest code of a category that the library reads."""
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
 
     def defaults(self, documents: int) -> Defaults:
         """Return the defaults for so many training documents."""
         return self.small_data if FEW <= documents < MANY else USUAL
-
-    def version(self) -> str:
-        """Return the library's version."""
-        return str(importlib.import_module(self.name).__version__)
-
-    @abstractmethod
-    def read(self, content: bytes, n_features: int) -> ModelFile:
-        """Read the file of a model of so many features; an error rejects one that would crash the library."""
 
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
@@ -244,16 +192,8 @@ class Library(ABC):
         """Start growing, from nothing or from the trees of ``start``."""
 
     @abstractmethod
-    def forest(self, content: bytes) -> Forest:
-        """Read a model; raises ValueError if it cannot be read."""
-
-    @abstractmethod
     def foreign(self, model: object) -> ForeignModel | None:
         """Read a model that the library itself trained, cut as its own ``predict`` is; None if it is of another."""
-
-    @abstractmethod
-    def sum(self, forests: Sequence[Any], factors: Sequence[float]) -> Forest | None:
-        """Return one forest that scores as their weighted sum; None where no file of the library could hold it."""
 
 
 def on_disk(data: RankingDataset) -> MappedRows | None:
@@ -270,8 +210,3 @@ def untrained(model: object) -> ValueError:
     """Return an error about a model without trees."""
     what = f"this {type(model).__name__} is not trained yet, or has no trees"
     return check.error(what, hint="call its fit first")
-
-
-def numbers(values: object) -> Array:
-    """Return scores as float64."""
-    return np.ascontiguousarray(values, np.float64)

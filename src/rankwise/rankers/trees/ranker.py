@@ -1,26 +1,26 @@
 """Rankers made of boosted trees: the same arguments for every library."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Json, Keywords
+from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents, Schema
-from rankwise.objectives.base import Objective
+from rankwise.models.forests.forest import ForestModel
+from rankwise.models.schema import Schema
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.rankers import argument_names, inputs
-from rankwise.rankers.training.iterative import IterativeRanker
-from rankwise.rankers.training.loop import State
+from rankwise.rankers import argument_names, expressions, inputs
+from rankwise.rankers.base import IterativeRanker
+from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
 from rankwise.rankers.trees.learner import TreeLearner
+from rankwise.threads import use_threads
 
 
 class TreeRanker(IterativeRanker):
@@ -61,7 +61,8 @@ class TreeRanker(IterativeRanker):
     """
 
     library: trees.Library
-    model_: trees.Forest
+    single = True
+    model_: ForestModel
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
     """Where the data of a training on a cluster lay; set by ``rw.dask.fit`` alone."""
@@ -107,16 +108,12 @@ class TreeRanker(IterativeRanker):
         self.progress = progress
         self._check_native(native)
         self.native = native
-        self._check_losses()
+        check_losses(self)
 
     @property
     def name(self) -> str:  # type: ignore[override]
         """What the ranker is called in files: its library's name."""
         return self.library.name
-
-    @property
-    def _least_code(self) -> float:  # type: ignore[override]
-        return self.library.least_code
 
     def settings_for(self, documents: int) -> Keywords:
         """Return what training on so many documents uses for parameters that the data decide.
@@ -147,66 +144,13 @@ class TreeRanker(IterativeRanker):
     @property
     def feature_importances_(self) -> Array:
         """The share of each feature in the total gain of all splits."""
-        self._check_fitted()
-        gains = self.model_.importances("gain")
-        return gains / gains.sum() if gains.any() else gains
+        check_fitted(self)
+        return super().feature_importances_
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
-        self._check_fitted()
+        check_fitted(self)
         return self.model_.importances(check.choice("kind of importance", kind, ("gain", "split")))
-
-    def contributions(self, data: Documents) -> Contributions:
-        """Return the SHAP values of every document, as the library computes them: exact, without a remainder."""
-        features = self._features(data)
-        self._schema.reject_start("contributions")
-        check.explainable(features)
-        with self._own_threads():
-            parts = self.model_.explain(features)
-        return Contributions(
-            parts=parts,
-            left=np.zeros(len(parts)),
-            method=f"SHAP values of {self.library.name}",
-            start="mean score",
-            features=features,
-            schema=self._schema,
-        )
-
-    def _settings(
-        self, schema: Schema, older: "TreeRanker | None", *, stopping: bool
-    ) -> tuple[trees.Settings, Objective | None]:
-        """Return checked settings for data of these columns, and the objective; None if it is the library's own."""
-        self._check_losses()  # the objective may be another one by now
-        builtin, objective = self._chosen()
-        with self._own_threads():
-            threads = self.library.threads()
-        settings = trees.Settings(
-            builtin=builtin,
-            learning_rate=check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
-            leaves=check.integer("leaves", self.leaves, least=2),
-            min_documents=check.integer("min_documents", self.min_documents, least=1),
-            threads=threads,
-            floor_hessian=bool(self.floor_hessian),
-            keep_constants=objective is not None and objective.estimator and not self.floor_hessian,
-            native=self._native_for(schema, older),
-        )
-        if monotone.NAME in settings.native and self.library.draws(settings):
-            # Features that may not be split may be all that was drawn.
-            settings = replace(settings, keep_constants=True)
-        refusal = self.library.refusal(settings, stopping=stopping, checkpoints=self.checkpoint is not None)
-        if refusal is not None:
-            raise check.error(f"{type(self).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
-        return settings, objective
-
-    def _native_for(self, schema: Schema, older: "TreeRanker | None") -> Keywords:
-        """The library's own parameters by their main names; monotone constraints by column, where there are any."""
-        native = {self.library.canonical(name): value for name, value in self.native.items()}
-        constraints = monotone.by_column(native.pop(monotone.NAME, None), schema)
-        if any(constraints):
-            if older is not None:
-                monotone.check_continued(constraints, older.monotone_constraints, schema)
-            native[monotone.NAME] = constraints
-        return native
 
     @property
     def monotone_constraints(self) -> Any:
@@ -215,62 +159,37 @@ class TreeRanker(IterativeRanker):
             (value for name, value in self.native.items() if self.library.canonical(name) == monotone.NAME), None
         )
 
-    def _learner(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None,
-        older: "TreeRanker | None",
-        measured: Sequence[RankingDataset] = (),
-    ) -> TreeLearner:
-        settings, objective = self._settings(Schema.of(train), older, stopping=valid is not None)
-        held_out = (*measured,) if valid is None else (valid, *measured)
-        for data in (train, *held_out):
-            Schema.of(data).check_codes(data.features, self._least_code)
-        blocks = self.checkpoint is not None and self.library.draws(settings)
+    def learner(self, data: TrainingData, settings: TrainingSettings) -> TreeLearner:
+        """Return what grows trees, on data whose codes and columns are checked."""
+        schema = Schema.of(data.train)
+        built = library_settings(self, settings, schema, data.older, stopping=data.valid is not None)
+        for part in (data.train, *data.held_out) if schema.categorical else ():
+            Schema.of(part).check_codes(part.features, self.library.forest.least_code)
+        columns = settings.columns(data)
+        if settings.objective is None:
+            self._check_columns(data.train, settings)
+        blocks = self.checkpoint is not None and self.library.draws(built)
         return TreeLearner(
             library=self.library,
-            settings=replace(settings, base_score=self._start(train, objective, older)),
-            held_out=held_out,
-            start=None if older is None else older.model_.content(),
-            before=0 if older is None else older.model_.n_trees,
-            objective=objective,
-            train=train,
-            documents=self._documents(train, objective, older),
-            seed=check.integer("seed", self.seed, least=0),
+            settings=replace(built, base_score=settings.start(data)),
+            held_out=data.held_out,
+            start=None if data.older is None else data.older.model_.content(),
+            before=data.before,
+            objective=settings.objective,
+            train=data.train,
+            documents=columns,
+            seed=settings.seed,
             block=check.integer("checkpoint_every", self.checkpoint_every, least=1) if blocks else None,
         )
 
-    def _chosen(self) -> tuple[str | None, Objective | None]:
-        """The library's own objective, or ours."""
-        builtin = native(self.objective)
-        if builtin is None:
-            return None, self._objective()
-        if self.constraints:
-            hint = "train one of ours, such as lambdarank, or leave constraints out"
-            raise check.error(f"objectives of {self.library.name} itself take no constraints", got=builtin, hint=hint)
-        return check.choice(f"objective of {self.library.name} itself", builtin, self.library.builtins), None
+    def check_data(self, train: RankingDataset) -> None:
+        """Raise an error about columns that the objective needs, or does not take."""
+        super().check_data(train)
+        if (settings := TrainingSettings.of(self)).objective is None:
+            self._check_columns(train, settings)
 
-    def _objective(self) -> Objective:
-        """The objective as an object; an error says how one of this name of the library itself is written."""
-        try:
-            return super()._objective()
-        except ValueError:
-            text = str(self.objective)
-            for builtin in self.library.builtins:
-                rest = text[len(builtin) :]  # CatBoost's have options behind a colon
-                if text.lower().startswith(builtin.lower()) and rest[:1] in ("", ":"):
-                    raise check.error(
-                        f"an objective of {self.library.name} itself is written with native: before it",
-                        got=repr(text),
-                        hint=f"write native:{builtin}{rest}",
-                    ) from None
-            raise
-
-    def _documents(
-        self, train: RankingDataset, objective: Objective | None, older: "TreeRanker | None" = None
-    ) -> Mapping[str, Column]:
-        if objective is not None:
-            return super()._documents(train, objective, older)
+    def _check_columns(self, train: RankingDataset, settings: TrainingSettings) -> None:
+        """Reject columns that the library's own objectives do not take."""
         if train.init_scores is not None:
             raise check.error(
                 f"objectives of {self.library.name} itself do not start from init_scores",
@@ -284,16 +203,13 @@ class TreeRanker(IterativeRanker):
                 hint="train lambdarank, softmax_ce or xendcg, which weigh documents, or native:lambdarank of LightGBM; "
                 "weights that are the same within a query are weights of queries",
             )
-        if self.debias:
+        if settings.debias:
             raise inputs.no_propensities(self.objective)
         inputs.reject_rewards(train, self.objective)
-        return {}
 
-    def _keep(self, model: trees.Forest, state: State) -> None:
-        self.model_ = model
-
-    def _rounds(self) -> int:
-        return self.model_.n_trees
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> ForestModel:
+        """Read the trees."""
+        return ForestModel.from_files(description, {self.library.forest.file: files[self.library.forest.file]}, schema)
 
     def _check_native(self, native: Keywords) -> None:
         if not native:  # LightGBM's names are known to LightGBM alone, which takes seconds to import
@@ -315,40 +231,64 @@ class TreeRanker(IterativeRanker):
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
-    def _check_losses(self) -> None:
-        """Reject parameters that the objective does not have."""
-        builtin = native(self.objective) if self.native else None
-        for name, value in self.native.items():
-            loss = self.library.losses.get(self.library.canonical(name))
-            if loss is None or any(f"{builtin}:".startswith(f"{one}:") for one in loss.builtins):  # options follow it
-                continue
-            ours = loss.instead.format(repr(tuple(value)) if isinstance(value, list) else repr(value))
-            hints = ["leave it out"]
-            if builtin is None and ours:
-                place = "on the ranker" if ours.startswith(("`seed", "`debias")) else "on the objective"
-                hints.append(f"set it {place}, {ours}")
-            hints += [f"train native:{other}" for other in loss.builtins[:1]]
-            what = f"{name!r} belongs to other objectives of {self.library.name} and would have no effect"
-            raise check.error(what, got=f"the objective {self._objective_expression()}", hint=", or ".join(hints))
 
-    def _description(self) -> Json:
-        return super()._description() | self._made_of(self._rounds()) | {"settings": self.settings_}
+def library_settings(
+    ranker: TreeRanker, settings: TrainingSettings, schema: Schema, older: TreeRanker | None, *, stopping: bool
+) -> trees.Settings:
+    """Return checked settings of the library for data of these columns."""
+    library, parameters, objective = ranker.library, dict(settings.parameters), settings.objective
+    check_losses(ranker)  # the objective may be another one by now
+    if settings.builtin is not None:
+        if settings.constraints:
+            hint, got = "train one of ours, such as lambdarank, or leave constraints out", settings.builtin
+            raise check.error(f"objectives of {library.name} itself take no constraints", got=got, hint=hint)
+        check.choice(f"objective of {library.name} itself", settings.builtin, library.builtins)
+    leaves, least = parameters.pop("leaves"), parameters.pop("min_documents")
+    drawn = {name: value for name, value in parameters.items() if name != "smoothing"}
+    with contextlib.nullcontext() if settings.threads is None else use_threads(settings.threads):
+        threads = library.threads()
+    built = trees.Settings(
+        builtin=settings.builtin,
+        learning_rate=check.number("learning_rate", ranker.learning_rate, least=0.0, open_ends=True),
+        leaves=check.integer("leaves", leaves, least=2),
+        min_documents=check.integer("min_documents", least, least=1),
+        threads=threads,
+        floor_hessian=bool(ranker.floor_hessian),
+        keep_constants=objective is not None and objective.estimator and not ranker.floor_hessian,
+        native=_native(ranker, drawn, schema, older),
+    )
+    if monotone.NAME in built.native and library.draws(built):
+        # Features that may not be split may be all that was drawn.
+        built = replace(built, keep_constants=True)
+    refusal = library.refusal(built, stopping=stopping, checkpoints=settings.checkpoint is not None)
+    if refusal is not None:
+        raise check.error(f"{type(ranker).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
+    return built
 
-    def _made_of(self, rounds: int) -> Json:
-        return {"trees": rounds, "versions": {self.library.name: self.library.version()}}
 
-    def _score(self, features: Floats) -> Array:
-        with self._own_threads():
-            return self.model_.predict(features)
+def _native(ranker: TreeRanker, drawn: Keywords, schema: Schema, older: TreeRanker | None) -> Keywords:
+    """Return the library's own parameters by their main names; monotone constraints by column, where there are any."""
+    native = {ranker.library.canonical(name): value for name, value in (ranker.native | drawn).items()}
+    constraints = monotone.by_column(native.pop(monotone.NAME, None), schema)
+    if any(constraints):
+        if older is not None:
+            monotone.check_continued(constraints, older.monotone_constraints, schema)
+        native[monotone.NAME] = constraints
+    return native
 
-    def _files(self) -> dict[str, bytes]:
-        return {self.library.file: self.model_.content()}
 
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self._verify(files, self.n_features_in_)
-        trees = check.integer("trees", description["trees"], least=1)
-        self.model_ = self.library.forest(files[self.library.file]).cut(trees)
-        self.settings_ = dict(description.get("settings", self.settings_for(0)))  # checkpoints have set them all
-
-    def _verify(self, files: Mapping[str, bytes], n_features: int) -> None:
-        self.library.read(files[self.library.file], n_features)
+def check_losses(ranker: TreeRanker) -> None:
+    """Reject parameters that the objective does not have."""
+    builtin = native(ranker.objective) if ranker.native else None
+    for name, value in ranker.native.items():
+        loss = ranker.library.losses.get(ranker.library.canonical(name))
+        if loss is None or any(f"{builtin}:".startswith(f"{one}:") for one in loss.builtins):  # options follow it
+            continue
+        ours = loss.instead.format(repr(tuple(value)) if isinstance(value, list) else repr(value))
+        hints = ["leave it out"]
+        if builtin is None and ours:
+            place = "on the ranker" if ours.startswith(("`seed", "`debias")) else "on the objective"
+            hints.append(f"set it {place}, {ours}")
+        hints += [f"train native:{other}" for other in loss.builtins[:1]]
+        what = f"{name!r} belongs to other objectives of {ranker.library.name} and would have no effect"
+        raise check.error(what, got=f"the objective {expressions.objective_of(ranker)}", hint=", or ".join(hints))

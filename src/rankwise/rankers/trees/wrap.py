@@ -4,7 +4,9 @@ import sys
 from typing import Any
 
 from rankwise import check
+from rankwise.models.forests.forest import ForestModel
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import RANKERS, ranker_class
 
 
@@ -50,16 +52,17 @@ def wrap(model: object) -> Any:
 def wrapped(model: object) -> Any:
     """Return the ranker of a model; None if it is not of a library that :func:`wrap` reads."""
     if isinstance(model, Ranker):
-        model._check_fitted()
+        check_fitted(model)
         return model
     for name in RANKERS:
         kind: Any = ranker_class(name) if sys.modules.get(name) else None  # a model's library is loaded
         foreign = kind.library.foreign(model) if hasattr(kind, "library") else None
         if foreign is not None:
-            kind.library.read(foreign.content, foreign.schema.count)  # a saved one must load again
-            trees = kind.library.forest(foreign.content)
+            forest = kind.library.forest
+            forest.verify(foreign.content, foreign.schema.count)  # a saved one must load again
+            trees = forest.read(foreign.content)
             ranker = kind(f"native:{foreign.objective}", rounds=trees.n_trees)
-            ranker._schema, ranker.model_, ranker.settings_ = foreign.schema, trees, {}
+            ranker.model_, ranker.settings_ = ForestModel(foreign.schema, trees), {}
             ranker.history_, ranker.best_round_, ranker.stopped_ = {}, trees.n_trees, "wrapped"
             return ranker
     return None

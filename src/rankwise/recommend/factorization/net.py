@@ -10,7 +10,7 @@ from rankwise.arrays import Floats, rows_of
 from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers.nets.weights import Weights, snapshot
+from rankwise.models.nets.weights import Weights, snapshot
 from rankwise.recommend.factorization.lists import TrainingLists
 
 

@@ -29,7 +29,7 @@ from rankwise.threads import openmp
 
 if TYPE_CHECKING:
     from rankwise.rankers.nets.learner import NetLearner
-    from rankwise.rankers.nets.weights import Weights
+    from rankwise.models.nets.weights import Weights
 
 _OPTIMIZERS = ("adam", "sparse_adam", "sgd")
 FULL_CATALOGUE: Final[Keywords] = {
@@ -272,7 +272,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         from rankwise.device import to_device
         from rankwise.rankers.nets.learner import NetLearner
-        from rankwise.rankers.nets.state import one_thread
+        from rankwise.models.nets.state import one_thread
         from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)

@@ -16,9 +16,9 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, make_pool, scores_of, strip
+from rankwise.models.forests.catboost import CatBoostForest, catboost, content_of, make_pool, scores_of, strip
+from rankwise.models.forests.refusals import first_line
 from rankwise.rankers.trees.protocol import Derive, Settings
-from rankwise.rankers.trees.refusals import first_line
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class CatBoostGrowth:
         self.fresh, self.waiting = [], _SUMMED
         if self.matrices.data.categorical and self.started:
             some = self.matrices.data.features[:1000]
-            if not np.array_equal(CatBoostForest(self.model, b"").predict(some), self.so_far[: len(some)]):
+            if not np.array_equal(CatBoostForest(self.model, b"", self.trees).predict(some), self.so_far[: len(some)]):
                 raise check.error(
                     "a CatBoost model that holds statistics of categories cannot be continued on other data",
                     hint="train on all data at once, or `set one_hot_max_size=255` in both trainings",

@@ -2,20 +2,18 @@
 
 import functools
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import ClassVar
-
-import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.models.formats.catboost import read
+from rankwise.models.forests.catboost import CatBoostForest, catboost
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import native
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
+from rankwise.rankers.trees.catboost.foreign import read_foreign
 from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
-from rankwise.rankers.trees.catboost.model import CatBoostForest, catboost, content_of, read_foreign, read_forest, strip
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
@@ -81,7 +79,7 @@ class CatBoost(Library):
     """The adapter of CatBoost."""
 
     name, title = "catboost", "CatBoost"
-    file = "model.cbm"
+    forest = CatBoostForest
     builtins = (
         "YetiRank",
         "YetiRankPairwise",
@@ -115,11 +113,8 @@ class CatBoost(Library):
         "target_border": ObjectiveParameter(builtins, "labels made by rw.binarize")
     }
     idle = ("metric_period",)
-    least_code = -np.inf
-    read = staticmethod(read)
     threads = staticmethod(thread_count)  # its own begin anew in a forked process
     matrices = staticmethod(matrices)
-    forest = staticmethod(read_forest)
     foreign = staticmethod(read_foreign)
 
     def known(self) -> Collection[str]:
@@ -162,17 +157,9 @@ class CatBoost(Library):
     def grow(self, settings: Settings, matrices: CatBoostMatrices, seed: int, start: bytes | None) -> CatBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         parameters = self._parameters(settings, bool(matrices.data.categorical))
-        return CatBoostGrowth(settings, parameters, matrices, seed, None if start is None else read_forest(start))
-
-    def sum(self, forests: Sequence[CatBoostForest], factors: Sequence[float]) -> CatBoostForest | None:
-        """Make one forest that scores as their weighted sum; None if they hold statistics of categories, each its own.
-
-        CatBoost keeps one table for a statistic, whichever model it came from.
-        """
-        if any(one.has_statistics() for one in forests):
-            return None
-        models = [one.booster for one in forests]
-        return read_forest(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
+        return CatBoostGrowth(
+            settings, parameters, matrices, seed, None if start is None else CatBoostForest.read(start)
+        )
 
     def _parameters(self, settings: Settings, categories: bool) -> Keywords:
         native = {name: value for name, value in settings.native.items() if name not in BINNING}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rankwise.data.categories import Values
+from rankwise.models.forests.lightgbm import threads
 from rankwise.models.formats.lightgbm import PANDAS, LightGBMText
 from rankwise.models.schema import Schema
-from rankwise.rankers.trees.lightgbm.model import threads
 from rankwise.rankers.trees.protocol import AS_A_FUNCTION, ONE_SCORE, ForeignModel, cannot_wrap, untrained
 
 

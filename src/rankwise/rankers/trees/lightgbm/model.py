@@ -1,58 +1,23 @@
-"""LightGBM's models: a booster that grows, and the finished trees."""
+"""A booster of LightGBM that grows."""
 
 import contextlib
-import functools
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
-from rankwise.data.disk import mapped as disk
+from rankwise.models.forests.forest import numbers
+from rankwise.models.forests.lightgbm import LightGBMForest, lightgbm
+from rankwise.models.forests.refusals import STANDARD_OUTPUT, without_lines
 from rankwise.models.formats.lightgbm import shifted, with_objective
-from rankwise.rankers.trees.protocol import Derive, ForestByTree, numbers
-from rankwise.rankers.trees.refusals import STANDARD_OUTPUT, without_lines
-from rankwise.sparse import dense, for_library, is_sparse
-from rankwise.threads import openmp
+from rankwise.rankers.trees.protocol import Derive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lightgbm import Booster, Dataset
 
-FATAL, _INFO = (b"[LightGBM] [Fatal]", b"Please recompile with CMake option"), b"[LightGBM] [Info]"
-
-
-@functools.cache
-def lightgbm() -> Any:
-    """Return the library; it prints lines to standard output, unless a logger of the user's receives them."""
-    import lightgbm
-
-    if type(lightgbm.basic._LOGGER).__module__ == lightgbm.basic.__name__:
-        lightgbm.register_logger(_StandardError())
-    return lightgbm
-
-
-class _StandardError:
-    """A logger that does what LightGBM's own does, but for the stream."""
-
-    def info(self, message: str) -> None:
-        print(message, file=sys.stderr)
-
-    def warning(self, message: str) -> None:
-        warnings.warn(message, stacklevel=3)
-
-
-def threads() -> int:
-    """Return the number of threads that LightGBM may use."""
-    return openmp(_one_thread)
-
-
-def _one_thread() -> None:
-    """Make LightGBM use one thread, which it remembers."""
-    lightgbm().Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
+_INFO = b"[LightGBM] [Info]"
 
 
 class LightGBMMatrices(NamedTuple):
@@ -69,7 +34,7 @@ class LightGBMGrowth:
         self,
         parameters: Keywords,
         matrices: LightGBMMatrices,
-        start: "LightGBMForest | None",
+        start: LightGBMForest | None,
         tries: int = 1,
         base_score: float = 0.0,
     ) -> None:
@@ -145,57 +110,6 @@ class LightGBMGrowth:
             return self.start.content() if self.start is not None else b""
         content = with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
         return shifted(content, self.base_score) if self.base_score else content
-
-
-class LightGBMForest(ForestByTree):
-    """A finished booster."""
-
-    booster: "Booster"
-
-    def cut(self, n_trees: int) -> "LightGBMForest":
-        """Return the model of the first ``n_trees`` trees."""
-        if n_trees >= self.n_trees:
-            return self
-        threads()  # trees are written in parallel
-        text = with_objective(self.booster.model_to_string(num_iteration=n_trees))
-        return read_forest(text.encode())
-
-    def predict(self, features: Floats, **trees: int) -> Array:
-        """Score documents; ``trees`` are LightGBM's arguments for some of the trees."""
-        options: Keywords = {**trees, "raw_score": True, "num_threads": threads()}
-        if is_sparse(features):
-            return numbers(self.booster.predict(for_library(features), **options))
-        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
-
-    def tree(self, features: Floats, number: int) -> Array:
-        """Return what one tree, counted from 0, adds to the scores."""
-        return self.predict(features, start_iteration=number, num_iteration=1)
-
-    def explain(self, features: Floats) -> Array:
-        """SHAP contributions."""
-        if b"\nis_linear=1\n" in self._content:  # of a model that was read from a file LightGBM explains them wrongly
-            raise check.error(
-                "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
-            )
-        return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=threads()))
-
-    def importances(self, kind: str) -> Array:
-        """Return one number per feature: total gain of its splits, or how many there are."""
-        return numbers(self.booster.feature_importance(kind))
-
-
-def read_forest(content: bytes) -> LightGBMForest:
-    """Read a model."""
-    threads()  # trees are read in parallel
-    try:
-        text = content.decode()
-        if not text.startswith("tree\n") or "\nend of trees\n" not in text:
-            raise ValueError("a file that does not begin as a model and end as one")
-        with without_lines(FATAL):
-            booster = lightgbm().Booster(model_str=text)
-        return LightGBMForest(booster, content, int(booster.num_trees()))
-    except (UnicodeDecodeError, ValueError, lightgbm().basic.LightGBMError) as broken:
-        raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
 
 
 def _has_splits(data: "Dataset") -> bool:

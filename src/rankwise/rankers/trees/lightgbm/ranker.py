@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rankwise.arrays import Keywords
-from rankwise.models.formats import lightgbm as text_format
+from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.lightgbm.data import matrices
 from rankwise.rankers.trees.lightgbm.foreign import read_foreign
-from rankwise.rankers.trees.lightgbm.model import LightGBMForest, LightGBMGrowth, LightGBMMatrices, read_forest, threads
+from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
 from rankwise.rankers.trees.lightgbm.parameters import (
     NOTHING_DRAWN,
     OBJECTIVE_PARAMETERS,
@@ -39,7 +39,7 @@ class LightGBM(Library):
     """The adapter of LightGBM."""
 
     name, title = "lightgbm", "LightGBM"
-    file = "model.txt"
+    forest = LightGBMForest
     builtins: Sequence[str] = ("lambdarank", "rank_xendcg")
     ours: Mapping[str, str] = {
         "objective": "objective",
@@ -62,11 +62,9 @@ class LightGBM(Library):
     idle = PROGRAM
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
     weighs_documents = True
-    read = staticmethod(text_format.read)
     known = staticmethod(names)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
-    forest = staticmethod(read_forest)
     foreign = staticmethod(read_foreign)
 
     def canonical(self, name: str) -> str:
@@ -110,14 +108,9 @@ class LightGBM(Library):
     def grow(self, settings: Settings, matrices: LightGBMMatrices, seed: int, start: bytes | None) -> LightGBMGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
-        older = None if start is None else read_forest(start)
+        older = None if start is None else LightGBMForest.read(start)
         base_score = settings.base_score if older is None else 0.0  # its first tree has it
         return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries, base_score)
-
-    def sum(self, forests: Sequence[LightGBMForest], factors: Sequence[float]) -> LightGBMForest:
-        """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
-        joined = read_forest(text_format.joined([one.content() for one in forests], factors))
-        return read_forest(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
 
 class LightGBMRanker(TreeRanker):

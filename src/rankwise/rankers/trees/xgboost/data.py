@@ -14,7 +14,6 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from rankwise import caches, check
 from rankwise.arrays import Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import MappedRows, blocks
+from rankwise.models.forests.xgboost import xgboost
 from rankwise.rankers.trees.protocol import Settings, on_disk
 from rankwise.sparse import Matrix, dense, is_sparse
 
@@ -34,11 +34,6 @@ _SAMPLE = 1 << 16  # documents that bins are made from
 _GPU_BLOCK = 1 << 28  # bytes of features that are on a GPU at once while bins are made
 CACHE_PARAMETERS = ("cache_host_ratio", "min_cache_page_bytes")
 """Of a matrix for a GPU that is made from data on disk: where its bins are, and in what pages they travel."""
-
-
-def xgboost() -> ModuleType:
-    """Return the library, or raise an error that names its extra."""
-    return check.optional("xgboost", "xgboost")
 
 
 def gpu(settings: Settings) -> str | None:

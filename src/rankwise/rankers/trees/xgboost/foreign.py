@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from rankwise import check
+from rankwise.models.forests.xgboost import threads, xgboost
 from rankwise.models.formats.xgboost import XGBoostDocument
 from rankwise.models.schema import Schema
 from rankwise.rankers.trees.protocol import ONE_SCORE, ForeignModel, cannot_wrap, untrained
-from rankwise.rankers.trees.xgboost.data import xgboost
-from rankwise.rankers.trees.xgboost.model import threads
 
 
 def read_foreign(model: Any) -> ForeignModel | None:

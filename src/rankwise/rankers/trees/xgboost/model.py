@@ -1,33 +1,20 @@
-"""XGBoost's models: a booster that grows, and the finished trees."""
+"""A booster of XGBoost that grows."""
 
-import functools
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Keywords
-from rankwise.data.disk import mapped as disk
-from rankwise.rankers.trees.protocol import Derive, ForestByTree, Settings, numbers
-from rankwise.rankers.trees.refusals import first_line
-from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, raw_matrix, xgboost
-from rankwise.sparse import dense
-from rankwise.threads import openmp
+from rankwise.models.forests.forest import numbers
+from rankwise.models.forests.refusals import first_line
+from rankwise.models.forests.xgboost import content_of, margins, xgboost
+from rankwise.rankers.trees.protocol import Derive, Settings
+from rankwise.rankers.trees.xgboost.data import XGBoostMatrices, raw_matrix
 
 if TYPE_CHECKING:
     from torch import Tensor
     from xgboost import Booster
-
-
-def threads() -> int:
-    """Return the number of threads that XGBoost may use."""
-    return openmp(_one_thread)
-
-
-def _one_thread() -> None:
-    """Make XGBoost use one thread, also where no number is set."""
-    xgboost().set_config(nthread=1)
 
 
 class XGBoostGrowth:
@@ -54,7 +41,7 @@ class XGBoostGrowth:
     def _bins_fit(self) -> bool:
         """Whether bins tell documents apart as the trees so far do; those of other data have other borders."""
         binned = self.booster.predict(self.train, output_margin=True)
-        differ = not np.array_equal(binned, _margins(self.booster, self.matrices.data.features))
+        differ = not np.array_equal(binned, margins(self.booster, self.matrices.data.features))
         return not _total(differ)[0]  # on a worker, of all workers
 
     def add(self, derive: Derive | None) -> bool:
@@ -87,70 +74,7 @@ class XGBoostGrowth:
 
     def content(self) -> bytes:
         """Return all trees so far as XGBoost's binary JSON."""
-        return _content(self.booster, self.trees)
-
-
-class XGBoostForest(ForestByTree):
-    """A finished booster."""
-
-    booster: "Booster"
-
-    def cut(self, n_trees: int) -> "XGBoostForest":
-        """Return the model of the first ``n_trees`` trees."""
-        return self if n_trees >= self.n_trees else read_forest(_content(self.booster, n_trees))
-
-    def predict(self, features: Floats, trees: tuple[int, int] = (0, 0)) -> Array:
-        """Score documents, by all trees or by some; XGBoost adds up in float32."""
-        self.booster.set_param({"nthread": threads()})
-        return numbers(_margins(self.booster, features, trees))
-
-    def tree(self, features: Floats, number: int) -> Array:
-        """Return what one tree, counted from 0, adds to the scores."""
-        return self.predict(features, (number, number + 1)) - self.base_score
-
-    @functools.cached_property
-    def base_score(self) -> float:  # type: ignore[override]
-        """The score of a model without trees."""
-        parameters = json.loads(self.booster.save_config())["learner"]["learner_model_param"]
-        return float(parameters["base_score"].strip("[]"))
-
-    def explain(self, features: Floats) -> Array:
-        """SHAP contributions, in float32."""
-        self.booster.set_param({"nthread": threads()})
-        matrix = xgboost().DMatrix(
-            dense(features),
-            feature_names=self.booster.feature_names,
-            feature_types=self.booster.feature_types,
-            enable_categorical=True,
-            nthread=threads(),
-        )
-        try:
-            return numbers(self.booster.predict(matrix, pred_contribs=True))
-        except xgboost().core.XGBoostError as failed:
-            raise check.error("XGBoost cannot explain these trees", got=first_line(failed)) from None
-
-    def importances(self, kind: str) -> Array:
-        """Return one number per feature: total gain of its splits, or how many there are."""
-        scores: Any = self.booster.get_score(importance_type={"gain": "total_gain", "split": "weight"}[kind])
-        names = self.booster.feature_names or [f"f{j}" for j in range(self.booster.num_features())]
-        return np.array([scores.get(name, 0.0) for name in names], np.float64)
-
-
-def read_forest(content: bytes) -> XGBoostForest:
-    """Read a model."""
-    threads()  # trees are read in parallel
-    try:
-        if not content.startswith(b"{"):
-            raise ValueError("a file that does not begin as a model")
-        booster = xgboost().Booster(model_file=bytearray(content))
-        return XGBoostForest(booster, bytes(content), int(booster.num_boosted_rounds()))
-    except (ValueError, xgboost().core.XGBoostError) as broken:
-        raise check.error("cannot read as an XGBoost model", got=first_line(broken)) from None
-
-
-def _margins(booster: "Booster", features: Floats, trees: tuple[int, int] = (0, 0)) -> Any:
-    options = {"iteration_range": trees, "predict_type": "margin", "validate_features": False}
-    return np.concatenate([booster.inplace_predict(block, **options) for block in disk.blocks(features)])
+        return content_of(self.booster, self.trees)
 
 
 def average_hessian(hessian: "Floats | Tensor") -> float:
@@ -177,9 +101,3 @@ def queries_before(n_queries: int) -> int:
     rank, counts = collective.get_rank(), np.zeros(collective.get_world_size(), np.int64)
     counts[rank] = n_queries
     return int(collective.allreduce(counts, collective.Op.SUM)[:rank].sum())
-
-
-def _content(booster: "Booster", n_trees: int) -> bytes:
-    threads()  # trees are written in parallel
-    part = booster if n_trees == booster.num_boosted_rounds() else booster[:n_trees]
-    return bytes(part.save_raw("ubj"))

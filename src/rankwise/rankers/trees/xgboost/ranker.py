@@ -2,13 +2,13 @@
 
 import functools
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 import numpy as np
 
 from rankwise.arrays import Json, Keywords
-from rankwise.models.formats import xgboost as ubj_format
+from rankwise.models.forests.xgboost import XGBoostForest, threads, xgboost
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
@@ -21,9 +21,9 @@ from rankwise.rankers.trees.protocol import (
     changes_trees,
 )
 from rankwise.rankers.trees.ranker import TreeRanker
-from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices, xgboost
+from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices
 from rankwise.rankers.trees.xgboost.foreign import read_foreign
-from rankwise.rankers.trees.xgboost.model import XGBoostForest, XGBoostGrowth, read_forest, threads
+from rankwise.rankers.trees.xgboost.model import XGBoostGrowth
 
 _ALIASES = {
     "eta": "learning_rate",
@@ -66,7 +66,7 @@ class XGBoost(Library):
     """The adapter of XGBoost."""
 
     name, title = "xgboost", "XGBoost"
-    file = "model.ubj"
+    forest = XGBoostForest
     builtins = _BUILTINS
     aliases = _ALIASES
     ours: Mapping[str, str] = {
@@ -85,10 +85,8 @@ class XGBoost(Library):
     losses = _OBJECTIVE_PARAMETERS
     idle = ("feature_selector", "refresh_leaf", "updater_seq")
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"subsample": 0.7, "colsample_bynode": 0.5})
-    read = staticmethod(ubj_format.read)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
-    forest = staticmethod(read_forest)
     foreign = staticmethod(read_foreign)
 
     def known(self) -> Collection[str]:
@@ -126,12 +124,6 @@ class XGBoost(Library):
     def grow(self, settings: Settings, matrices: XGBoostMatrices, seed: int, start: bytes | None) -> XGBoostGrowth:
         """Start growing, from nothing or from the trees of ``start``."""
         return XGBoostGrowth(settings, self._parameters(settings, seed), matrices, start)
-
-    def sum(self, forests: Sequence[XGBoostForest], factors: Sequence[float]) -> XGBoostForest:
-        """Make one forest that scores as their weighted sum."""
-        threads()  # trees are written in parallel
-        joined = ubj_format.joined([one.content() for one in forests], factors)
-        return read_forest(bytes(xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, row_blocks
-from rankwise.rankers.nets.layers import on_device
+from rankwise.models.nets.layers import on_device
 from rankwise.sparse import dense
 
 KNOTS = 256

@@ -1,11 +1,13 @@
-"""Global state of torch that training sets and restores: random numbers, current device, precision, threads."""
+"""Devices by name, and global state of torch that is set and restored: random numbers, precision, threads."""
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 
 import torch
 
+from rankwise import check
 from rankwise.threads import openmp
 
 _DRAWING = threading.RLock()
@@ -68,3 +70,23 @@ def torch_threads() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def local_device(name: str) -> torch.device:
+    """Return the device of ``"auto"``, ``"cpu"``, ``"cuda"``; under torchrun each process takes a GPU of its own."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % max(torch.cuda.device_count(), 1))
+    return torch.device(name)
+
+
+def usable_device(name: str) -> torch.device:
+    """Return the device of a name; raise if torch cannot use it."""
+    try:
+        return torch.empty(0, device=local_device(name)).device
+    except (AssertionError, RuntimeError, TypeError) as missing:
+        got = f"{name!r} ({(str(missing).splitlines() or [''])[0]})"
+        raise check.error(
+            "torch cannot use the device", got=got, hint="`set device='cpu'` or `device='auto'`"
+        ) from None

@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 from rankwise import arrays
-from rankwise.arrays import Array, Floats, Offsets, row_blocks
-from rankwise.rankers.nets.batches import blocks
-from rankwise.rankers.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
-from rankwise.rankers.nets.presets import NetSettings
-from rankwise.rankers.nets.transforms import Transform
+from rankwise.arrays import Array, Floats, Offsets, row_blocks, rows_at_once
+from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
+from rankwise.models.nets.presets import NetSettings
+from rankwise.models.nets.transforms import Transform
 from rankwise.sparse import dense
 
 _ACTIVATIONS = {
@@ -76,8 +75,6 @@ class Perceptron(nn.Module):
                 layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
         self.has_attention = bool(settings.attention)
-        self.needs_lists = self.has_attention or self.transform.query
-        """Whether a score depends on the other documents of its query."""
         self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
         """How many numbers of a document a layer has at most."""
@@ -104,6 +101,11 @@ class Perceptron(nn.Module):
         if self.training and self.feature_noise:
             inputs = inputs + self.feature_noise * torch.randn_like(inputs)
         return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return self.has_attention or self.transform.query
 
     @property
     def device(self) -> torch.device:
@@ -177,3 +179,16 @@ def optimizer(settings: NetSettings, device: torch.device) -> Callable[[Iterable
     kind: Any = _OPTIMIZERS[settings.optimizer]
     fused = {"fused": True} if device.type == "cuda" and settings.optimizer in _FUSED else {}
     return lambda parameters: kind(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, **fused)
+
+
+def blocks(offsets: Offsets, width: int, numbers: int) -> Iterator[tuple[slice, Offsets]]:
+    """Yield rows of whole queries with about so many ``numbers``, at least one query each, and their offsets.
+
+    >>> [(rows, starts.tolist()) for rows, starts in blocks(np.array([0, 2, 3, 7]), width=1, numbers=3)]
+    [(slice(0, 3, None), [0, 2, 3]), (slice(3, 7, None), [0, 4])]
+    """
+    most, start, last = rows_at_once(width, numbers), 0, offsets.size - 1
+    while start < last:
+        end = max(int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1, start + 1)
+        yield slice(int(offsets[start]), int(offsets[end])), offsets[start : end + 1] - offsets[start]
+        start = end

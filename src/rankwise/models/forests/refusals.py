@@ -7,27 +7,26 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rankwise import check
-
-if TYPE_CHECKING:
-    from rankwise.rankers.trees.protocol import Library
 
 STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
 _redirecting = {STANDARD_OUTPUT: threading.Lock(), _STANDARD_ERROR: threading.Lock()}
 
 
 @contextlib.contextmanager
-def as_input_errors(library: "Library", builtin: str | None) -> Iterator[None]:
-    """Raise what a library refuses, perhaps with its own objective ``builtin``, as an error about input."""
+def as_input_errors(name: str, title: str, builtin: str | None) -> Iterator[None]:
+    """Raise what a library refuses, perhaps with its own objective ``builtin``, as an error about input.
+
+    ``name`` is that of its module, and ``title`` that in sentences.
+    """
     try:
         yield
     except Exception as failed:
-        if type(failed).__module__.partition(".")[0].lstrip("_") != library.name:
+        if type(failed).__module__.partition(".")[0].lstrip("_") != name:
             raise
-        what = f"{library.title} cannot train so{'' if builtin is None else f' with native:{builtin}'}"
-        hint = f"look at the parameters of {library.title} itself, and at the data"
+        what = f"{title} cannot train so{'' if builtin is None else f' with native:{builtin}'}"
+        hint = f"look at the parameters of {title} itself, and at the data"
         raise check.error(what, got=first_line(failed), hint=hint) from None
 
 

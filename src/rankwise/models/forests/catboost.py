@@ -1,20 +1,19 @@
-"""CatBoost's finished models, and its pools of documents."""
+"""Finished models of CatBoost, and its pools of documents."""
 
 import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats
+from rankwise.models.forests.forest import Forest, numbers
+from rankwise.models.forests.refusals import first_line
 from rankwise.models.formats.catboost import CatBoostModel, read
-from rankwise.models.schema import Schema
-from rankwise.rankers.trees.protocol import ONE_SCORE, ForeignModel, Forest, cannot_wrap, numbers, untrained
-from rankwise.rankers.trees.refusals import first_line
 from rankwise.sparse import for_library, is_sparse
 from rankwise.threads import thread_count
 
@@ -27,12 +26,37 @@ _MISSING = -(2**31) - 1  # the code of a category that is missing: float32 has n
 class CatBoostForest(Forest):
     """A finished model."""
 
+    library, file, least_code = "catboost", "model.cbm", -np.inf
+    verify = staticmethod(read)
     booster: "CatBoost"
 
-    def __init__(self, booster: "CatBoost", content: bytes) -> None:
-        super().__init__(booster, content, int(booster.tree_count_))
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Read a model."""
+        model: CatBoost = catboost().CatBoost()
+        try:
+            if not content.startswith(b"CBM1"):
+                raise ValueError("a file that does not begin as a model")
+            with tempfile.TemporaryDirectory() as folder:  # bytes would be read in place, even by sums of models
+                path = Path(folder, "model.cbm")
+                path.write_bytes(content)
+                model.load_model(str(path))
+        except (ValueError, catboost().CatBoostError) as broken:
+            raise check.error("cannot read as a CatBoost model", got=first_line(broken)) from None
+        return cls(model, content, int(model.tree_count_))
 
-    def cut(self, n_trees: int) -> "CatBoostForest":
+    @classmethod
+    def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self | None:
+        """Make one forest that scores as their weighted sum; None if they hold statistics of categories, each its own.
+
+        CatBoost keeps one table for a statistic, whichever model it came from.
+        """
+        if any(one.has_statistics() for one in forests):
+            return None
+        models = [one.booster for one in forests]
+        return cls.read(content_of(strip(catboost().sum_models(models, weights=list(factors)))))
+
+    def cut(self, n_trees: int) -> Self:
         """Return the model of the first ``n_trees`` trees."""
         if n_trees >= self.n_trees:
             return self
@@ -48,7 +72,7 @@ class CatBoostForest(Forest):
                 path.write_text(json.dumps(text), encoding="utf-8")
                 part = catboost().CatBoost()
                 part.load_model(str(path), format="json")
-        return read_forest(content_of(strip(part)))
+        return self.read(content_of(strip(part)))
 
     def predict(self, features: Floats) -> Array:
         """Score documents."""
@@ -71,13 +95,13 @@ class CatBoostForest(Forest):
         """Return one number per feature: how much scores change with it, out of 100, or how many splits there are."""
         if kind == "gain":
             return numbers(self.booster.get_feature_importance(type="PredictionValuesChange"))
-        return self._read().split_counts().astype(np.float64)
+        return self._file().split_counts().astype(np.float64)
 
     def has_statistics(self) -> bool:
         """Whether splits ask for statistics of categories, which the training data gave."""
-        return bool(self._read().statistics)
+        return bool(self._file().statistics)
 
-    def _read(self) -> CatBoostModel:
+    def _file(self) -> CatBoostModel:
         return read(self._content, len(self.booster.feature_names_))
 
     def _pool(self, features: Floats) -> "Pool":
@@ -88,53 +112,6 @@ class CatBoostForest(Forest):
 def catboost() -> ModuleType:
     """Return the library, or raise an error that names its extra."""
     return check.optional("catboost", "catboost")
-
-
-def read_forest(content: bytes) -> CatBoostForest:
-    """Read a model."""
-    model: CatBoost = catboost().CatBoost()
-    try:
-        if not content.startswith(b"CBM1"):
-            raise ValueError("a file that does not begin as a model")
-        with tempfile.TemporaryDirectory() as folder:  # bytes would be read in place, even by sums of models
-            path = Path(folder, "model.cbm")
-            path.write_bytes(content)
-            model.load_model(str(path))
-    except (ValueError, catboost().CatBoostError) as broken:
-        raise check.error("cannot read as a CatBoost model", got=first_line(broken)) from None
-    return CatBoostForest(model, content)
-
-
-def read_foreign(model: Any) -> ForeignModel | None:
-    """Read a model; None if it is of another library."""
-    if not isinstance(model, catboost().CatBoost):
-        return None
-    if not model.is_fitted() or not model.tree_count_:
-        raise untrained(model)
-    for what, columns in (
-        ("categories, of which CatBoost keeps hashes and not the values", model.get_cat_feature_indices()),
-        ("texts", model.get_text_feature_indices()),
-        ("embeddings", model.get_embedding_feature_indices()),
-    ):
-        if columns:
-            raise cannot_wrap(model, f"features that are {what}")
-    scores = np.size(model.get_scale_and_bias()[1])
-    if scores > 1:
-        raise cannot_wrap(model, f"{scores} scores of each document (multiclass or several targets)", ONE_SCORE)
-    names, numbers = list(model.feature_names_), list(map(str, range(len(model.feature_names_))))
-    copy: Any = model.copy()
-    if names == numbers:
-        copy.set_feature_names(numbers)  # without, the file has none at all
-    schema = Schema(len(names), None if names == numbers else tuple(names))
-    return ForeignModel(content_of(strip(copy)), schema, _loss(model))
-
-
-def _loss(model: Any) -> str:
-    """What it was trained with, if the model holds it."""
-    notes = model.get_metadata()
-    text = notes["params"] if "params" in notes.keys() else ""  # noqa: SIM118 (not a dictionary)
-    parameters = json.loads(text or "{}")  # it may be empty
-    return str(parameters.get("loss_function", {}).get("type", "custom"))
 
 
 def make_pool(features: Floats, categorical: Sequence[int], names: list[str], threads: int, **columns: Any) -> "Pool":

@@ -1,0 +1,176 @@
+"""A model with curves from its scores to probabilities."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Never, Self
+
+import numpy as np
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.models.model import Model, Read, Score
+from rankwise.models.schema import Schema
+from rankwise.sparse import dense
+from rankwise.statistics.calibration import Curve
+
+ALL = ""
+"""The name of the curve of all documents; no segment has it."""
+
+
+class CalibratedModel(Model):
+    """Probabilities by the curve of each document's segment, in the order of the scores of ``model``."""
+
+    def __init__(self, model: Model, curves: Mapping[str, Curve], segments: "Segments") -> None:
+        self.model, self.curves, self.segments = model, dict(curves), segments
+        self.schema, self.least_code = model.schema, model.least_code
+
+    @property
+    def kind(self) -> str:
+        """What is calibrated."""
+        return f"{self.model.kind}, calibrated"
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return self.model.needs_lists
+
+    @property
+    def rounds(self) -> int:
+        """Those of the model."""
+        return self.model.rounds
+
+    @property
+    def parts(self) -> Sequence[Model]:
+        """The model whose scores are not calibrated."""
+        return (self.model,)
+
+    @property
+    def curve(self) -> Curve:
+        """The one curve of a model without segments."""
+        if self.segments.column is not None:
+            what, got = "the curves of segments cannot be exported", f"segment={self.segments.column!r}"
+            raise check.error(what, got=got, hint="export model.ranker_, or calibrate without")
+        return self.curves[ALL]
+
+    def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
+        """Return the probability of each document."""
+        return self.probabilities(self.model.scores(features, offsets), features, offsets)
+
+    def probabilities(self, scores: Array, features: Floats, offsets: Offsets | None, *, known: bool = True) -> Array:
+        """Return probabilities of scores, by the curve of all documents where a query has not one segment.
+
+        Without ``offsets`` each document has the curve of its own segment; where it is not ``known`` that documents of
+        several segments are of several queries, such documents are an error.
+        """
+        if self.segments.column is None:
+            return self.curves[ALL](scores)
+        names = self.segments.of(features)
+        if offsets is None and not known and (names != names[0]).any():
+            raise check.error(
+                "documents of several segments are of one query or of several, which have other curves",
+                got=f"{names[0]!r} and {names[names != names[0]][0]!r} of {self.segments.column!r}",
+                hint="pass a RankingDataset, or tell queries apart: scorer(features, offsets), [0, n] for one query",
+            )
+        if offsets is not None:
+            sizes = np.diff(offsets)
+            differs = names != np.repeat(names[offsets[:-1]], sizes)
+            names[np.repeat(np.add.reduceat(differs, offsets[:-1], dtype=np.int64) > 0, sizes)] = ALL
+        result = np.empty(scores.size)
+        for name in set(names):
+            result[names == name] = self.curves.get(name, self.curves[ALL])(scores[names == name])
+        return result
+
+    def contributions(self, features: Floats, offsets: Offsets | None = None) -> Never:
+        """Raise: contributions of features add up to scores, and not to probabilities."""
+        raise check.error("contributions add up to scores, and not to probabilities", hint="explain model.ranker_")
+
+    def serving(self) -> Score:
+        """Return the curves behind what serves the model."""
+        raw = self.model.serving()
+        return lambda documents, offsets: self.probabilities(raw(documents, offsets), documents, offsets, known=False)
+
+    def shares(self) -> Array:
+        """Return those of the model."""
+        return self.model.shares()
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of the model."""
+        return self.model.files()
+
+    def description(self) -> Json:
+        """Return the curves, beside the description of the model."""
+        return {"model": self.model.description(), "curves": knots(self.curves), "segment": self.segments.column}
+
+    @classmethod
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+        """Read the model by ``read``, and its curves."""
+        if read is None:
+            raise TypeError("a calibrated model needs a reader of the model")
+        model, segments = read(description["model"], files, schema), Segments(schema, description["segment"])
+        return cls(model, curves_of(description["curves"], segments), segments)
+
+
+class Segments:
+    """The segments of documents: values of one column, by its name or number, or all documents where it is None."""
+
+    def __init__(self, schema: Schema, column: str | int | None) -> None:
+        self.schema, self.column = schema, column
+
+    def of(self, features: Floats) -> Any:
+        """Return the name of each document's segment."""
+        if self.column is None:
+            return np.full(features.shape[0], ALL)
+        number, named = self._named()
+        values, place = np.unique(dense(features[:, [number]])[:, 0], return_inverse=True)
+        return np.array([named(value) for value in values], object)[place]
+
+    def possible(self) -> set[str] | None:
+        """Return the names that segments may have; None where any number may be one."""
+        if self.column is None:
+            return set()
+        number, named = self._named()
+        codes = (*range(len(self.schema.categories.get(number, ()))), np.nan)
+        return {named(code) for code in codes} if len(codes) > 1 else None
+
+    def _named(self) -> tuple[int, Callable[[float], str]]:
+        """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
+        schema, column = self.schema, self.column
+        if isinstance(column, str):
+            if schema.names is None:
+                raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
+            column = schema.names.index(check.choice("segment", column, schema.names))
+        number: int = check.columns("segment", [0 if column is None else column], schema.count)[0]
+        listed = [str(value) for value in schema.categories.get(number, ())]
+        missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
+
+        def named(value: float) -> str:
+            if np.isnan(value):
+                return missing
+            if listed:
+                return listed[int(value)] or empty
+            short = f"{value + 0.0:.7g}"  # without the sign of 0
+            return short if np.float32(short) == value else f"{value:.9g}"
+
+        return number, named
+
+
+def knots(curves: Mapping[str, Curve]) -> dict[str, list[list[float]]]:
+    """Return curves as plain data: scores, log odds, and the slope outside of them."""
+    return {name: [curve.scores.tolist(), curve.log_odds.tolist(), [curve.outer]] for name, curve in curves.items()}
+
+
+def curves_of(knots: Mapping[str, list[list[float]]], segments: Segments) -> dict[str, Curve]:
+    """Read what :func:`knots` returned; raise if a file holds curves that segments do not have."""
+    possible = segments.possible()
+    if not {ALL} <= set(knots) <= {ALL, *(knots if possible is None else possible)}:
+        hint = "get the folder again, or train anew"
+        raise check.error("the model is damaged", got=f"curves of {', '.join(map(repr, knots))}", hint=hint)
+    return {name: Curve(np.array(scores), np.array(odds), *outer) for name, (scores, odds, outer) in knots.items()}
+
+
+def _unlike(name: str, names: Sequence[str]) -> str:
+    """Return a name in as many parentheses as none of the others has.
+
+    >>> _unlike("missing", ["a", "missing"])
+    '(missing)'
+    """
+    return _unlike(f"({name})", names) if name in names else name

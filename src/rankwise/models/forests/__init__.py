@@ -1,0 +1,1 @@
+"""Boosted trees as models, whichever library grew them: one module for each library, which it imports when used."""

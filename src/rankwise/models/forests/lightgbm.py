@@ -1,0 +1,112 @@
+"""Finished models of LightGBM."""
+
+import functools
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Keywords
+from rankwise.data.disk import mapped as disk
+from rankwise.models.forests.forest import ForestByTree, numbers
+from rankwise.models.forests.refusals import without_lines
+from rankwise.models.formats import lightgbm as text_format
+from rankwise.sparse import dense, for_library, is_sparse
+from rankwise.threads import openmp
+
+if TYPE_CHECKING:
+    from lightgbm import Booster
+
+FATAL = (b"[LightGBM] [Fatal]", b"Please recompile with CMake option")
+
+
+@functools.cache
+def lightgbm() -> Any:
+    """Return the library; it prints lines to standard output, unless a logger of the user's receives them."""
+    import lightgbm
+
+    if type(lightgbm.basic._LOGGER).__module__ == lightgbm.basic.__name__:
+        lightgbm.register_logger(_StandardError())
+    return lightgbm
+
+
+class _StandardError:
+    """A logger that does what LightGBM's own does, but for the stream."""
+
+    def info(self, message: str) -> None:
+        print(message, file=sys.stderr)
+
+    def warning(self, message: str) -> None:
+        warnings.warn(message, stacklevel=3)
+
+
+def threads() -> int:
+    """Return the number of threads that LightGBM may use."""
+    return openmp(_one_thread)
+
+
+def _one_thread() -> None:
+    """Make LightGBM use one thread, which it remembers."""
+    lightgbm().Dataset(np.zeros((2, 1)), params={"num_threads": 1, "verbosity": -1}).construct()
+
+
+class LightGBMForest(ForestByTree):
+    """A finished booster."""
+
+    library, file = "lightgbm", "model.txt"
+    verify = staticmethod(text_format.read)
+    booster: "Booster"
+
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        """Read a model."""
+        threads()  # trees are read in parallel
+        try:
+            text = content.decode()
+            if not text.startswith("tree\n") or "\nend of trees\n" not in text:
+                raise ValueError("a file that does not begin as a model and end as one")
+            with without_lines(FATAL):
+                booster = lightgbm().Booster(model_str=text)
+            return cls(booster, content, int(booster.num_trees()))
+        except (UnicodeDecodeError, ValueError, lightgbm().basic.LightGBMError) as broken:
+            raise check.error("cannot read as a LightGBM model", got=str(broken)) from None
+
+    @classmethod
+    def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
+        """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
+        joined = cls.read(text_format.joined([one.content() for one in forests], factors))
+        return cls.read(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
+
+    def cut(self, n_trees: int) -> Self:
+        """Return the model of the first ``n_trees`` trees."""
+        if n_trees >= self.n_trees:
+            return self
+        threads()  # trees are written in parallel
+        text = text_format.with_objective(self.booster.model_to_string(num_iteration=n_trees))
+        return self.read(text.encode())
+
+    def predict(self, features: Floats, **trees: int) -> Array:
+        """Score documents; ``trees`` are LightGBM's arguments for some of the trees."""
+        options: Keywords = {**trees, "raw_score": True, "num_threads": threads()}
+        if is_sparse(features):
+            return numbers(self.booster.predict(for_library(features), **options))
+        return numbers(np.concatenate([self.booster.predict(block, **options) for block in disk.blocks(features)]))
+
+    def tree(self, features: Floats, number: int) -> Array:
+        """Return what one tree, counted from 0, adds to the scores."""
+        return self.predict(features, start_iteration=number, num_iteration=1)
+
+    def explain(self, features: Floats) -> Array:
+        """SHAP contributions."""
+        if b"\nis_linear=1\n" in self._content:  # of a model that was read from a file LightGBM explains them wrongly
+            raise check.error(
+                "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
+            )
+        return numbers(self.booster.predict(dense(features), pred_contrib=True, num_threads=threads()))
+
+    def importances(self, kind: str) -> Array:
+        """Return one number per feature: total gain of its splits, or how many there are."""
+        return numbers(self.booster.feature_importance(kind))

@@ -1,0 +1,99 @@
+"""What was learned, as a value: it scores, explains its scores, and is files; it knows nothing of how it was learned."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from rankwise import check
+from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents, Schema
+
+Score = Callable[[Floats, Offsets | None], Array]
+"""From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
+
+Read = Callable[[Json, dict[str, bytes], Schema], "Model"]
+"""From the description and files of a model, and the columns of training, to the model."""
+
+
+class Model(ABC):
+    """A trained model.
+
+    ``features`` are matrices with the columns of training: :meth:`Schema.matrix <rankwise.models.schema.Schema.matrix>`
+    makes one of any data. Query q has the rows ``offsets[q]`` to ``offsets[q + 1]``.
+    """
+
+    schema: Schema
+    """Columns of training: names, categories, count."""
+    least_code: float = 0.0
+    """The smallest code of a category that the model takes."""
+
+    @property
+    def kind(self) -> str:
+        """What scores, in a few words."""
+        return type(self).__name__
+
+    @property
+    def needs_lists(self) -> bool:
+        """Whether a score depends on the other documents of its query."""
+        return False
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds, trees or epochs, it was trained for; those of a model that it continues included."""
+        return 1
+
+    @property
+    def parts(self) -> "Sequence[Model]":
+        """The models that it is made of, whose features are its own."""
+        return ()
+
+    @abstractmethod
+    def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
+        """Return one score per document, the higher the better."""
+
+    @abstractmethod
+    def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
+        """Return what each feature adds to each score; raise where that is not known."""
+
+    def matrix(self, data: Documents) -> Floats:
+        """Return the features of a data set, a table or a matrix, with codes that the model takes."""
+        features = self.schema.matrix(data)
+        self.schema.check_codes(features, self.least_code)
+        return features
+
+    def serving(self) -> Score:
+        """Return a function that scores one query's documents in the least time; it does not change with the model."""
+        return self.scores
+
+    def importances(self, kind: str = "gain") -> Array:
+        """Return one number per feature, of trees."""
+        raise AttributeError(f"{self.kind} has no gain of splits")
+
+    def shares(self) -> Array:
+        """Return the share of each feature in the total gain of all splits."""
+        gains = self.importances("gain")
+        return gains / gains.sum() if gains.any() else gains
+
+    @abstractmethod
+    def files(self) -> dict[str, bytes]:
+        """Return the content of its files by their names."""
+
+    @abstractmethod
+    def description(self) -> Json:
+        """Return the entries of ``rankwise.json`` that :meth:`from_files` needs beside the files."""
+
+    @classmethod
+    @abstractmethod
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: "Read | None" = None) -> Self:
+        """Read a model from what :meth:`description` and :meth:`files` returned, and verify it.
+
+        ``read`` reads a model that it is made of.
+        """
+
+
+def require_lists(model: Any, offsets: Offsets | None, who: str) -> None:
+    """Raise if a model that looks at whole lists is to score documents of unknown queries."""
+    if offsets is None and model.needs_lists:
+        what = f"a {who} looks at whole lists, and must know which documents belong together"
+        raise check.error(what, hint="pass a RankingDataset, or a table with a column qid")

@@ -1,0 +1,1 @@
+"""Nets as models: layers, transforms of features, weights as files."""

@@ -1,0 +1,68 @@
+"""The training of a ranker of the user's, which learns by ``_fit``, as one round."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rankwise.arrays import Array
+from rankwise.models import attributes
+from rankwise.models.attributes import AttributeModel
+from rankwise.models.schema import Schema
+from rankwise.rankers import table
+from rankwise.rankers.training.loop import Learner, State
+from rankwise.rankers.training.settings import TrainingData
+from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
+from rankwise.stream import Stream
+
+
+class OneRound(Learner[bool]):
+    """One round, in which ``_fit`` learns."""
+
+    def __init__(self, ranker: Any, data: TrainingData) -> None:
+        self.ranker, self.data = ranker, data
+
+    def round(self, stream: Stream, weights: Sequence[float] = ()) -> None:
+        """Train the ranker; there is no second round."""
+        if stream.round:
+            raise Exhausted("complete", lambda: NothingLearnedError("a ranker without rounds has one"))
+        self.ranker._fit(self.data.train, None if self.data.hidden else self.data.valid)
+        self.ranker.model_ = self.model(1)
+
+    def scores(self, number: int) -> Array:
+        """Score a data set that is measured, by its number."""
+        scores: Array = self.ranker.predict(self.data.held_out[number])
+        return scores
+
+    def snapshot(self) -> bool:
+        """Keep the model as it is."""
+        return True
+
+    def restore(self, best: object) -> None:
+        """Make the model what it was: it has not changed."""
+
+    def model(self, rounds: int) -> AttributeModel:
+        """Return the attributes of the ranker."""
+        return attribute_model(self.ranker, Schema.of(self.data.train))
+
+    def files(self, best: object) -> dict[str, bytes]:
+        """Return what a checkpoint holds."""
+        return self.model(1).files()
+
+    def resume(self, files: Mapping[str, bytes], state: State) -> bool:
+        """Resume from a checkpoint."""
+        attributes.restore(self.ranker, files, table.from_description)
+        self.ranker.model_ = self.model(1)
+        return True
+
+
+def attribute_model(ranker: Any, schema: Schema) -> AttributeModel:
+    """Return what a ranker of the user's has learned; an attribute ``model_`` of its own stays with a copy of it."""
+    own = vars(ranker).get("model_")
+    if isinstance(own, AttributeModel):
+        return AttributeModel(schema, own.owner, own.explain) if own.owner is not ranker else _of(ranker, schema)
+    return _of(ranker if own is None else copy.copy(ranker), schema)
+
+
+def _of(owner: Any, schema: Schema) -> AttributeModel:
+    explains = type(owner).contributions.__module__ != "rankwise.rankers.base"  # by a method of the user's
+    return AttributeModel(schema, owner, owner.contributions if explains else None)

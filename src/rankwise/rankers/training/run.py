@@ -1,0 +1,159 @@
+"""One training from settings to a model: interrupts, threads, checkpoint, resume, progress around the loop."""
+
+import contextlib
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rankwise import caches, user_code
+from rankwise.arrays import Json
+from rankwise.data import leakage
+from rankwise.models import model_card, storage
+from rankwise.models.schema import Schema
+from rankwise.rankers.training.constraints import UnmetConstraintWarning
+from rankwise.rankers.training.interrupts import Interrupts
+from rankwise.rankers.training.loop import Loop, State
+from rankwise.rankers.training.progress import ProgressBar
+from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, code_of
+from rankwise.rankers.training.validation import Measure, Measured
+from rankwise.threads import checked, thread_count, use_threads
+
+
+class InterruptedWarning(RuntimeWarning):
+    """Training was interrupted, and the best model so far is kept."""
+
+
+@contextlib.contextmanager
+def interruption_unannounced() -> Iterator[None]:
+    """Train without a warning about an interruption, for callers that look at ``stopped_`` themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InterruptedWarning)
+        yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """One training run, ready to start: its loop, its progress bar, and where it starts without a checkpoint."""
+
+    loop: Loop
+    progress: ProgressBar
+    start: State = field(default_factory=State)
+
+    def resumed(self, *, resume: bool) -> tuple[State, object]:
+        """Return the state and the best model to start from: those of the checkpoint, if there is one to resume."""
+        checkpoint = self.loop.checkpoint
+        if checkpoint is None or (content := checkpoint.read(resume=resume)) is None:
+            return self.start, None
+        state, files = content
+        with storage.making_sense(checkpoint.path):
+            self.loop.learner.verify(files)
+            return state, self.loop.learner.resume(files, state)
+
+
+def train(ranker: Any, data: TrainingData, settings: TrainingSettings) -> None:
+    """Train a ranker: its ``model_`` is what was learned, and what training saw is beside it."""
+    settings = settings.for_data(ranker, data)
+
+    def prepare() -> Session:
+        learner = ranker.learner(data, settings)
+        validation = None if data.valid is None else learner.validation(settings, data.valid)
+        stopping = settings.stopping(() if validation is None else validation.names)
+        measured = [Measured(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]
+        if data.valid is not None and validation is not None:
+            measured.insert(0, Measured(Measure(data.valid, validation)))
+        loop = Loop(
+            learner=learner,
+            stream=data.train.stream(settings.seed),
+            stopping=stopping,
+            measured=measured,
+            checkpoint=_checkpoint(ranker, data, settings, learner),
+        )
+        return Session(
+            loop=loop,
+            progress=ProgressBar(stopping, loss=settings.loss_compares),
+            start=State(before=data.before),
+        )
+
+    def keep(learner: Any, state: State) -> None:
+        ranker.model_ = learner.model(state.before + state.best)
+        ranker.settings_, ranker.scales_ = settings.parameters, settings.scales
+        ranker.history_, ranker.best_round_, ranker.stopped_ = state.history, state.best, state.stopped
+        remember(ranker, data)
+        learner.keep(ranker, state)
+
+    ranker.stopped_ = run(prepare, keep, settings)
+    if unmet := settings.constraints.unmet(ranker.history_, ranker.best_round_, settings.unit):
+        warnings.warn(unmet, UnmetConstraintWarning, stacklevel=4)
+
+
+def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], settings: TrainingSettings) -> str:
+    """Run the training that ``prepare`` builds, and return why it ended.
+
+    Ctrl-C ends a round at once, and training with the best model so far. ``keep`` takes the model over from the
+    learner: an interruption waits until it has returned.
+    """
+    with (
+        contextlib.ExitStack() as ended,  # after the others: a second Ctrl-C ends waiting for processes
+        Interrupts() as interrupts,
+        use_threads(thread_count() if settings.threads is None else checked(settings.threads)),
+        caches.announce_compiling(settings.progress),
+    ):
+        with interrupts.allowed():
+            session = prepare()
+            ended.callback(session.loop.learner.close)
+            state, best = session.resumed(resume=settings.resume)
+        learner, unit = session.loop.learner, session.loop.stopping.unit
+        reports = [session.progress.report]
+        if (watch := settings.watch) is not None:
+            reports.append(lambda state: watch(state.done, state.history))
+        with session.progress.showing(settings.progress if learner.processes.first else False, state.done):
+            state = replace(session.loop, reports=reports).run(state, best, interrupts)
+        keep(learner, state)
+        del session, learner, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits
+    if interrupts.asked:  # after the last round
+        state.stopped = "interrupted"
+    if state.stopped == "interrupted":
+        text = f"interrupted after {unit[:-1]} {state.done}: the best model so far, of {state.best} {unit}, is kept"
+        warnings.warn(text, InterruptedWarning, stacklevel=5)
+    return state.stopped
+
+
+def remember(ranker: Any, data: TrainingData) -> None:
+    """Keep the facts about training data that a model has, and the hashes of its queries."""
+    ranker.trained_on_ = model_card.training_data(data.train, digest=data.digest, documents=data.documents)
+    # The other queries are on a cluster, where there is only a sample here.
+    hashes = None if data.documents is not None else leakage.trained_hashes(data.train)
+    ranker.trained_queries_ = leakage.union(hashes, *([] if data.older is None else [data.older.trained_queries_]))
+
+
+def _checkpoint(ranker: Any, data: TrainingData, settings: TrainingSettings, learner: Any) -> Checkpoint | None:
+    def identity() -> Json:
+        files = None if data.older is None else b"".join(data.older.model_.files().values())
+        facts: Json = ranker.recipe(FREE) | {
+            "data": {
+                "train": data.digest or fingerprint(data.train),
+                "valid": None if data.valid is None else fingerprint(data.valid),
+                "init_model": None if files is None else hashlib.blake2b(files, digest_size=16).hexdigest(),
+                **{f"measure {name}": fingerprint(one.data) for name, one in data.eval_sets.items()},
+            },
+        }
+        if settings.parameters:
+            facts["settings"] = settings.parameters
+        if code := code_of(ranker) | user_code.digests([one.function for one in data.eval_sets.values()]):
+            facts["code"] = code
+        return facts
+
+    return Checkpoint.of_settings(
+        settings.checkpoint,
+        settings.checkpoint_every,
+        resume=settings.resume,
+        identity=identity,
+        describe=lambda state: {
+            "features": Schema.of(data.train).written(),
+            **learner.description(state.before + state.best),
+        },
+        unit=settings.unit,
+    )
