@@ -11,7 +11,7 @@ import rankwise as rw
 from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.oof import pooled
-from rankwise.rankers.training.iterative import IterativeRanker
+from rankwise.rankers.base import IterativeRanker
 
 ROUNDS = {"init_model", "resume", "measure", "watch"}
 """Arguments that say how a ranker learns; all others say from what."""

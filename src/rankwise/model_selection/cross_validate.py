@@ -20,10 +20,10 @@ from rankwise.model_selection.fold_parts import fold_list
 from rankwise.models import storage
 from rankwise.progress import Update, bar
 from rankwise.rankers import expressions
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.training.iterative import IterativeRanker
+from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint
-from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.training.run import interruption_unannounced
+from rankwise.rankers.training.settings import code_of
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import Digests, judgements_of
@@ -276,7 +276,7 @@ def finished_models(
     if folder is None:
         return None
     parameters = {name: storage.plain(value) for name, value in ranker.get_params().items() if name not in _FREE}
-    code = ranker._code() if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
+    code = code_of(ranker) if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
     identity: Json = {
         "ranker": type(ranker).__name__,
         "parameters": parameters,

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.models.nets import weights
+from rankwise.models.nets.model import MODEL
+from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads, usable_device
+from rankwise.models.nets.weights import Weights
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers import inputs
-from rankwise.models.nets import weights
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING
-from rankwise.rankers.nets.processes import Processes, seed_of, usable_device
-from rankwise.rankers.nets.ranker import MODEL
-from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads
-from rankwise.models.nets.weights import Weights
+from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Exhausted

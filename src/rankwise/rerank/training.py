@@ -13,14 +13,15 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics import metrics_for
+from rankwise.models.nets.state import torch_threads
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
-from rankwise.models.nets.state import torch_threads
 from rankwise.rankers.training import session
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.session import Session, Watch
+from rankwise.rankers.training.run import Session
+from rankwise.rankers.training.settings import Watch
 from rankwise.rankers.training.stopping import Stopping
 from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.rerank import encoders, storage

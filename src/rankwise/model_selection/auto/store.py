@@ -15,6 +15,7 @@ from rankwise.metrics import Metric
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import load
 from rankwise.rankers.training.resume import check_same, fingerprint
+from rankwise.rankers.training.settings import code_of
 
 if TYPE_CHECKING:
     from rankwise.model_selection.auto.search import RecipeRun
@@ -30,12 +31,9 @@ _FREE = (*MANAGED, "device")
 
 def identity(data: RankingDataset, recipes: Sequence[Ranker], metric: Metric, **settings: object) -> Json:
     """Return what must be the same for a search to be resumed."""
-    described = [
-        {"ranker": one.name, "objective": one._objective_expression(), "parameters": one._parameters(_FREE)}
-        for one in recipes
-    ]
+    described = [one.recipe(_FREE) for one in recipes]
     plain = {"data": fingerprint(data), "metric": str(metric), **settings, "recipes": described}
-    code = user_code.digests(metric) | {name: digest for one in recipes for name, digest in one._code().items()}
+    code = user_code.digests(metric) | {name: digest for one in recipes for name, digest in code_of(one).items()}
     identified: Json = json.loads(json.dumps(plain | ({"code": code} if code else {})))
     return identified
 

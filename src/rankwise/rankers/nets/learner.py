@@ -99,7 +99,7 @@ class NetLearner(Learner[Weights]):
     """The decay of the weights' moving average from step to step; 0: the last weights alone."""
     data: Callable[[int], RankingDataset] | None = None
     """The training data of an epoch, where they differ, such as by negatives; None: ``train`` always."""
-    processes: Processes = field(init=False)  # type: ignore[assignment]
+    processes: Processes = field(init=False)
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
