@@ -1,6 +1,6 @@
 """Models that earlier versions saved, one of each kind, load and score as they did then.
 
-``saved/0.1.0.tar.xz`` is an archive of ``saved/make.py``, which says what is in it; there is one per release.
+``saved/0.1.0.tar.xz`` is an archive of ``saved/make.py``, which says what is in it; there is one for each release.
 
 ``saved/9b0364c.tar.xz`` has models of rankwise 0.1.0 at commit 9b0364c, before there were cards. Its ``scores.npz`` has
 the documents (``features``; nets and the like take all but the first column, without NaN), the lists of the
@@ -183,7 +183,7 @@ def test_saved_models_are_saved_again_as_they_were(release, kind, model, tmp_pat
 def test_there_is_a_saved_model_of_every_ranker():
     kept = set().union(*(rankers_in(release, kind) for release, kind in SAVED))
     missing = {*table.RANKERS, *table.ENSEMBLES, *table.RECOMMENDERS, "reranker"} - kept
-    assert not missing, "add a kind to tests/rankers/saved/make.py: archives of the next release have it"
+    assert not missing, "add a kind to tests/rankers/saved/make.py, and run it"
 
 
 def test_saved_models_are_small():

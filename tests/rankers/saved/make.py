@@ -1,8 +1,9 @@
 """Writes saved models, one of each kind, and what they score: ``python -m tests.rankers.saved.make`` in a checkout.
 
 Run it for a release, with the version that is released, and commit the archive: rankwise 0.1.0 wrote ``0.1.0.tar.xz``.
-An archive is never written again: it holds what that version saved, and later versions must load it. Cards of rankers
-(``README.md``) are left out, since they are not read.
+An archive is never written again: it holds what that version saved, and later versions must load it. Kinds that were
+added since get an archive beside it, ``0.1.0-KIND.tar.xz``. Cards of rankers (``README.md``) are left out, since they
+are not read.
 
 In an archive, ``KIND/`` are the folders that ``save`` wrote, ``documents.npz`` the documents to score, ``numbers.npz``
 the scores of each kind, of its scorer, and contributions, and ``facts.json`` everything else that a loaded model tells.
@@ -521,16 +522,28 @@ def documents_to_score() -> dict[str, np.ndarray]:
     }
 
 
+def archived(version: str) -> set[str]:
+    """The kinds in the archives of a version."""
+    kinds: set[str] = set()
+    for path in HERE.glob(f"{version}*.tar.xz"):
+        with tarfile.open(path) as packed:
+            kinds |= {name.partition("/")[0] for name in packed.getnames() if "/" in name}
+    return kinds
+
+
 def main() -> None:
-    archive = HERE / f"{rw.__version__}.tar.xz"
+    kinds, archive = KINDS, HERE / f"{rw.__version__}.tar.xz"
     if archive.exists():
-        sys.exit(f"{archive} holds what that version saved, and is kept")
+        kinds = {name: KINDS[name] for name in KINDS if name not in archived(rw.__version__)}
+        archive = HERE / f"{rw.__version__}-{'-'.join(kinds)}.tar.xz"
+    if not kinds:
+        sys.exit(f"{rw.__version__} has saved every kind, and what it saved is kept")
     register()
     documents = documents_to_score()
     told, arrays = {}, {}
     content = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=content, mode="w:xz", preset=9) as packed:
-        for name, (scored, train) in KINDS.items():
+        for name, (scored, train) in kinds.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 trained = train()
