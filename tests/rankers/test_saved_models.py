@@ -151,10 +151,10 @@ def test_saved_models_score_the_same(release, kind, model):
 
 @pytest.mark.parametrize(("release", "kind"), SAVED)
 def test_saved_models_tell_the_same(release, kind, model):
-    expected = facts(release)[kind]
-    found = make.facts(expected["scored"], model, arrays(release, "documents.npz"))
-    assert found.keys() == expected.keys() - {"scored"}
-    different = {key: (found[key], expected[key]) for key in found if not same_facts(found[key], expected[key])}
+    expected = dict(facts(release)[kind])
+    found = make.facts(expected.pop("scored"), model, arrays(release, "documents.npz"))
+    assert found.keys() >= expected.keys()
+    different = {key: (found[key], expected[key]) for key in expected if not same_facts(found[key], expected[key])}
     assert not different
 
 
