@@ -99,6 +99,23 @@ def test_files_of_others_move_or_stay_aside(trained, saved):
     assert (aside / "README.md").read_text() == "mine"
 
 
+@pytest.mark.filterwarnings("ignore:.*README.md was edited and is kept")
+def test_a_ranker_in_the_place_of_a_reranker_leaves_its_own_files_and_those_of_others(saved, tmp_path):
+    (saved / "notes.txt").write_text("mine")
+    (tmp_path / "thesis.tex").write_text("mine")
+    forged = json.loads((saved / "rankwise.json").read_text())
+    forged["contents"]["../thesis.tex"] = forged["contents"]["config.json"]
+    del forged["checksum"]
+    (saved / "rankwise.json").write_text(json.dumps({**forged, "checksum": storage._checksum(forged)}))
+    data = rw.synthetic(n_queries=9, n_docs=5, n_features=3, seed=0)
+    trees = rw.LightGBMRanker(rounds=2, threads=1).fit(data)
+    trees.save(saved, force=True)
+    np.testing.assert_array_equal(rw.load(saved).predict(data), trees.predict(data))
+    written = {entry["name"] for entry in json.loads((saved / "rankwise.json").read_text())["files"].values()}
+    assert {path.name for path in saved.iterdir()} == {"rankwise.json", "README.md", "notes.txt", *written}
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
 def test_a_folder_that_cannot_be_written_leaves_the_old_one(trained, saved, monkeypatch, lists):
     def fails(*_, **__):
         raise OSError(28, "no space left on device")

@@ -25,14 +25,9 @@ _SKIPPED = "A query without relevant documents is skipped."
 _OUT_OF_FOLD = "training queries, each scored by members that have not seen it"
 _NAMES = 50
 """Feature names that are listed."""
-_USE = """## Use
-
-```python
-import rankwise as rw
+_LOAD = """import rankwise as rw
 
 ranker = rw.load("folder")
-{}
-```
 """
 _RANK = "ranker.rank(data)  # a RankingDataset, or a table with a column qid"
 _RECOMMEND = "ranker.recommend(users)"
@@ -108,8 +103,18 @@ def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
     training = {"ranker": repr(ranker)} | _settings(description)
     training |= {"command": typed} if out_of_fold is not None else {**_validation(ranker), "command": typed}
     parts += [section("Data", data | _features(ranker)), section("Training", training), section("Versions", versions)]
-    card = "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    return joined(*parts, code(_LOAD + use))
+
+
+def joined(*parts: str) -> str:
+    """Return a card of its parts, without those that are empty."""
+    card = "\n\n".join(filter(None, parts)) + "\n"
     return "\n".join(map(check.printable, card.split("\n")))  # names come from files that others wrote
+
+
+def code(*blocks: str) -> str:
+    """Return the section that shows how the model is used, in Python."""
+    return "\n\n".join(["## Use", *(f"```python\n{block}\n```" for block in blocks)])
 
 
 def section(title: str, rows: Mapping[str, object]) -> str:
