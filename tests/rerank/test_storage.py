@@ -67,7 +67,11 @@ def test_a_folder_is_replaced_with_force_only_and_files_of_others_are_kept(train
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "saved"]
 
 
-@pytest.mark.parametrize("content", ["{}", "not JSON", '{"format": 1, "checksum": "0"}'])
+NO_NAMES = {"format": 1, "files": {}, "contents": [1]}
+FORGED = json.dumps({**NO_NAMES, "checksum": storage._checksum(NO_NAMES)})
+
+
+@pytest.mark.parametrize("content", ["{}", "not JSON", '{"format": 1, "checksum": "0"}', FORGED])
 def test_a_damaged_description_deletes_nothing(trained, saved, content):
     (saved / "notes").mkdir()
     (saved / "notes" / "thesis.tex").write_text("mine")
@@ -104,7 +108,7 @@ def test_a_ranker_in_the_place_of_a_reranker_leaves_its_own_files_and_those_of_o
     (saved / "notes.txt").write_text("mine")
     (tmp_path / "thesis.tex").write_text("mine")
     forged = json.loads((saved / "rankwise.json").read_text())
-    forged["contents"]["../thesis.tex"] = forged["contents"]["config.json"]
+    forged["contents"] |= dict.fromkeys(("../thesis.tex", "a\0b/c", ""), forged["contents"]["config.json"])
     del forged["checksum"]
     (saved / "rankwise.json").write_text(json.dumps({**forged, "checksum": storage._checksum(forged)}))
     data = rw.synthetic(n_queries=9, n_docs=5, n_features=3, seed=0)

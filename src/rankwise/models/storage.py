@@ -140,7 +140,7 @@ def making_sense(path: str | Path) -> Iterator[None]:
         with check.naming(path):
             yield
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError) as wrong:
-        raise _damaged(Path(path), f"{DESCRIPTION} is malformed ({type(wrong).__name__}: {wrong})") from None
+        raise _damaged(path, f"{DESCRIPTION} is malformed ({type(wrong).__name__}: {wrong})") from None
 
 
 def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
@@ -162,8 +162,7 @@ def read_training_queries(files: Mapping[str, bytes]) -> NDArray[np.uint64] | No
     content = files[_QUERIES]
     hashes = np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64)
     if len(content) % 8 or (hashes[1:] <= hashes[:-1]).any():
-        got, hint = "hashes of training queries that are not sorted", "get the folder again, or train anew"
-        raise check.error("the model is damaged", got=got, where=_QUERIES, hint=hint)
+        raise _damaged(_QUERIES, "hashes of training queries that are not sorted")
     return hashes
 
 
@@ -339,15 +338,17 @@ def _edited(card: Path) -> bool:
 def _listed(path: Path) -> set[str] | None:
     """The files of the model in a folder; None if its description is damaged."""
     try:
-        description = _parse(path, (path / DESCRIPTION).read_bytes())
+        with making_sense(path):
+            description = _parse(path, (path / DESCRIPTION).read_bytes())
+            names = (entry["name"] for entry in description["files"].values())
+            return {*names, *description.get("contents", {}).keys()}
     except (OSError, ValueError):
         return None
-    return {entry["name"] for entry in description["files"].values()} | set(description.get("contents", ()))
 
 
 def _remove(path: Path, names: set[str]) -> None:
     for name in names:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # a forged name may be none of a file
             if _is_inside((path / name).parent, path):
                 (path / name).unlink()
 
@@ -429,5 +430,5 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _damaged(path: Path, how: str, hint: str = "get the folder again, or train anew") -> ValueError:
+def _damaged(path: str | Path, how: str, hint: str = "get the folder again, or train anew") -> ValueError:
     return check.error("the model is damaged", got=how, where=str(path), hint=hint)
