@@ -20,14 +20,9 @@ _SKIPPED = "A query without relevant documents is skipped."
 _OUT_OF_FOLD = "training queries, each scored by members that have not seen it"
 _NAMES = 50
 """Feature names that are listed."""
-_USE = """## Use
-
-```python
-import rankwise as rw
+_LOAD = """import rankwise as rw
 
 ranker = rw.load("folder")
-{}
-```
 """
 _RANK = "ranker.rank(data)  # a RankingDataset, or a table with a column qid"
 _RECOMMEND = "ranker.recommend(users)"
@@ -110,8 +105,18 @@ def model_card(facts: CardFacts, evaluations: Evaluations = None) -> str:
     training = {"ranker": facts.ranker} | _settings(description) | chose | {"command": typed}
     features = _features(facts.schema)
     parts += [section("Data", data | features), section("Training", training), section("Versions", versions)]
-    card = "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    return joined(*parts, code(_LOAD + use))
+
+
+def joined(*parts: str) -> str:
+    """Return a card of its parts, without those that are empty."""
+    card = "\n\n".join(filter(None, parts)) + "\n"
     return "\n".join(map(check.printable, card.split("\n")))  # names come from files that others wrote
+
+
+def code(*blocks: str) -> str:
+    """Return the section that shows how the model is used, in Python."""
+    return "\n\n".join(["## Use", *(f"```python\n{block}\n```" for block in blocks)])
 
 
 def section(title: str, rows: Mapping[str, object]) -> str:

@@ -163,7 +163,7 @@ class RerankLearner:
         if not self.processes.alone and self.valid is not None:  # each scores its share: none waits long for another
             rank, count = self.processes.rank, self.processes.count
             scores = np.zeros(self.valid.n_docs)
-            scores[rank::count] = self._score(list(self.valid.pairs())[rank::count])
+            scores[rank::count] = self.score(list(self.valid.pairs())[rank::count])
             self._scores = self.processes.add(scores)
         if not gradient and not self._informative():
             raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
@@ -219,10 +219,11 @@ class RerankLearner:
     def scores(self, number: int) -> Array:
         """Score the validation lists, without dropout; several processes have done so together at the round's end."""
         if self._scores is None or self.processes.alone:
-            self._scores = self._score(list(cast("Lists", self.valid).pairs()))
+            self._scores = self.score(list(cast("Lists", self.valid).pairs()))
         return self._scores
 
-    def _score(self, pairs: list[Pair]) -> Array:
+    def score(self, pairs: list[Pair]) -> Array:
+        """Score pairs by the weights as they are."""
         with torch_threads():
             return score_pairs(self.encoder, pairs, self._size, mixed=self._mixed_scores)
 
