@@ -97,8 +97,6 @@ class Ranker(Estimator, ABC):
     """The modules of that extra that it imports."""
     packages: ClassVar[Sequence[str]] = ()
     """Names under which its library may be installed; the version of the first that is stands in results."""
-    magic: ClassVar[tuple[bytes, ...]] = ()
-    """Beginnings of the model files of its library."""
     first_round_pace: ClassVar[float] = 1.0
     """The time of a first round relative to LightGBM's, where none was measured."""
 

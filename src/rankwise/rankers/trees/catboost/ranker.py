@@ -223,7 +223,6 @@ class CatBoostRanker(TreeRanker):
 
     library = CatBoost()
     extra, modules, packages = "catboost", ("catboost",), ("catboost",)
-    magic = (b"CBM1",)
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.3)",
