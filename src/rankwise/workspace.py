@@ -82,9 +82,9 @@ class Workspace:
             raise NotADirectoryError(f"{self.path} is a file, where a {self.what} is to be kept. Hint: name a folder.")
         if not self.is_empty():
             refuse_existing(self.path, self.kind, resume=resume)
-            if any(self.part(name).is_file() for name in _OLDER):
-                raise self._other_version()
             if not self.part(FILE).is_file():
+                if any(self.part(name).is_file() for name in _OLDER):
+                    raise self._other_version()
                 what = f"{self.path} is not the folder of a {self.what}, and is kept."
                 raise FileExistsError(f"{what} Hint: name a new folder.")
         files.check_writable_folder(self.path)
