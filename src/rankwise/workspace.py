@@ -22,7 +22,7 @@ _MOST = 2**26  # bytes
 def refuse_existing(path: Path, kind: str, *, resume: bool) -> None:
     """Raise an error about kept work that is not to be resumed."""
     if path.exists() and not resume:
-        hint = f"resume it with `resume=True`, or name another {kind}"
+        hint = f"resume from the {kind} there with `resume=True`, or name another"
         raise FileExistsError(check.Sentence(f"{path} exists already and is kept.", hint))
 
 
