@@ -85,7 +85,7 @@ class SearchStore:
 def opened(folder: str | Path | None, identity: Json) -> Iterator[SearchStore]:
     """Open the folder of a search, or a temporary one."""
     with tempfile.TemporaryDirectory(prefix="rankwise-auto-") as scratch:
-        yield SearchStore(workspace(folder or scratch, identity), lasting=folder is not None)
+        yield SearchStore(workspace(scratch if folder is None else folder, identity), lasting=folder is not None)
 
 
 def workspace(folder: str | Path, identity: Json) -> Workspace:
