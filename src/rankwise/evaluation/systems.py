@@ -72,7 +72,7 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     if trec.is_qrels(data):
         return trec.judge(cast("Run", system), data)
     if is_frame(data):
-        trained_on = getattr(getattr(system, "model_", None), "schema", None) or getattr(system, "_schema", None)
+        trained_on = getattr(getattr(system, "model_", None), "schema", None)
         return system, lists_of(data, trained_on if isinstance(trained_on, Schema) else None)
     hint = "make one, or pass a table with columns qid and label"
     raise check.error("scores are evaluated on a RankingDataset", got=type(data).__name__, hint=hint)

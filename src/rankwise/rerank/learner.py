@@ -28,7 +28,7 @@ from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
-from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
@@ -114,7 +114,7 @@ class _StepInputs(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class RerankLearner:
+class RerankLearner(Learner[Weights]):
     """Trains a cross-encoder, a part of an epoch in each round."""
 
     settings: "RerankerSettings"
@@ -239,7 +239,7 @@ class RerankLearner:
         self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()
 
-    def model(self) -> CrossEncoder:
+    def model(self, rounds: int) -> CrossEncoder:
         """Return the cross-encoder."""
         return self.encoder
 

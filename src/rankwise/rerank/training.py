@@ -17,14 +17,13 @@ from rankwise.metrics import metrics_for
 from rankwise.models.nets.state import torch_threads
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
-from rankwise.rankers.training import session
+from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
 from rankwise.rankers.training.run import Session
-from rankwise.rankers.training.settings import Watch
-from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Measured, Validation
+from rankwise.rankers.training.settings import TrainingSettings, Watch
+from rankwise.rankers.training.validation import Measure, Measured
 from rankwise.rerank import encoders
 from rankwise.rerank.batches import MiniBatchSize
 from rankwise.rerank.data.lists import Lists, with_texts
@@ -83,13 +82,26 @@ def fit(
     valid = None if valid_data is None else _checked_lists("valid", valid_data)
     if valid is not None:
         valid.compare_with(train, "validation")
-    return session.train(
-        lambda: _session(reranker, train, valid, resume=resume),
-        lambda learner, state: keep(_trained(reranker, learner, state)),
-        threads=_thread_count(reranker),
+    schedule = Schedule(reranker, train.n_queries)
+    settings = TrainingSettings(
+        unit=UNIT,
+        rounds=schedule.rounds,
+        patience=reranker.patience,
+        metrics=metrics_for(reranker.metrics, valid),  # a wrong name is an error without validation data, too
+        debias=reranker.debias,
+        objective=find_objective(reranker.objective),
+        seed=reranker.seed,
+        threads=reranker.threads,
+        checkpoint=reranker.checkpoint,
+        checkpoint_every=reranker.checkpoint_every,
         progress=reranker.progress,
         resume=resume,
         watch=watch,
+    )
+    return run.run(
+        lambda: _session(reranker, train, valid, schedule, settings),
+        lambda learner, state: keep(_trained(reranker, learner, state)),
+        settings,
     )
 
 
@@ -116,26 +128,25 @@ def _trained(reranker: "Reranker", learner: RerankLearner, state: State) -> Trai
     )
 
 
-def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool) -> Session:
+def _session(
+    reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, settings: TrainingSettings
+) -> Session:
     """Check every setting and build the training run."""
-    metrics = metrics_for(reranker.metrics, valid)  # a wrong name is an error without validation data, too
-    validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
-    schedule = Schedule(reranker, train.n_queries)
-    names = () if validation is None else validation.names
-    stopping = Stopping(rounds=schedule.rounds, metrics=names, patience=reranker.patience, unit=UNIT)
+    validation = None if valid is None else settings.validation(valid)
+    stopping = settings.stopping(() if validation is None else validation.names)
     progress = ProgressBar(stopping, steps=schedule.steps_before)
     learner = RerankLearner(settings=reranker, train=train, valid=valid, schedule=schedule, on_step=progress.step)
     checkpoint = Checkpoint.of_settings(
-        reranker.checkpoint,
-        reranker.checkpoint_every,
-        resume=resume,
+        settings.checkpoint,
+        settings.checkpoint_every,
+        resume=settings.resume,
         identity=lambda: _identity(reranker, train, valid, learner.encoder),
         describe=lambda _: {"versions": versions()},
         unit=UNIT,
     )
     loop = Loop(
         learner=learner,
-        stream=train.stream(reranker.seed),
+        stream=train.stream(settings.seed),
         stopping=stopping,
         measured=[] if valid is None or validation is None else [Measured(Measure(valid, validation))],
         checkpoint=checkpoint,

@@ -10,6 +10,7 @@ import rankwise as rw
 from rankwise import check, files
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading
+from rankwise.rankers import expressions
 
 SCORES = "scores.npy"
 

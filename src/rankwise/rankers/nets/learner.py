@@ -154,12 +154,7 @@ class NetLearner(Learner[Weights]):
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Resume from the last weights of a checkpoint."""
         training = unpacked(files[TRAINING])
-        weights = of_prefix("weights", training)
-        if not weights:  # those of the whole catalogue once had other names
-            raise check.error(
-                "the checkpoint is of an older version of rankwise", hint="train anew, without `resume=True`"
-            )
-        fill(self.module, weights)
+        fill(self.module, of_prefix("weights", training))
         recall(self._stepper, of_prefix("optimizer", training))
         if self._averages is not None:
             self._averages.recall(of_prefix("averages", training))

@@ -51,7 +51,7 @@ class Session:
         if checkpoint is None or (content := checkpoint.read(resume=resume)) is None:
             return self.start, None
         state, files = content
-        with storage.making_sense(checkpoint.path):
+        with storage.making_sense(checkpoint.work.path):
             self.loop.learner.verify(files)
             return state, self.loop.learner.resume(files, state)
 
