@@ -2,9 +2,8 @@
 
 import math
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from weakref import WeakSet
 
 import numpy as np
@@ -15,31 +14,16 @@ from rankwise.arrays import Array, Keywords, read_only
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
+from rankwise.clicks.regression import cross_fitted
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.splits import fold_of_query
 from rankwise.data.tables import Table
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
-from rankwise.sparse import for_library
 from rankwise.stream import Stream
 
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
-_ROUNDS, _PATIENCE = 300, 20
-_SMALL = 20_000  # documents; fewer have small trees
-_LARGE = 1_000_000  # documents; fewer have a thread for each fold, since threads of one tree wait for each other
 _STRENGTH = 10.0  # examined impressions that R̂ counts for beside clicks
 _LOW = 0.1  # the share of documents that are as far below R̂ as the low one
-_LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
 _parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
-_TREES: Keywords = {
-    "objective": "regression",
-    "learning_rate": 0.1,
-    "min_data_in_leaf": 20,
-    "lambda_l2": 1.0,
-    "force_row_wise": True,
-    "deterministic": True,
-    "verbosity": -1,
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -208,7 +192,7 @@ def estimates(
         squares = by_pair(log.impressions * alpha**2)
         products = by_pair(alpha * (log.clicks - log.impressions * beta))
         seen = np.where(squares > 0.0, squares, 1.0)
-        predicted = _cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
+        predicted = cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
     else:
         predicted = check.document_values("regression", scores_of(regression, data), data.offsets, data.query_ids)
     return Estimates(
@@ -293,56 +277,3 @@ def _documents(log: Log) -> RankingDataset:
     """Return the pairs of the log, with one constant feature."""
     labels, ids = np.zeros(log.n_pairs), {"query_ids": log.query_ids, "document_ids": log.document_ids}
     return RankingDataset(np.zeros((log.n_pairs, 1)), labels, log.offsets, **ids)  # type: ignore[arg-type]
-
-
-def _cross_fitted(
-    data: RankingDataset, rows: NDArray[np.int64], targets: Array, weights: Array, *, folds: int = 5, seed: int = 0
-) -> Array:
-    """Return R̂ of every document of ``data``, in [0, 1], from trees that never saw the clicks of its query.
-
-    Trees of LightGBM minimise Σ weight · (target − R(x))² over ``rows``. The queries of ``rows`` fall into folds: each
-    is predicted by trees of the other folds, whose number is chosen on one of them. Other queries have the mean of all
-    predictions.
-    """
-    folds = check.integer("folds", folds, least=_LEAST_FOLDS)
-    examined = weights > 0.0
-    rows, targets, weights = rows[examined], targets[examined], weights[examined]
-    query_of_row = np.repeat(np.arange(data.n_queries), data.sizes)
-    logged = np.unique(query_of_row[rows])
-    if logged.size < folds:
-        raise check.error(
-            "a regression that is fitted and applied to different queries needs as many queries as folds",
-            got=f"{logged.size} queries with documents that were examined, for {folds} folds",
-            hint="use more queries, or give targets or estimates the predictions of another model, regression=…",
-        )
-    fold_of = np.full(data.n_queries, -1)
-    fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)
-    fold_of_document, fold = fold_of[query_of_row], fold_of[query_of_row[rows]]
-    parameters: Keywords = {**_TREES, "seed": seed % 2**31}
-    workers = threads() if rows.size < _LARGE else 1  # side by side, folds have a copy of the features each
-    parameters |= {"num_leaves": 7 if rows.size < _SMALL else 31, "num_threads": 1 if workers > 1 else threads()}
-
-    def dataset(part: NDArray[np.bool_]) -> Any:
-        matrix, categorical = for_library(data.features[rows[part]]), list(data.categorical)
-        options: Keywords = {"categorical_feature": categorical, "params": parameters}
-        return lightgbm().Dataset(matrix, targets[part], weight=weights[part] / weights.mean(), **options)
-
-    def predicted(number: int) -> Array:
-        """Return the predictions of the trees of all folds but one: all of its documents, and a share of the others."""
-        chosen_by = (number + 1) % folds
-        parts = ~np.isin(fold, (number, chosen_by)), fold == chosen_by
-        stop = lightgbm().early_stopping(_PATIENCE, verbose=False)
-        train, valid = map(dataset, parts)
-        trial = lightgbm().train(parameters, train, _ROUNDS, valid_sets=[valid], callbacks=[stop])
-        trees = lightgbm().train(parameters, dataset(fold != number), max(trial.best_iteration, 1))
-        predictions = np.zeros(data.n_docs)
-        for share, documents in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
-            if documents.any():
-                scores = trees.predict(for_library(data.features[documents]), num_threads=parameters["num_threads"])
-                predictions[documents] = share * np.asarray(scores)
-        return predictions
-
-    if workers == 1:
-        return sum(map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
-    with ThreadPoolExecutor(min(workers, folds)) as pool:
-        return sum(pool.map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
