@@ -4,13 +4,13 @@ import math
 import warnings
 from dataclasses import dataclass
 from typing import Literal
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, read_only
+from rankwise.arrays import Array, Keywords, comparable, places, read_only, rows_of
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
@@ -24,6 +24,7 @@ _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
 _STRENGTH = 10.0  # examined impressions that R̂ counts for beside clicks
 _LOW = 0.1  # the share of documents that are as far below R̂ as the low one
 _parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
+_made_from: "WeakKeyDictionary[RankingDataset, Estimates]" = WeakKeyDictionary()  # of targets with a regression
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -250,7 +251,7 @@ def targets(
         check.choice("labels", labels, ("regression", "offset"))
     strength = check.number("strength", strength, least=0.0)
     features = log.documents(features)
-    if method == "ips" and labels != "regression" and regression is None:
+    if unfitted := method == "ips" and labels != "regression" and regression is None:
         regression = np.zeros(features.n_docs)
     result = estimates(
         log, features, bias, clip=clip, regression=regression, folds=folds, probabilities=probabilities, seed=seed
@@ -265,12 +266,39 @@ def targets(
         weights = traffic if features.weights is None else traffic * features.weights
         changes["weights"] = weights / weights[traffic > 0.0].mean()
     data = features.with_(**changes)
-    if (left_out := int((traffic == 0.0).sum())) == 0:
-        return data
-    if log not in _parts:
-        what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
-        warnings.warn(check.Sentence(what), stacklevel=2)
-    return data.take(traffic > 0.0)
+    if left_out := int((traffic == 0.0).sum()):
+        if log not in _parts:
+            what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
+            warnings.warn(check.Sentence(what), stacklevel=2)
+        data = data.take(traffic > 0.0)
+    if not unfitted:
+        _made_from[data] = result
+    return data
+
+
+def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, bias: Bias) -> Estimates:
+    """Return the estimates of a log with the regression and the clip of others; raise unless all else is the same.
+
+    ``targets`` are what :func:`targets` or :func:`estimates` returned for these clicks and this bias, for these
+    documents and perhaps those of more queries.
+    """
+    made = targets if isinstance(targets, Estimates) else _made_from.get(targets)
+    if made is None:
+        what = "targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"
+        raise check.error(what, got=repr(targets), hint="a part or a copy does not know its regression")
+    queries = places(np.asarray(data.query_ids), np.asarray(made.data.query_ids))
+    rows, offsets = rows_of(queries[queries >= 0], made.data.offsets)
+    ours, theirs = comparable(np.asarray(data.document_ids), np.asarray(made.data.document_ids)[rows])
+    others = [] if np.array_equal(offsets, data.offsets) and np.array_equal(ours, theirs) else ["documents"]
+    if not others:
+        result = estimates(log, data, bias, regression=made.regression[rows], clip=made.clip)
+        others = ["clicks"] if made.rows.size != log.n_pairs else []
+        of = {"impressions": "clicks", "ctr": "clicks", "alpha": "bias", "beta": "bias", "rho": "logging policy"}
+        others += [of[name] for name in of if not np.array_equal(getattr(made, name)[rows], getattr(result, name))]
+    if others:
+        hint = "pass rw.clicks.estimates(log, features, bias) of what is compared, or `leave targets out`"
+        raise check.error(f"targets must have the {others[0]} of the comparison", got=f"others in {made!r}", hint=hint)
+    return result
 
 
 def _documents(log: Log) -> RankingDataset:
