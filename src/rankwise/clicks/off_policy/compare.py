@@ -13,7 +13,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
-from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.log import Log, named_pairs
 from rankwise.clicks.logs.reading import opened
 from rankwise.clicks.off_policy import estimators
 from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks, unseen_clicks
@@ -30,7 +30,7 @@ from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.ensembles.weights import spread
 from rankwise.statistics import tables
-from rankwise.statistics.significance import t_test
+from rankwise.statistics.significance import TTest, t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
@@ -170,7 +170,7 @@ def compare(
             return baseline[0].highest
         more = np.maximum(baseline[0].guessed - rival.guessed, 0.0)
         clicks = shown.of_queries(documents.sums(more * (1.0 - documents.relevance)))
-        return baseline[0]._replace(totals=baseline[0].totals + clicks)
+        return replace(baseline[0], totals=baseline[0].totals + clicks)
 
     def tested(name: str, share: float, level: float) -> Blend:
         at_bias, *at_ends = estimated(name, share)
@@ -314,7 +314,7 @@ def _difference(new: Estimated, old: Estimated, traffic: Array, level: float) ->
     weights = traffic[counted]
     test = t_test((new.totals - old.totals)[counted] / weights, weights)
     units = weights.sum() ** 2 / (weights @ weights)
-    test = test._replace(freedom=max(1, round(units) - 1))
+    test = TTest(test.mean, test.error, max(1, round(units) - 1))
     return test.mean, *test.interval(level)
 
 
@@ -422,8 +422,7 @@ def _run(system: Scored, queries: Column) -> pl.DataFrame:
 def _listed(runs: Iterable[pl.DataFrame], log: Log) -> RankingDataset:
     """Return the documents that were shown or that a run retrieves, with one constant feature."""
     names = log.query_ids.astype(str)
-    pairs = pl.DataFrame({"query": names[log.query_of_pair], "document": log.document_ids.astype(str)})
-    listed = pl.concat([pairs, *runs]).unique(maintain_order=True)
+    listed = pl.concat([named_pairs(log.query_ids, log.offsets, log.document_ids), *runs]).unique(maintain_order=True)
     numbers = pl.DataFrame({"query": names, "number": np.arange(names.size)})
     listed = listed.join(numbers, on="query", maintain_order="left").sort("number", maintain_order=True)
     blank = np.zeros((len(listed), 1), np.float32), np.zeros(len(listed))
