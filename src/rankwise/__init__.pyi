@@ -6,8 +6,8 @@ from . import ray as ray
 from . import rerank as rerank
 from . import spark as spark
 from ._version import __version__ as __version__
-from .clicks.models.simulation import ClickLog as ClickLog
-from .clicks.models.simulation import simulate_clicks as simulate_clicks
+from .clicks.models.impressions import ClickLog as ClickLog
+from .clicks.models.impressions import simulate_clicks as simulate_clicks
 from .cluster.crew import LostWorkerError as LostWorkerError
 from .data.catalog.load import load_dataset as load_dataset
 from .data.catalog.sets import datasets as datasets

@@ -185,17 +185,17 @@ def show(
     numbers, n_rows = np.zeros(offsets.size - 1, np.int16), int(offsets[-1])
     rows, clicked, chances = np.full(n_rows, -1, np.int32), np.zeros(n_rows, np.bool_), np.ones(n_rows, np.float32)
     inputs = keys, stream.queries(data.n_queries), scores, drawn is not None, *users.parameters(data, depth)
-    outputs = offsets, numbers, rows, clicked, chances
+    positions = np.empty(n_rows, np.int16 if depth < 2**15 else np.int64)
+    outputs = offsets, numbers, rows, positions, clicked, chances
     work = data.sizes.astype(np.float64) + 40.0 * counts * sizes
     threads.over_queries(_show, data.offsets, *inputs, counts, first, *outputs, work=work)
     if not (shown := rows >= 0).all():  # some have documents of score -inf
         offsets = offsets_of(np.add.reduceat(shown, offsets[:-1], dtype=np.int64))
-        rows, clicked, chances = rows[shown], clicked[shown], chances[shown]
-    positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+        rows, positions, clicked, chances = rows[shown], positions[shown], clicked[shown], chances[shown]
     return Sessions(
         offsets=read_only(offsets),
         pairs=read_only(rows),
-        positions=read_only(positions.astype(np.int16 if depth < 2**15 else np.int64)),
+        positions=read_only(positions),
         clicked=read_only(clicked),
         rankers=read_only(numbers),
         segments=read_only(np.zeros(numbers.size, np.int16)),
@@ -246,9 +246,9 @@ def _expected(first, last, offsets, scores, rewards, satisfied, continuation, al
 @kernel
 def _show(  # type: ignore[no-untyped-def]
     first, last, offsets, keys, queries, scores, drawn, rewards, satisfied, continuation, alpha, beta, counts, firsts,
-    starts, rankers, rows, clicked, probabilities,
+    starts, rankers, rows, positions, clicked, probabilities,
 ):  # fmt: skip
-    """Fill the last four arrays, which begin at ``starts`` of an impression."""
+    """Fill the last five arrays, which begin at ``starts`` of an impression."""
     n_rankers = scores.shape[0]
     for q in range(first, last):
         begin, size = offsets[q], offsets[q + 1] - offsets[q]
@@ -281,7 +281,7 @@ def _show(  # type: ignore[no-untyped-def]
                     chances[i] = 1.0 / (ends[by, i] - i)
                 row = begin + order[i]
                 hit = present and click < alpha[i] * rewards[row] + beta[i]
-                rows[starts[n] + i] = row
+                rows[starts[n] + i], positions[starts[n] + i] = row, i + 1
                 clicked[starts[n] + i] = hit
                 probabilities[starts[n] + i] = chances[i]
                 stays = continuation * (1.0 - satisfied[row]) if hit else continuation
