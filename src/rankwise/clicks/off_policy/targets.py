@@ -282,22 +282,26 @@ def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, 
     ``targets`` are what :func:`targets` or :func:`estimates` returned for these clicks and this bias, for these
     documents and perhaps those of more queries.
     """
-    made = targets if isinstance(targets, Estimates) else _made_from.get(targets)
-    if made is None:
+    earlier = targets if isinstance(targets, Estimates) else _made_from.get(targets)
+    if earlier is None:
         what = "targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"
         raise check.error(what, got=repr(targets), hint="a part or a copy does not know its regression")
-    queries = places(np.asarray(data.query_ids), np.asarray(made.data.query_ids))
-    rows, offsets = rows_of(queries[queries >= 0], made.data.offsets)
-    ours, theirs = comparable(np.asarray(data.document_ids), np.asarray(made.data.document_ids)[rows])
-    others = [] if np.array_equal(offsets, data.offsets) and np.array_equal(ours, theirs) else ["documents"]
-    if not others:
-        result = estimates(log, data, bias, regression=made.regression[rows], clip=made.clip)
-        others = ["clicks"] if made.rows.size != log.n_pairs else []
+    queries = places(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
+    rows, offsets = rows_of(queries[queries >= 0], earlier.data.offsets)
+    ours, theirs = comparable(np.asarray(data.document_ids), np.asarray(earlier.data.document_ids)[rows])
+    differing = [] if np.array_equal(offsets, data.offsets) and np.array_equal(ours, theirs) else ["documents"]
+    if not differing:
+        result = estimates(log, data, bias, regression=earlier.regression[rows], clip=earlier.clip)
+        differing = ["clicks"] if earlier.rows.size != log.n_pairs else []
         of = {"impressions": "clicks", "ctr": "clicks", "alpha": "bias", "beta": "bias", "rho": "logging policy"}
-        others += [of[name] for name in of if not np.array_equal(getattr(made, name)[rows], getattr(result, name))]
-    if others:
+        differing += [
+            of[name] for name in of if not np.array_equal(getattr(earlier, name)[rows], getattr(result, name))
+        ]
+    if differing:
         hint = "pass rw.clicks.estimates(log, features, bias) of what is compared, or `leave targets out`"
-        raise check.error(f"targets must have the {others[0]} of the comparison", got=f"others in {made!r}", hint=hint)
+        raise check.error(
+            f"targets must have the {differing[0]} of the comparison", got=f"others in {earlier!r}", hint=hint
+        )
     return result
 
 
