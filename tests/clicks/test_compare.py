@@ -659,6 +659,7 @@ def test_targets_of_something_else_are_refused(data, systems, log, found) -> Non
     with pytest.raises(ValueError, match="the clicks of the comparison"):
         run("good", scores, half, BIAS, fewer, targets=found)  # R̂ has learned from more than these
     ips = rw.clicks.targets(log, data, BIAS, "ips")
-    for unknown in (data, rw.clicks.targets(log, data, BIAS).take(slice(0, 80)), ips):
-        with pytest.raises(ValueError, match=r"targets must be what rw\.clicks\.estimates returned.* got RankingDat"):
+    unknown: Any
+    for unknown in (data, rw.clicks.targets(log, data, BIAS).take(slice(0, 80)), ips, found.dr):
+        with pytest.raises(ValueError, match=r"targets must be what rw\.clicks\.estimates returned.* got (Rank|array)"):
             run("good", systems, log, BIAS, data, targets=unknown)

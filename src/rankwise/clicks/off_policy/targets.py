@@ -282,8 +282,8 @@ def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, 
     ``targets`` are what :func:`targets` or :func:`estimates` returned for these clicks and this bias, for these
     documents and perhaps those of more queries.
     """
-    earlier = targets if isinstance(targets, Estimates) else _made_from.get(targets)
-    if earlier is None:
+    earlier = _made_from.get(targets) if isinstance(targets, RankingDataset) else targets
+    if not isinstance(earlier, Estimates):
         what = "targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"
         raise check.error(what, got=repr(targets), hint="a part or a copy does not know its regression")
     queries = places(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
