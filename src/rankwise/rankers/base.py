@@ -429,6 +429,7 @@ class Ranker(Estimator, ABC):
         the choice of an AutoRanker, is saved as that one. The folder appears only once it is complete. One that exists
         is replaced only with ``force``, and stays as it was if anything goes wrong.
         """
+        check_fitted(self)
         description, files = self.saved()
         queries = storage.training_queries(self.trained_queries_)
         return storage.write(path, description, files | queries, card=self.card(evaluation), force=force)
@@ -483,8 +484,8 @@ class Ranker(Estimator, ABC):
         ranker.stopped_ = str(description["stopped"])
         ranker.trained_on_ = model_card.trained_on(description)
         ranker.trained_queries_ = storage.read_training_queries(files)
-        if settings := ranker.settings_for(0):
-            ranker.settings_ = dict(description.get("settings", settings))
+        decided = ranker.settings_for(0)  # a net has other settings in its description
+        ranker.settings_ = dict(description.get("settings", decided)) if decided else {}
         ranker.model_ = ranker.read_model(description, files, Schema.read(description["features"]))
         return ranker
 
