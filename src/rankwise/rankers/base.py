@@ -20,6 +20,7 @@ from rankwise.metrics.base import with_labels
 from rankwise.models import attributes, model_card, storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema, is_frame, queries_of
+from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import expressions, inputs, table
 from rankwise.rankers.sklearn import Estimator, check_fitted, reject
@@ -495,6 +496,10 @@ class Ranker(Estimator, ABC):
         return attribute_model(self, schema)
 
     # For rankers of the user's.
+
+    def _objective(self) -> Objective:
+        """Return the parameter ``objective`` as an object."""
+        return objective_of(self)
 
     def _predict(self, features: Any, offsets: Any) -> ArrayLike:
         """Score documents: the part of :meth:`predict` that a ranker of the user's defines."""
