@@ -17,6 +17,7 @@ from rankwise.cluster.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import Workers
 from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
+from rankwise.rankers.training.settings import TrainingSettings
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
@@ -175,7 +176,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
     named = named.with_(more_labels={"purchase": np.maximum(named.labels[::-1] - 1.0, 0.0)})
     text = "xendcg + 0.3*on(purchase, plrank(samples=5))"
     ranker = rw.LightGBMRanker(text, **SMALL | {"rounds": 2})
-    alone = ranker.fit(named).scales_
+    alone, settings = ranker.fit(named).scales_, TrainingSettings.of(ranker)
     assert alone[text.partition("*")[2]] != 1.0
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     roles: dict[str, Any] = {"more_labels": {"purchase": "purchase"}}
@@ -183,7 +184,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
         spread = partitions.spread(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
         )
-        measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, ranker, objective)  # noqa: E731
+        measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, settings, objective)  # noqa: E731
         assert scales_in(with_scales(rw.objective(text), measure)) == alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
