@@ -15,6 +15,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cluster.crew import Crew
 from rankwise.cluster.learner import ClusterLearner, measured
+from rankwise.cluster.network import NETWORKS
 from rankwise.cluster.partitions import spread
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -29,7 +30,7 @@ Tree = TypeVar("Tree", bound=TreeRanker)
 
 def check_ranker(ranker: TreeRanker, timeout: float) -> None:
     """Raise if a ranker does not train on clusters."""
-    if ranker.name not in ("lightgbm", "xgboost"):
+    if ranker.name not in NETWORKS:
         hint = "use LightGBMRanker or XGBoostRanker"
         raise check.error("only LightGBM and XGBoost train on a cluster", got=ranker.name, hint=hint)
     check.number("timeout", timeout, least=0.0, open_ends=True)
@@ -70,7 +71,6 @@ def train(
             if objective is not None and objective.couples_queries:
                 hint = "train it on one machine"
                 raise check.error(f"{objective!r} needs all queries at once, and a worker has some", hint=hint)
-            settings.columns(replace(data, older=None))  # workers do not have the older model
             settings = replace(settings, metrics=(), watch=None)  # which stay with the client
             if objective is not None and objective.log_odds:
                 settings = replace(settings, base_score=base_score(measured(level_totals, parts, settings, objective)))
