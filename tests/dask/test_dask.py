@@ -193,7 +193,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
 
 
 @pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker])
-def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, kind):
+def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, monkeypatch, kind):
     rare = named.with_(labels=(named.labels >= 2.0).astype(float))
     rare = [rare.take(slice(20, None)), rare.take(slice(0, 20))]
     ranker = kind("calibrated", **SMALL | {"patience": None, "learning_rate": 1e-6})
@@ -203,6 +203,9 @@ def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, kin
     np.testing.assert_allclose(trained.predict(rare[1]), alone.predict(rare[1]), atol=1e-4)
     assert abs(trained.predict(rare[1]).mean()) > 0.5
     assert trained.history_["loss"] == pytest.approx(alone.history_["loss"], rel=1e-5)
+    monkeypatch.setattr("rankwise.cluster.fit.base_score", lambda _: 3.0)  # not that of the part that a worker has
+    trained = rw.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
+    np.testing.assert_allclose(trained.predict(rare[1]), 3.0, atol=1e-4)
 
 
 def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch):
