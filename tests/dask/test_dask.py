@@ -17,6 +17,7 @@ from rankwise.cluster.rows import RowPlan, Runs, find_runs
 from rankwise.dask.workers import Workers
 from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
+from rankwise.rankers.training.settings import TrainingSettings
 from rankwise.rankers.trees import protocol
 from rankwise.rankers.trees.lightgbm.ranker import LightGBM
 from rankwise.rankers.trees.newton import newton
@@ -175,7 +176,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
     named = named.with_(more_labels={"purchase": np.maximum(named.labels[::-1] - 1.0, 0.0)})
     text = "xendcg + 0.3*on(purchase, plrank(samples=5))"
     ranker = rw.LightGBMRanker(text, **SMALL | {"rounds": 2})
-    alone = ranker.fit(named).scales_
+    alone, settings = ranker.fit(named).scales_, TrainingSettings.of(ranker)
     assert alone[text.partition("*")[2]] != 1.0
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     roles: dict[str, Any] = {"more_labels": {"purchase": "purchase"}}
@@ -183,7 +184,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
         spread = partitions.spread(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
         )
-        measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, ranker, objective)  # noqa: E731
+        measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, settings, objective)  # noqa: E731
         assert scales_in(with_scales(rw.objective(text), measure)) == alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of queries that were put together
@@ -192,7 +193,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
 
 
 @pytest.mark.parametrize("kind", [rw.LightGBMRanker, rw.XGBoostRanker])
-def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, kind):
+def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, monkeypatch, kind):
     rare = named.with_(labels=(named.labels >= 2.0).astype(float))
     rare = [rare.take(slice(20, None)), rare.take(slice(0, 20))]
     ranker = kind("calibrated", **SMALL | {"patience": None, "learning_rate": 1e-6})
@@ -202,6 +203,9 @@ def test_workers_start_at_the_base_rate_of_all_data(client, named, tmp_path, kin
     np.testing.assert_allclose(trained.predict(rare[1]), alone.predict(rare[1]), atol=1e-4)
     assert abs(trained.predict(rare[1]).mean()) > 0.5
     assert trained.history_["loss"] == pytest.approx(alone.history_["loss"], rel=1e-5)
+    monkeypatch.setattr("rankwise.cluster.fit.base_score", lambda _: 3.0)  # not that of the part that a worker has
+    trained = rw.dask.fit(kind(**ranker.get_params()), folder, client=client, valid=rare[1], weight="weight")
+    np.testing.assert_allclose(trained.predict(rare[1]), 3.0, atol=1e-4)
 
 
 def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch):

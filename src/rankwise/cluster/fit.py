@@ -5,35 +5,32 @@ keyed by query id, so that they do not depend on where a query lies. Training go
 rounds. Between blocks the client measures the validation data, writes the checkpoint, and stops.
 """
 
-import copy
 import functools
 import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cluster.crew import Crew
 from rankwise.cluster.learner import ClusterLearner, measured
+from rankwise.cluster.network import NETWORKS
 from rankwise.cluster.partitions import spread
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
-from rankwise.models.schema import Schema
 from rankwise.objectives.base import base_score, goal_totals, level_totals
 from rankwise.rankers import inputs
+from rankwise.rankers.training import run
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, Watch
 from rankwise.rankers.trees.ranker import TreeRanker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankwise.rankers.training.loop import History
 
 Tree = TypeVar("Tree", bound=TreeRanker)
 
 
 def check_ranker(ranker: TreeRanker, timeout: float) -> None:
     """Raise if a ranker does not train on clusters."""
-    if ranker.name not in ("lightgbm", "xgboost"):
+    if ranker.name not in NETWORKS:
         hint = "use LightGBMRanker or XGBoostRanker"
         raise check.error("only LightGBM and XGBoost train on a cluster", got=ranker.name, hint=hint)
     check.number("timeout", timeout, least=0.0, open_ends=True)
@@ -47,13 +44,13 @@ def train(
     valid: Any,
     init_model: Any,
     resume: bool,
-    watch: "Callable[[int, History], None] | None",
+    watch: Watch | None,
     columns: Keywords,
 ) -> Tree:
     """Train a ranker on the workers of a cluster, and return it trained."""
     held_out = _validation(crew, valid, columns)
-    older = None if init_model is None else ranker._older(init_model)
-    schema = None if older is None else older._schema
+    older = None if init_model is None else ranker.older(init_model)
+    schema = None if older is None else older.model_.schema
     with crew.alone():
         parts = spread(crew, data, columns, schema)
         if parts.partitions.moved_queries:
@@ -69,43 +66,40 @@ def train(
             got, hint = "the same columns in another order", "name them in the older model's order with features=[…]"
             raise check.error("a model is continued on its own columns", got=got, hint=hint)
 
-        def learner(settled: Tree) -> ClusterLearner:
-            settings, objective = settled._settings(Schema.of(sample), older, stopping=held_out is not None)
+        def make(data: TrainingData, settings: TrainingSettings) -> ClusterLearner:
+            objective = settings.objective
             if objective is not None and objective.couples_queries:
                 hint = "train it on one machine"
                 raise check.error(f"{objective!r} needs all queries at once, and a worker has some", hint=hint)
-            for part in (sample, held_out):
-                if part is not None:
-                    Schema.of(part).check_codes(part.features, settled._least_code)
-            if refusal := settled.library.refusal(settings, stopping=True, checkpoints=True):
-                raise check.error(f"{type(settled).__name__} cannot be trained so on a cluster", got=refusal.reason)
-            settled._documents(sample, objective)
+            settings = replace(settings, metrics=(), watch=None)  # which stay with the client
             if objective is not None and objective.log_odds:
-                settled = copy.copy(settled)
-                settled._base_score = base_score(measured(level_totals, parts, settled, objective))
+                settings = replace(settings, base_score=base_score(measured(level_totals, parts, settings, objective)))
+            local = ranker.learner(data, settings)
+            if refusal := local.library.refusal(local.settings, stopping=True, checkpoints=True):
+                raise check.error(f"{type(ranker).__name__} cannot be trained so on a cluster", got=refusal.reason)
             return ClusterLearner(
-                library=settled.library,
-                settings=settings,
-                held_out=() if held_out is None else (held_out,),
-                start=None if older is None else older.model_.content(),
-                before=0 if older is None else older.model_.n_trees,
-                ranker=settled,
+                library=local.library,
+                settings=local.settings,
+                train=local.train,
+                held_out=local.held_out,
+                start=local.start,
+                before=local.before,
+                ranker=ranker.__sklearn_clone__(),
+                settled=settings,
                 parts=parts,
-                rounds=check.integer("rounds", settled.rounds, least=1),
-                block=check.integer("checkpoint_every", settled.checkpoint_every, least=1),
+                block=check.integer("checkpoint_every", settings.checkpoint_every, least=1),
             )
 
-        ranker._train(
-            sample,
-            held_out,
-            learner=learner,
+        settings = TrainingSettings.of(ranker, resume=resume, watch=watch)
+        training = TrainingData(
+            train=sample,
+            valid=held_out,
             older=older,
-            resume=resume,
-            watch=watch,
             digest=parts.digest,
             documents=parts.partitions.documents,
-            totals=functools.partial(measured, goal_totals, parts, ranker),
+            totals=functools.partial(measured, goal_totals, parts, replace(settings, watch=None)),
         )
+        run.train(ranker, training, settings, make)
     ranker.partitions_ = parts.partitions
     return ranker
 

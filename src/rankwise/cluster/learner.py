@@ -24,6 +24,8 @@ from rankwise.cluster.network import Network, connect
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.objectives.base import Objective
+from rankwise.rankers import expressions
+from rankwise.rankers.training.settings import Totals, TrainingData, TrainingSettings
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError, nothing_learned
 from rankwise.rankers.trees.learner import Step, TreeLearner, Trees, block_seed, from_start, no_split
 from rankwise.stream import Stream
@@ -31,8 +33,8 @@ from rankwise.threads import use_threads
 
 if TYPE_CHECKING:
     from rankwise.cluster.partitions import WorkerParts
-    from rankwise.rankers.training.iterative import Totals
-    from rankwise.rankers.trees.protocol import Forest, ForestByTree, Growth
+    from rankwise.models.forests.forest import Forest, ForestByTree
+    from rankwise.rankers.trees.protocol import Growth
     from rankwise.rankers.trees.ranker import TreeRanker
 
 _one_at_a_time = threading.Lock()
@@ -48,6 +50,7 @@ class Job(NamedTuple):
     training: str
     """The key of the training that it belongs to."""
     ranker: "TreeRanker"
+    settings: TrainingSettings
     network: Network | None
     """To join; None where the trees of the block before simply grow on."""
     before: int
@@ -111,18 +114,18 @@ def end_others(training: str) -> None:
             wait([_closing])
 
 
-def measured(totals: "Totals", parts: "WorkerParts", ranker: "TreeRanker", objective: Objective) -> list[Any]:
+def measured(totals: Totals, parts: "WorkerParts", settings: TrainingSettings, objective: Objective) -> list[Any]:
     """Return totals of the gradients of an objective on every worker's part of the data."""
     count = len(parts.crew.names)
-    shared = [registry.parcels()] * count, [ranker] * count, [totals] * count
+    shared = [registry.parcels()] * count, [settings] * count, [totals] * count
     return parts.crew.all("measuring the objective", _measure, *shared, parts.futures, [objective] * count)
 
 
 def _measure(
-    registered: list[bytes], ranker: "TreeRanker", totals: "Totals", data: RankingDataset, objective: Objective
+    registered: list[bytes], settings: TrainingSettings, totals: Totals, data: RankingDataset, objective: Objective
 ) -> Any:
     registry.receive(registered)
-    return ranker._totals(totals, data, objective)
+    return settings.totals(totals, TrainingData(train=data), objective)
 
 
 def forget(training: str) -> None:
@@ -150,7 +153,7 @@ class WorkerTraining:
     def grow(self, job: Job, model: bytes | None) -> Grown:
         """Grow the trees of a block."""
         data, losses = self.data, []
-        with use_threads(self.threads if job.ranker.threads is None else job.ranker.threads):
+        with use_threads(self.threads if job.settings.threads is None else job.settings.threads):
             if job.network is not None:
                 self._join(job.network, job, model)
             growth, step = cast("Growth", self._growth), cast("_ClusterStep", self._step)
@@ -173,14 +176,14 @@ class WorkerTraining:
         self.close()
         self._network = network
         self._joined.enter_context(network.joined(self.rank))
-        self._step = self._step or _ClusterStep(job.ranker._learner(self.data, None, None))
+        self._step = self._step or _ClusterStep(job.ranker.learner(TrainingData(train=self.data), job.settings))
         learner = self._step.learner
         settings = dataclasses.replace(learner.settings, native=learner.settings.native | network.native(self.rank))
         if self._bins is None:
             self._bins = learner.library.matrices(settings, self.data, (), learner.seed)
         seed = learner.seed
         if learner.library.draws(settings):
-            seed = block_seed(seed, job.done // (1 if job.weights else job.ranker.checkpoint_every))
+            seed = block_seed(seed, job.done // (1 if job.weights else job.settings.checkpoint_every))
         self._growth = learner.library.grow(settings, self._bins, seed, model)
 
     def close(self) -> None:
@@ -223,9 +226,9 @@ class ClusterLearner(Trees):
 
     ranker: "TreeRanker"
     """Makes the learner of each worker's part of the data."""
+    settled: TrainingSettings
+    """With what all of the data decide."""
     parts: "WorkerParts"
-    rounds: int
-    """The greatest number of rounds."""
     block: int
 
     def __post_init__(self) -> None:
@@ -268,15 +271,15 @@ class ClusterLearner(Trees):
 
     def _grow(self, weights: Sequence[float]) -> None:
         """Grow the trees of a block; blocks end where those of an uninterrupted training do."""
-        crew, done = self.parts.crew, self.done
-        rounds = min(self.rounds, done + 1 if weights else done - done % self.block + self.block)
+        crew, done, known = self.parts.crew, self.done, registry.parcels()
+        rounds = min(self.settled.rounds, done + 1 if weights else done - done % self.block + self.block)
         doing = f"growing trees {done + 1} to {rounds}"
         crew.all(doing, end_others, [self.training] * len(crew.names))
         # Where the library draws, a block has a seed of its own, so that an interruption does not change the trees.
         joins = self._fresh or self.library.draws(self.settings)
         network, model = (connect(self.library.name, crew), self.content() or None) if joins else (None, None)
         job = Job(
-            self.training, self.ranker, network, self.before, done, rounds, self._fresh, weights, registry.parcels()
+            self.training, self.ranker, self.settled, network, self.before, done, rounds, self._fresh, weights, known
         )
         # Sent once and not inside every task: a model may be large.
         shared, count = [crew.share(doing, value) for value in (job, model)], len(crew.names)
@@ -287,14 +290,14 @@ class ClusterLearner(Trees):
         self._exhausted = grown[0].trees < rounds - done
         losses = _losses(grown)
         if grown[0].trees:
-            self._forest_of_block = self.library.forest(grown[0].content)
+            self._forest_of_block = self.library.forest.read(grown[0].content)
         self._grown, self._losses = grown, losses
 
     def nothing_learned(self) -> NothingLearnedError:
         """Return the error that no tree has a split, with its reason."""
         data = self.parts.partitions
         if all(one.flat for one in self._grown):
-            got = f"a gradient of 0 for every document from {self.ranker._objective_expression()}"
+            got = f"a gradient of 0 for every document from {expressions.objective_of(self.ranker)}"
             return nothing_learned(data.queries, got, "check the labels and the query ids")
         return no_split(data.queries, data.documents, self.library.least_documents(self.settings))
 

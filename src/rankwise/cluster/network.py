@@ -20,6 +20,7 @@ from rankwise.arrays import Json, Keywords
 from rankwise.cluster.crew import Crew
 
 _tracker: Any = None  # of XGBoost, on the worker that runs it
+_DOING = "the workers find each other"
 _HEAD_START = 0.03
 """Seconds that the last worker gets. Workers of LightGBM call those of higher rank, and one that calls before the other
 listens sleeps for 0.2 seconds before it tries again."""
@@ -105,16 +106,22 @@ class XGBoostNetwork(Network):
 
 def connect(library: str, crew: Crew) -> Network:
     """Plan a network of ``library`` for all workers."""
-    seconds, count = math.ceil(crew.timeout), len(crew.names)
-    if count == 1:
-        return Network()
-    hosts, doing = crew.hosts(), "the workers find each other"
-    if library == "xgboost":
-        (tracker,) = crew.first(1).all(doing, _start_tracker, [count], hosts[:1], [seconds])
-        return XGBoostNetwork(tracker, seconds)
-    ports = crew.all(doing, _free_port)
-    machines = tuple(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
-    return LightGBMNetwork(machines, math.ceil(seconds / 60))
+    return Network() if len(crew.names) == 1 else NETWORKS[library](crew, math.ceil(crew.timeout))
+
+
+def _lightgbm(crew: Crew, seconds: int) -> Network:
+    machines = zip(crew.hosts(), crew.all(_DOING, _free_port), strict=True)
+    return LightGBMNetwork(tuple(f"{host}:{port}" for host, port in machines), math.ceil(seconds / 60))
+
+
+def _xgboost(crew: Crew, seconds: int) -> Network:
+    count, host = len(crew.names), crew.hosts()[:1]
+    (tracker,) = crew.first(1).all(_DOING, _start_tracker, [count], host, [seconds])
+    return XGBoostNetwork(tracker, seconds)
+
+
+NETWORKS = {"lightgbm": _lightgbm, "xgboost": _xgboost}
+"""How the network of a library is planned, by its name; others do not train on a cluster."""
 
 
 def _free_port() -> int:

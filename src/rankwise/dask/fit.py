@@ -1,15 +1,11 @@
 """Training on a Dask cluster: ``rw.dask.fit(ranker, data, client=client)``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankwise import check
 from rankwise.cluster.fit import Tree, check_ranker, train
 from rankwise.dask.workers import Client, Workers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankwise.rankers.training.loop import History
+from rankwise.rankers.training.settings import Watch
 
 
 def fit(
@@ -21,7 +17,7 @@ def fit(
     init_model: Any = None,
     resume: bool = False,
     timeout: float = 300.0,
-    watch: "Callable[[int, History], None] | None" = None,
+    watch: Watch | None = None,
     **columns: Any,
 ) -> Tree:
     """Train a LightGBMRanker or XGBoostRanker on the workers of a Dask cluster, and return it trained.

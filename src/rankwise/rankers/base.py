@@ -196,7 +196,7 @@ class Ranker(Estimator, ABC):
         """
         if others:
             valid = inputs.with_eval_set(valid, self, others)
-        older = None if init_model is None else self._older(init_model)
+        older = None if init_model is None else self.older(init_model)
         settings = TrainingSettings.of(self, resume=resume, watch=watch)
         columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
         columns |= {"older": None if older is None else older.model_.schema, "settings": settings}
@@ -205,7 +205,7 @@ class Ranker(Estimator, ABC):
         self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=eval_sets), settings)
         return self
 
-    def _older(self, model: object) -> Any:
+    def older(self, model: object) -> Any:
         """Return the trained ranker that ``init_model`` names."""
         return reject(self, "fit", {"init_model": model}, without=("init_model",))
 
@@ -528,7 +528,8 @@ class IterativeRanker(Ranker):
         """
         return TrainingSettings.of(self).loss_compares
 
-    def _older(self, model: object) -> Any:
+    def older(self, model: object) -> Any:
+        """Return the trained ranker that ``init_model`` names."""
         if isinstance(model, str | Path):
             model = table.load(model)
         if not isinstance(model, type(self)):

@@ -1,15 +1,11 @@
 """Training on a Ray cluster: ``rw.ray.fit(ranker, data, workers=4)``."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rankwise import check
 from rankwise.cluster.fit import Tree, check_ranker, train
+from rankwise.rankers.training.settings import Watch
 from rankwise.ray.actors import Actors, arrow_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rankwise.rankers.training.loop import History
 
 
 def fit(
@@ -21,7 +17,7 @@ def fit(
     init_model: Any = None,
     resume: bool = False,
     timeout: float = 300.0,
-    watch: "Callable[[int, History], None] | None" = None,
+    watch: Watch | None = None,
     **columns: Any,
 ) -> Tree:
     """Train a LightGBMRanker or XGBoostRanker on actors of a Ray cluster, and return it trained.

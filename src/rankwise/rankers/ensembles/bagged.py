@@ -160,7 +160,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         queries = pooled(data, labels, **columns, exponential=settings.exponential_labels())
         return queries, queries
 
-    def _older(self, model: object) -> Never:
+    def older(self, model: object) -> Never:
+        """Refuse a model to continue."""
         raise check.error("a bag is trained from nothing", got="init_model", hint="leave init_model out")
 
     def learner(self, data: TrainingData, settings: TrainingSettings) -> BagLearner:

@@ -57,12 +57,15 @@ class Session:
             return state, self.loop.learner.resume(files, state)
 
 
-def train(ranker: Any, data: TrainingData, settings: TrainingSettings) -> None:
-    """Train a ranker: its ``model_`` is what was learned, and what training saw is beside it."""
+def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Callable[..., Any] | None = None) -> None:
+    """Train a ranker: its ``model_`` is what was learned, and what training saw is beside it.
+
+    ``make`` returns the learner for data and settings where it is not the ranker's own.
+    """
     settings = settings.for_data(ranker, data)
 
     def prepare() -> Session:
-        learner = ranker.learner(data, settings)
+        learner = (make or ranker.learner)(data, settings)
         validation = None if data.valid is None else learner.validation(settings, data.valid)
         stopping = settings.stopping(() if validation is None else validation.names)
         measured = [Measured(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]

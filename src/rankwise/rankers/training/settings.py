@@ -56,6 +56,8 @@ _DERIVED = {
     "base_score",
 }
 """Fields that are not parameters of rankers as they are."""
+Totals = Callable[[Prepared, Array | None], Any]
+""":func:`goal_totals` or :func:`level_totals`."""
 Watch = Callable[[int, History], None]
 """Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
 
@@ -157,7 +159,7 @@ class TrainingSettings:
         objective = self.objective
         if objective is not None:
             objective = self.constraints.objective(objective)
-            measure = data.totals or (lambda one: [self._totals(goal_totals, data, one)])
+            measure = data.totals or (lambda one: [self.totals(goal_totals, data, one)])
             objective = with_scales(objective, measure)
         metrics = metrics_of(ranker, data.valid)  # a wrong name is an error without validation data, too
         smoothing = check.integer("smoothing", parameters.get("smoothing", self.smoothing), least=1)
@@ -198,10 +200,10 @@ class TrainingSettings:
             return 0.0
         if self.base_score is not None:
             return self.base_score
-        return base_score([self._totals(level_totals, data, objective)])
+        return base_score([self.totals(level_totals, data, objective)])
 
-    def _totals(self, totals: Callable[[Prepared, Array | None], Any], data: TrainingData, objective: Objective) -> Any:
-        """Return totals of the gradients of an objective on training data: ``goal_totals`` or ``level_totals``."""
+    def totals(self, totals: Totals, data: TrainingData, objective: Objective) -> Any:
+        """Return totals of the gradients of an objective on training data."""
         prepared = objective.prepare(data.train.labels, data.train.offsets, **self.columns(data, objective))
         return totals(prepared, data.train.weights)
 
@@ -238,7 +240,7 @@ def objective_of(ranker: Any) -> Objective:
 
 
 def metrics_of(ranker: Any, data: RankingDataset | None = None) -> tuple[Metric, ...]:
-    """Return the metrics of a ranker, as those of some data where there are defaults; a blend has its first member's."""
+    """Return the metrics of a ranker, of some data where there are defaults; a blend has its first member's."""
     measured = getattr(ranker, "metrics", METRICS)
     if measured is None:
         return next((metrics_of(one, data) for one in (ranker.nested() or {}).values()), metrics_for(METRICS, data))

@@ -219,7 +219,7 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         held_out = None if valid is None else lists(valid)
         also = self._measures(measure, lists)
-        older = None if init_model is None else self._older(init_model)
+        older = None if init_model is None else self.older(init_model)
         return self._train(
             source.train,
             held_out,
