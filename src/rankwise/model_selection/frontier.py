@@ -21,6 +21,7 @@ from rankwise.objectives.wrappers.on import label_of
 from rankwise.progress import bar
 from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import reject
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
@@ -228,7 +229,7 @@ def frontier(
         for number, weights in enumerate(plan, 1):
             ranker_of_point, place = _of_point(bag, goals, weights), (number, update, len(plan))
             model = trained(ranker_of_point, train, None, *place, resume=resume, what="point", finished=finished)
-            scores = model._out_of_fold().cross_fitted if valid is None else model.predict(data.without_rows())
+            scores = out_of_fold_of(model).cross_fitted if valid is None else model.predict(data.without_rows())
             checked = check.scores(scores, data.offsets, data.query_ids)
             columns |= {f"{metric}, point {number}": metric.of(checked, data) for metric in measured}
             models.append(model)

@@ -14,7 +14,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models import storage
 from rankwise.models.contributions import Contributions
-from rankwise.models.model import Model, Read, require_lists
+from rankwise.models.model import Model, require_lists
 from rankwise.models.schema import Schema
 
 _ARRAYS, _VALUES = "learned.npz", "learned.json"
@@ -64,9 +64,17 @@ class AttributeModel(Model):
         return {}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
-        """Raise: attributes are read into a ranker, by :func:`restore`."""
-        raise TypeError("attributes are read into a ranker")
+    def from_files(
+        cls,
+        description: Json,  # noqa: ARG003 (all is in the files)
+        files: dict[str, bytes],
+        schema: Schema,
+        owner: Any = None,
+        read: Any = None,
+    ) -> Self:
+        """Set the attributes of an untrained ranker; ``read`` reads a ranker among them."""
+        restore(owner, files, read)
+        return cls(schema, owner)
 
 
 def files(owner: object) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
-from rankwise.models.model import Model, Read, Score
+from rankwise.models.model import Model, Read, Score, unread
 from rankwise.models.schema import Schema
 from rankwise.sparse import dense
 from rankwise.statistics.calibration import Curve
@@ -103,9 +103,10 @@ class CalibratedModel(Model):
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
         """Read the model by ``read``, and its curves."""
-        if read is None:
-            raise TypeError("a calibrated model needs a reader of the model")
-        model, segments = read(description["model"], files, schema), Segments(schema, description["segment"])
+        model, segments = (
+            (read or unread)(description["model"], files, schema),
+            Segments(schema, description["segment"]),
+        )
         return cls(model, curves_of(description["curves"], segments), segments)
 
 

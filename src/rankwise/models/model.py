@@ -1,4 +1,4 @@
-"""What was learned, as a value: it scores, explains its scores, and is files; it knows nothing of how it was learned."""
+"""What was learned, as a value: it scores, explains its scores, and is files; it knows nothing of training."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -85,10 +85,10 @@ class Model(ABC):
 
     @classmethod
     @abstractmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: "Read | None" = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read a model from what :meth:`description` and :meth:`files` returned, and verify it.
 
-        ``read`` reads a model that it is made of.
+        A model that is made of others takes ``read`` too, which reads one of them.
         """
 
 
@@ -97,3 +97,8 @@ def require_lists(model: Any, offsets: Offsets | None, who: str) -> None:
     if offsets is None and model.needs_lists:
         what = f"a {who} looks at whole lists, and must know which documents belong together"
         raise check.error(what, hint="pass a RankingDataset, or a table with a column qid")
+
+
+def unread(description: Json, files: dict[str, bytes], schema: Schema) -> Model:  # noqa: ARG001
+    """Raise: what reads the models that another is made of was not passed."""
+    raise TypeError("a model that is made of others needs a reader of these")

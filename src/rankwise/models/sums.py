@@ -8,7 +8,7 @@ import numpy as np
 from rankwise.arrays import Array, Floats, Json, Offsets, weighted_sum
 from rankwise.models.contributions import Contributions
 from rankwise.models.forests.forest import summed
-from rankwise.models.model import Model, Read, Score
+from rankwise.models.model import Model, Read, Score, unread
 from rankwise.models.schema import Schema
 
 
@@ -78,10 +78,8 @@ class SumModel(Model):
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
         """Read every model by ``read``."""
-        if read is None:
-            raise TypeError("a sum needs a reader of its models")
         each = zip(description["members"], unpacked(files, len(description["members"])), strict=True)
-        return cls([read(*one, schema) for one in each], description.get("factors"))
+        return cls([(read or unread)(*one, schema) for one in each], description.get("factors"))
 
     def _sum(self, columns: Sequence[Array]) -> Array:
         if self.factors is None:

@@ -18,6 +18,7 @@ from rankwise.model_selection.auto.leaderboard import microseconds
 from rankwise.model_selection.auto.live import Moment, Report
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
+from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.ensembles.weights import average_weights, centred, spread
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import trains_at_once
@@ -216,7 +217,7 @@ class Search:
     def _average(self, runs: Sequence[RecipeRun]) -> Array:
         """Return the metric of the plain average of bags on every query, out of fold."""
         data = self.data
-        columns = [one.bag._out_of_fold().cross_fitted for one in runs if one.bag is not None]
+        columns = [out_of_fold_of(one.bag).cross_fitted for one in runs if one.bag is not None]
         units = [centred(column, data.offsets) / (spread(column, data.offsets) or np.inf) for column in columns]
         return self.metric.of(np.mean(units, axis=0), data)
 

@@ -11,7 +11,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
 from rankwise.models.formats.nodes import CannotSplitError, ModelFile, Nodes
-from rankwise.models.model import Model, Read, Score
+from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
 
 _MODULES = {"model.txt": "lightgbm", "model.ubj": "xgboost", "model.cbm": "catboost"}
@@ -164,7 +164,7 @@ class ForestModel(Model):
         return described(type(self.forest), self.n_trees)
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the library's own file; trees after those that count are cut."""
         kind = forest_of(files)
         kind.verify(files[kind.file], schema.count)

@@ -1,7 +1,6 @@
 """The model of a net: its weights, the settings that build it, and the device that it runs on."""
 
 import functools
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict
 from typing import Self
@@ -12,7 +11,7 @@ import torch
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
-from rankwise.models.model import Model, Read, Score, require_lists
+from rankwise.models.model import Model, Score, require_lists
 from rankwise.models.nets import weights
 from rankwise.models.nets.mlp import Perceptron
 from rankwise.models.nets.presets import NetSettings
@@ -111,11 +110,11 @@ class NetModel(Perceptron, Model):
         return described(self.settings, self.epochs)
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Build the net and read its weights."""
         tensors = weights.unpacked(files[MODEL])
         settings, epochs = NetSettings(**description["settings"]), int(description["epochs"])
-        build: Callable[..., Self] = functools.partial(cls, schema, settings, epochs=epochs)
+        build = functools.partial(cls, schema, settings, epochs=epochs)
         with own_randomness(torch.device("cpu")):
             with torch.device("meta"):  # takes no memory, however large the layers
                 plain = build()

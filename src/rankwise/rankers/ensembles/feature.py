@@ -12,7 +12,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.models.contributions import Contributions
-from rankwise.models.model import Model, Read
+from rankwise.models.model import Model
 from rankwise.models.schema import Schema
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
@@ -145,7 +145,7 @@ class FeatureModel(Model):
         return {"sign": self.sign, "mean": self.mean}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:  # noqa: ARG003
         """Read the direction and the mean."""
         sign, mean = (check.number(name, description[name]) for name in ("sign", "mean"))
         return cls(schema, description["column"], sign, mean)
