@@ -1,6 +1,8 @@
 """The choice among candidates by out-of-fold values: an average of bags, unless one alone is surely better."""
 
-from collections.abc import Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +13,9 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.model_selection.auto.budget import Budget
 from rankwise.rankers.ensembles.blended import blended
+from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.ensembles.weights import AVERAGE, SURELY
+from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.significance import TTest, t_test
 
@@ -76,7 +80,8 @@ def choose(candidates: Sequence[RankerCandidate], prefer: str = BEST) -> RankerC
 
 def _average_or_bag(candidates: Sequence[RankerCandidate]) -> RankerCandidate:
     """Return the first average, or the best bag where it is surely better or there is no average."""
-    best = max((one for one in candidates if one.bags == 1), key=lambda one: one.mean)
+    bags = [one for one in candidates if one.bags == 1] or candidates  # constraints may leave averages alone
+    best = max(bags, key=lambda one: one.mean)
     average = next((one for one in candidates if one.bags > 1), best)
     return best if surely_better(best, average) else average
 
@@ -87,6 +92,42 @@ def surely_better(one: RankerCandidate, other: RankerCandidate) -> bool:
         return False
     ahead = gap(one, other)
     return ahead.mean > SURELY * ahead.error
+
+
+def keeping(
+    candidates: Sequence[RankerCandidate], data: RankingDataset, constraints: Constraints
+) -> tuple[list[RankerCandidate], str]:
+    """Return the candidates that keep the constraints out of fold, and a note of how many; or the nearest alone.
+
+    An average may break what each of its bags keeps, and so every candidate is measured.
+    """
+    if not constraints:
+        return list(candidates), ""
+    bounds = [constraints.bounds(out_of_fold_of(one.ranker).cross_fitted, data) for one in candidates]
+    short = [constraints.shortfall(one, 1) for one in bounds]
+    able = [one for one, missed in zip(candidates, short, strict=True) if not missed]
+    if not able:
+        nearest = int(np.argmin(short))
+        reached = constraints.reached(bounds[nearest], 1)
+        text = f"no candidate met the constraints: the nearest, {candidates[nearest].name}, is chosen, with {reached}"
+        warnings.warn(f"{text} (lower bounds, out of fold)", UnmetConstraintWarning, stacklevel=4)
+        return [candidates[nearest]], f"{text[0].upper()}{text[1:]}."
+    goals = ", ".join(f"{metric} at least {goal:g}" for metric, goal in constraints.goals.items())
+    return able, f"{len(able)} of {len(candidates)} keep {goals} (lower bounds, out of fold)."
+
+
+@contextlib.contextmanager
+def _unconstrained(bags: Sequence[RankerCandidate]) -> Iterator[None]:
+    """Let bags with constraints be averaged: whether the average keeps them is measured."""
+    before = [(one.ranker, vars(one.ranker.ranker).get("constraints")) for one in bags]
+    constrained = [(bag, goals) for bag, goals in before if goals is not None]
+    try:
+        for bag, _ in constrained:
+            bag.set_params(constraints=None)
+        yield
+    finally:
+        for bag, goals in constrained:
+            bag.set_params(constraints=goals)
 
 
 def averages(
@@ -104,7 +145,8 @@ def averages(
         title, seconds = f"{library} average".strip(), len(members) * budget.closing
         if seconds > max(budget.left, _SHARE * budget.seconds):
             return candidates, f"No {title}: it may take {seconds:.0f} s, and no time was left."
-        blend = blended.of_fitted([one.ranker for one in members], data, weights=AVERAGE, metrics=(metric,))
+        with _unconstrained(members):
+            blend = blended.of_fitted([one.ranker for one in members], data, weights=AVERAGE, metrics=(metric,))
         count = sum(weight > 0.0 for weight in blend.weights_.values)
         if count > 1:
             candidates.append(

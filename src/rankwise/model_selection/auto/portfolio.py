@@ -113,6 +113,27 @@ def taking(recipes: Sequence[Ranker], data: RankingDataset) -> tuple[list[Ranker
     return able, [f"Left out: {listed(titles)}: {why}" for why, titles in unable.items()]
 
 
+def with_goals(recipes: Sequence[Ranker], goals: object) -> tuple[list[Ranker], list[str]]:
+    """Return the recipes with goals as their constraints, and a note of those that take none.
+
+    >>> import rankwise as rw
+    >>> with_goals([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("native:lambdarank")], {"ndcg": 0.5})
+    ([lightgbm(xendcg, constraints={ndcg: 0.5})], ['Left out: lightgbm(native:lambdarank), which takes no constraints.'])
+    """
+    able: list[Ranker] = []
+    unable: list[str] = []
+    for one in recipes:
+        if "constraints" not in one.own_parameters() or native(one.objective) is not None:
+            unable.append(expressions.title_of(one))
+        else:
+            able.append(one.__sklearn_clone__().set_params(constraints=goals))
+    if not able:
+        raise check.error(
+            "no recipe takes constraints", got=listed(unable), hint="train trees or nets with objectives of ours"
+        )
+    return able, [f"Left out: {listed(unable)}, which takes no constraints."] if unable else []
+
+
 def constrained(recipes: Sequence[Ranker], constraints: object, *, strict: bool) -> tuple[list[Ranker], list[str]]:
     """Return the recipes of trees with monotone constraints, and a note of the others, or an error where ``strict``.
 

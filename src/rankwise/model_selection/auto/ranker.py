@@ -16,7 +16,7 @@ from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.model_selection.auto import portfolio, store
 from rankwise.model_selection.auto.budget import Budget
-from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose
+from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose, keeping
 from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
@@ -29,6 +29,7 @@ from rankwise.rankers.ensembles.meta import DelegatingRanker
 from rankwise.rankers.ensembles.oof import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
+from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.run import InterruptedWarning
 from rankwise.rankers.training.settings import exponential_labels, metrics_of, trains_at_once
 from rankwise.rankers.trees import monotone
@@ -64,6 +65,9 @@ class AutoRanker(DelegatingRanker):
         max_recipes: How many of them are tried at most.
         monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
             from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
+        constraints: Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is trained
+            for them, and of bags and averages only those are chosen that keep them out of fold, or the nearest, with a
+            warning. Recipes that take none are left out.
         folds: Into how many parts queries fall; those of :func:`rw.cross_validate
             <rankwise.model_selection.cross_validate.cross_validate>`.
         seed: Of folds and of all trainings.
@@ -100,6 +104,7 @@ class AutoRanker(DelegatingRanker):
         prefer: str = BEST,
         max_recipes: int | None = None,
         monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
+        constraints: Mapping[str, float] | None = None,
         folds: int = 5,
         seed: int = 0,
         threads: int | None = None,
@@ -114,6 +119,7 @@ class AutoRanker(DelegatingRanker):
         self.prefer = prefer
         self.max_recipes = max_recipes
         self.monotone_constraints = monotone_constraints
+        self.constraints = constraints
         self.folds = folds
         self.seed = seed
         self.threads = threads
@@ -169,7 +175,7 @@ class AutoRanker(DelegatingRanker):
         if self.max_recipes is not None:
             recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
         runs = self._runs(recipes)
-        if len(runs) > 1:
+        if len(runs) > 1 and self.constraints is None:
             for number, one in enumerate(recipes, 1):
                 why, hint = "a search averages bags, which may break constraints", "train a bag: rw.bagged(ranker)"
                 with check.naming(f"recipe {number}"):
@@ -225,6 +231,10 @@ class AutoRanker(DelegatingRanker):
             strict = self.recipes is not None
             recipes, left_out = portfolio.constrained(recipes, self.monotone_constraints, strict=strict)
             notes += left_out
+        if self.constraints is not None:
+            Constraints.of_setting(self.constraints)  # an error comes before the first training
+            recipes, left_out = portfolio.with_goals(recipes, self.constraints)
+            notes += left_out
         if label is not None:
             data.labels_of(label)  # an error if there are none
             if self.recipes is None:
@@ -276,8 +286,8 @@ class AutoRanker(DelegatingRanker):
         budget.release()
         bags, cut = list(candidates.values()), self._cut(runs)
         blends, why = averages([candidates[one] for one in candidates if one not in cut], data, goal, budget)
-        everyone = [*bags, *blends]
-        chosen, leader, baseline = choose(everyone, self.prefer), max(everyone, key=lambda one: one.mean), bags[0]
+        able, kept = keeping([*bags, *blends], data, Constraints.of_setting(self.constraints))
+        chosen, leader, baseline = choose(able, self.prefer), max(able, key=lambda one: one.mean), bags[0]
         shown = next(iter(blends), None)
         weights: dict[int, float] = {}
         if shown is not None:
@@ -314,7 +324,7 @@ class AutoRanker(DelegatingRanker):
             baseline=DEFAULT if usual and runs[0].bag is not None else baseline.name,
             notes=(
                 *([WEIGHTED] if varies(leader.evaluation.weights) else []),
-                *filter(None, (budget.exceeded(), why)),
+                *filter(None, (budget.exceeded(), why, kept)),
                 *([f"Learning rates were raised, for the time is short: {listed(hurried)}."] if hurried else []),
                 *notes,
             ),

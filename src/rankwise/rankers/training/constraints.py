@@ -17,6 +17,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metric
 from rankwise.objectives.base import MORE_LABELS, Objective, Sum
 from rankwise.objectives.wrappers.base import Wrapper
@@ -87,16 +88,25 @@ class Constraints:
         )
         return max(0.0, *short) if self.goals else 0.0
 
+    def bounds(self, scores: Array, data: RankingDataset) -> History:
+        """Return the lower bounds that scores reach, as the history of one round."""
+        columns = {f"{BOUND}{metric}": metric.of(scores, data) for metric in self.goals}
+        return {name: [lower_bound(name, values, data.weights)] for name, values in columns.items()}
+
+    def reached(self, history: History, done: int) -> str:
+        """Return what round ``done`` reaches of every goal, for people."""
+        return ", ".join(
+            f"{name} at least {history[f'{BOUND}{name}'][done - 1]:.4f} of {goal:g}"
+            for name, goal in self.goals.items()
+        )
+
     def unmet(self, history: History, best: int, unit: str) -> str:
         """Return the sentence that no round met all constraints; empty if round ``best``, which is kept, did."""
         if not self.shortfall(history, best):
             return ""
-        bounds = (
-            f"{name} at least {history[f'{BOUND}{name}'][best - 1]:.4f} of {goal:g}"
-            for name, goal in self.goals.items()
-        )
         return (
-            f"no {unit[:-1]} met the constraints: the nearest, {unit[:-1]} {best}, is kept, with {', '.join(bounds)} "
+            f"no {unit[:-1]} met the constraints: the nearest, {unit[:-1]} {best}, is kept, with "
+            f"{self.reached(history, best)} "
             "(lower bounds on the validation data). Lower the goals, train longer, or validate on more queries"
         )
 
