@@ -114,7 +114,7 @@ class Spec:
             what = "a bag keeps the round that is best out of fold"
             raise check.error(what, got="early_stopping = false", hint="leave early_stopping out, or the bag")
         if (self.tune_trials or self.tune_minutes) and any(
-            one.members and one.name != "bagged" for one in self.parsed().values()
+            one.members and not one.is_bag for one in self.parsed().values()
         ):
             hint = "leave tune_trials and tune_minutes out, or the blend"
             raise check.error("parameters of a blend are not tuned", got="a method that is blended", hint=hint)
@@ -146,7 +146,7 @@ class Spec:
     def digest(self, name: str, data: str, level: float, fingerprint: str) -> str:
         """A digest of everything that changes a trial's numbers; not of the number of trials, titles and the like."""
         ranker = self.ranker_of(name, data, level)
-        single = ranker.singles()[0] if ranker.name == "bagged" else ranker
+        single = ranker.singles()[0] if ranker.is_bag else ranker
         content = {
             "format": FORMAT,
             "data": fingerprint,
@@ -157,7 +157,7 @@ class Spec:
         } | {key: getattr(self, key) for key in _CHANGE_RESULTS}
         if ranker.members:
             content["bag"] = {"folds": 5, "repeats": 1} | dict(ranker.settings)
-        if ranker.name == "distilled":
+        if ranker.made_of is not None and ranker.made_of.ordered:
             content["expression"] = repr(ranker)
         if code := ranker.code() | user_code.digests(find_metrics(self.metrics)):
             content["code"] = code
@@ -201,7 +201,7 @@ def _listed(ranker: RankerExpression) -> Keywords:
     if not ranker.members:
         return dict(ranker.settings)
     members = [_listed(one) if isinstance(one, RankerExpression) else {} for one in ranker.members]
-    return members[0] if ranker.name == "bagged" else {"rankers": members}
+    return members[0] if ranker.is_bag else {"rankers": members}
 
 
 @cache

@@ -133,7 +133,7 @@ def _from_expression(
 ) -> tuple[str, ObjectiveLike | None, int | None, Mapping[str, object]]:
     """Return the name, objective, folds and fixed parameters of a ranker's expression; arguments go before it."""
     expression = expressions.read(text)
-    is_bag = expression.name == "bagged" and not expression.settings.keys() - {"folds"}
+    is_bag = expression.is_bag and not expression.settings.keys() - {"folds"}
     if expression.members and not is_bag:
         hint = "`set ranker='lightgbm(xendcg)'`, or 'bagged(lightgbm(xendcg), folds=5)'"
         raise check.error("a search is of one ranker, or of bags of one", got=repr(text), hint=hint)

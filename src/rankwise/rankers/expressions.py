@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from rankwise.rankers.base import Ranker
 
 _KIND = "ranker or objective"
-_MADE_OF = {
-    "bagged": ("a bag is made of rankers of trees or nets, or of one's own", ()),
-    "blended": ("a blend is made of rankers of trees or nets, bags of them, and features", ("bagged",)),
-    "distilled": ("a distilled ranker is made of a teacher and a student", None),
-    "calibrate": ("a calibrated ranker is made of one ranker", None),
-}
-"""Ensemble -> (what it is made of, the ensembles that may be in it; None where the class itself checks)."""
-_EXAMPLES = {
-    "bagged": "bagged(lightgbm(xendcg), folds=5)",
-    "blended": "blended(lightgbm(xendcg), neural, column(0))",
-    "distilled": "distilled(bagged(lightgbm(xendcg)), lightgbm(leaves=7))",
-    "calibrate": "calibrate(lightgbm(xendcg), method=platt)",
-}
 _REQUIRED = inspect.Parameter.empty
 
 
@@ -57,6 +44,16 @@ class RankerExpression:
     members: tuple[Any, ...] = ()
     """What an ensemble is made of: expressions, and features by name or number."""
 
+    @property
+    def made_of(self) -> table.MadeOf | None:
+        """What it is made of; None for a single ranker."""
+        return table.MADE_OF.get(self.name)
+
+    @property
+    def is_bag(self) -> bool:
+        """Whether it is several of one ranker, and called as that."""
+        return self.made_of is not None and self.made_of.as_member
+
     def singles(self) -> "list[RankerExpression]":
         """List the rankers that are trained: itself, or those in an ensemble."""
         inner = [one for one in self.members if isinstance(one, RankerExpression)]
@@ -76,7 +73,8 @@ class RankerExpression:
         parameters |= {"objective": self.objective} if self.objective else {}
         parameters |= {name: _built(value, defaults) for name, value in self.settings.items()}
         members = [_built(one, defaults) for one in self.members]
-        ranker = table.built(self.name, parameters, [members] if self.name == "blended" else members)
+        several = self.made_of is not None and self.made_of.members[1] is None
+        ranker = table.built(self.name, parameters, [members] if several else members)
         if trains_at_once(getattr(ranker, "ranker", ranker)):  # metrics and the like, which need not be parameters
             settings = {name: value for name, value in defaults.items() if name in OF_ANY or name in ONE_ROUND}
             configure(ranker, **{name: value for name, value in settings.items() if name not in self.settings})
@@ -88,7 +86,7 @@ class RankerExpression:
         >>> read("blended(lightgbm(xendcg, leaves=7), neural, column(0), folds=3)").title()
         'blended(lightgbm(xendcg), neural(lambdarank), column 0)'
         """
-        if self.name == "bagged":
+        if self.is_bag:
             return str(self.members[0].title())
         inside = [self.objective] if self.objective else [_title(one) for one in self.members]
         return f"{self.name}({', '.join(inside)})" if inside else self.name
@@ -145,8 +143,7 @@ def written(ranker: "Ranker") -> str:
     """Return the expression of a ranker: what it is made of or optimises, and parameters that are not the defaults."""
     defaults = ranker.own_parameters()
     required = [name for name, value in defaults.items() if value is _REQUIRED]
-    ensemble = ranker.name in (*table.ENSEMBLES, *table.SAVED_AS_OTHERS)
-    leading = required if ensemble else [name for name in ("objective",) if name in defaults]
+    leading = required if table.is_around_others(ranker.name) else [name for name in ("objective",) if name in defaults]
     inside = [text for name in leading for text in _leading(name, getattr(ranker, name))]
     for name, value in ranker.get_params(deep=False).items():
         text = _text(value)
@@ -164,7 +161,7 @@ def _parsed(text: str, make: Callable[..., Any]) -> Any:
 
 
 def _expression(name: str, /, *inside: Any, **settings: Any) -> RankerExpression:
-    if name in _MADE_OF:
+    if name in table.MADE_OF:
         return _ensemble(name, [_member(name, one) for one in inside], settings)
     parameters = table.expression_class(name).own_parameters()
     has_objective = "objective" in parameters
@@ -182,22 +179,19 @@ def _single(name: str, objective: ObjectiveLike, /, **settings: Any) -> RankerEx
 
 
 def _ensemble(name: str, members: list[Any], settings: Keywords) -> RankerExpression:
-    what, ensembles = _MADE_OF[name]
-    if name in ("bagged", "calibrate") and not members:
+    made_of = table.MADE_OF[name]
+    what, ensembles, (least, most) = made_of.what, made_of.inside, made_of.members
+    if most == 1 and not members:
         members = [_single("lightgbm", "lambdarank")]
-    if (
-        not members
-        or (name == "distilled" and len(members) != 2)
-        or (name in ("bagged", "calibrate") and len(members) > 1)
-    ):
-        raise check.error(what, got=f"{name} of {len(members)}", hint=f"write {_EXAMPLES[name]}")
+    if not least <= len(members) <= (most or len(members)):
+        raise check.error(what, got=f"{name} of {len(members)}", hint=f"write {made_of.example}")
     for one in members:
         inner = getattr(one, "name", "column")
         allowed = inner in table.ranker_names() or inner in (ensembles or ())
         if ensembles is not None and (not allowed or inner == "factorization") and not isinstance(one, str | int):
             raise check.error(what, got=inner)
         folds = one.settings.get("folds", 5) if isinstance(one, RankerExpression) else getattr(one, "folds", 5)
-        if name == "blended" and inner == "bagged" and folds != settings.get("folds", 5):
+        if most is None and inner in table.MADE_OF and folds != settings.get("folds", 5):
             got = f"folds={folds} and folds={settings.get('folds', 5)}"
             raise check.error("bags of a blend must have its folds", got=got, hint="set the same folds")
     for number, least in (("folds", 2), ("repeats", 1)):
@@ -208,9 +202,9 @@ def _ensemble(name: str, members: list[Any], settings: Keywords) -> RankerExpres
 
 def _member(of: str, one: Any) -> Any:
     """Return a member of an ensemble: an objective alone is that of a lightgbm; a teacher may be a saved model."""
-    if isinstance(one, Column) and of == "blended":
+    if isinstance(one, Column) and table.MADE_OF[of].members[1] is None:
         return one.feature
-    saved = of == "distilled" and isinstance(one, str) and native(one) is None
+    saved = table.MADE_OF[of].ordered and isinstance(one, str) and native(one) is None
     return _single("lightgbm", one) if isinstance(one, Objective | str) and not saved else one
 
 
@@ -228,9 +222,7 @@ def _title(member: "RankerExpression | str | int") -> str:
 
 def _name(ranker: "Ranker") -> str:
     """Return the name by which its class is known, or that of the class where no expression knows it."""
-    if ranker.name in table.expression_names() and table.expression_class(ranker.name) is type(ranker):
-        return ranker.name
-    return type(ranker).__name__
+    return table.name_of(ranker) or type(ranker).__name__
 
 
 def _leading(name: str, value: Any) -> list[str]:

@@ -47,6 +47,61 @@ SAVED_AS_OTHERS: dict[str, tuple[str, str]] = {
 """Rankers that expressions know and files do not: what they trained is saved."""
 
 
+class MadeOf(NamedTuple):
+    """What a ranker around others is made of, and how an expression writes it."""
+
+    what: str
+    """For errors."""
+    example: str
+    members: tuple[int, int | None] = (1, 1)
+    """How many there are at least and at most."""
+    inside: tuple[str, ...] | None = None
+    """The rankers made of others that may be in it; None where the class itself checks."""
+    as_member: bool = False
+    """Whether it is several of its one member, and called as that."""
+    ordered: bool = False
+    """Whether members have roles of their own, by their order."""
+
+
+MADE_OF = {
+    "bagged": MadeOf(
+        "a bag is made of rankers of trees or nets, or of one's own",
+        "bagged(lightgbm(xendcg), folds=5)",
+        inside=(),
+        as_member=True,
+    ),
+    "blended": MadeOf(
+        "a blend is made of rankers of trees or nets, bags of them, and features",
+        "blended(lightgbm(xendcg), neural, column(0))",
+        members=(1, None),
+        inside=("bagged",),
+    ),
+    "distilled": MadeOf(
+        "a distilled ranker is made of a teacher and a student",
+        "distilled(bagged(lightgbm(xendcg)), lightgbm(leaves=7))",
+        members=(2, 2),
+        ordered=True,
+    ),
+    "calibrate": MadeOf("a calibrated ranker is made of one ranker", "calibrate(lightgbm(xendcg), method=platt)"),
+}
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name is that of a ranker of the package that learns from features."""
+    return name in RANKERS
+
+
+def is_around_others(name: str) -> bool:
+    """Whether a name is that of a ranker made of others, or of a single feature."""
+    return name in ENSEMBLES or name in SAVED_AS_OTHERS
+
+
+def name_of(ranker: Any) -> str:
+    """Return the name by which expressions know the class of a ranker; empty where they do not."""
+    known = ranker.name in expression_names() and expression_class(ranker.name) is type(ranker)
+    return ranker.name if known else ""
+
+
 def installed(name: str) -> None:
     """Raise an error that names the extra to install if the libraries of a ranker are missing, before work begins."""
     cls = ranker_class(name)

@@ -10,7 +10,7 @@ from rankwise.arrays import Keywords
 from rankwise.model_selection.result import read_parameters
 from rankwise.rankers import expressions
 from rankwise.rankers.expressions import RankerExpression
-from rankwise.rankers.table import RECOMMENDERS, built, ranker_class
+from rankwise.rankers.table import RECOMMENDERS, built, expression_class, ranker_class
 
 _OTHER_COMMANDS = {
     "auto": "use 'rankwise auto'",
@@ -52,12 +52,11 @@ def build(
     if name not in (None, single):
         hint = "leave --ranker out, or tune that ranker"
         raise check.error(f"the parameters are of {name}", got=f"--ranker {text}", where=str(params), hint=hint)
-    if expression.name in _OTHER_COMMANDS:
-        hint = _OTHER_COMMANDS[expression.name]
-        raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=hint)
+    if other := _OTHER_COMMANDS.get(expression.name):
+        raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=other)
     if bag is not None and not blend:
         expression = RankerExpression("bagged", settings={"folds": bag}, members=(expression,))
-    if expression.name in ("bagged", "blended"):
+    if expression_class(expression.name).pools:
         expression = replace(expression, settings=running | dict(expression.settings))
     elif "processes" in running:
         got = f"--processes {running['processes']}"
@@ -72,14 +71,14 @@ def build(
             if value:
                 hint = "write it into the expression: --ranker 'lightgbm(xendcg, leaves=15)'"
                 raise check.error(f"{option} and an expression do not go together", got=text, hint=hint)
-    if expression.name == "blended" or len(expression.singles()) != 1:
+    if expression_class(expression.name).weighs or len(expression.singles()) != 1:
         checkpoint = {"checkpoint": options.pop("checkpoint")} if "checkpoint" in options else {}
         return replace(expression, settings=checkpoint | dict(expression.settings)).build(options)
     if saved:
         with check.naming(params):
             built(single, saved)
     parameters = ranker_class(single).own_parameters()
-    general = {*_ANY, *(_BAG if expression.name == "bagged" else ())} - parameters.keys()
+    general = {*_ANY, *(_BAG if expression.is_bag else ())} - parameters.keys()
     settings = {name: value for name, value in options.items() if name not in general}
     complete = expression.map(lambda one: {**saved, **settings, **native, **one.settings})
     return complete.build({name: value for name, value in options.items() if name in general})

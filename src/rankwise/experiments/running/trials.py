@@ -35,7 +35,7 @@ from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics.base import with_labels
 from rankwise.objectives.prepared import NoKernelWarning
 from rankwise.objectives.softmax.guarantees import guarantees
-from rankwise.rankers.table import RANKERS
+from rankwise.rankers.table import is_ours
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.stopping import NothingLearnedError
 from rankwise.rankers.training.validation import Measure, Validation
@@ -193,7 +193,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
             trials=spec.tune_trials or None,
             minutes=spec.tune_minutes or None,
             space=spec.tune_space,
-            fixed=({"smoothing": PROTOCOL["smoothing"]} if single.name in RANKERS else {}) | dict(single.settings),
+            fixed=({"smoothing": PROTOCOL["smoothing"]} if is_ours(single.name) else {}) | dict(single.settings),
             seed=cell.defaults["seed"],
             threads=cell.threads,
             progress=False,

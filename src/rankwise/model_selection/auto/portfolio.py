@@ -117,8 +117,8 @@ def with_goals(recipes: Sequence[Ranker], goals: object) -> tuple[list[Ranker], 
     """Return the recipes with goals as their constraints, and a note of those that take none.
 
     >>> import rankwise as rw
-    >>> with_goals([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("native:lambdarank")], {"ndcg": 0.5})
-    ([lightgbm(xendcg, constraints={ndcg: 0.5})], ['Left out: lightgbm(native:lambdarank), which takes no constraints.'])
+    >>> with_goals([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("native:lambdarank")], {"ap": 0.5})
+    ([lightgbm(xendcg, constraints={ap: 0.5})], ['Left out: lightgbm(native:lambdarank), which takes no constraints.'])
     """
     able: list[Ranker] = []
     unable: list[str] = []

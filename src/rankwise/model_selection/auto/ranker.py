@@ -65,9 +65,9 @@ class AutoRanker(DelegatingRanker):
         max_recipes: How many of them are tried at most.
         monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
             from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
-        constraints: Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is trained
-            for them, and of bags and averages only those are chosen that keep them out of fold, or the nearest, with a
-            warning. Recipes that take none are left out.
+        constraints: Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is
+            trained for them, and bags and averages are chosen among those that keep them out of fold; if there is none,
+            the nearest is, with a warning. Recipes that take none are left out.
         folds: Into how many parts queries fall; those of :func:`rw.cross_validate
             <rankwise.model_selection.cross_validate.cross_validate>`.
         seed: Of folds and of all trainings.

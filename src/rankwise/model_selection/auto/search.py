@@ -224,7 +224,7 @@ class Search:
     def _least(self, one: RecipeRun) -> float:
         """Return the seconds until the first round of a recipe: as of its library, or as expected from others."""
         begun = [other for other in self.runs if other.first > 0.0]
-        alike = [other.first for other in begun if other.recipe.name == one.recipe.name]
+        alike = [other.first for other in begun if type(other.recipe) is type(one.recipe)]
         if alike:
             return longest(alike)
         return longest([other.first / other.recipe.first_round_pace * one.recipe.first_round_pace for other in begun])

@@ -1,7 +1,8 @@
 """Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
 
+import functools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -104,7 +105,7 @@ class CalibratedRanker(MetaRanker):
         inputs.reject_start(data.train, self)
         train, valid = data.train, data.valid
         self._check()
-        pools = isinstance(self.ranker, EnsembleRanker)
+        pools = self.ranker.pools
         if valid is None and self.method != "sigmoid" and not pools:
             hint = "pass validation data, or calibrate a trained model: rw.calibrate(model, data)"
             raise check.error("a curve is fitted to queries that the ranker was not trained on", hint=hint)
@@ -324,33 +325,44 @@ def out_of_fold(ranker: Ranker, data: RankingDataset, *, known: bool = False) ->
     return held_out.scores if same and held_out.covers(data) else None
 
 
+@functools.singledispatch
 def learned_labels(ranker: Ranker) -> set[str]:
     """Return the names of the labels that a ranker learns, ``"labels"`` among them; none of a single feature.
 
     >>> sorted(learned_labels(expressions.ranker("blended(lightgbm(on(purchase, xendcg)), lightgbm, column(0))")))
     ['labels', 'purchase']
     """
-    if isinstance(ranker, CalibratedRanker) and ranker.__sklearn_is_fitted__():
-        return {ranker.label_}
-    inner: Iterable[Any] = (ranker.nested() or {}).values()
-    if isinstance(ranker, distilled):
-        teachers = ranker.teacher if isinstance(ranker.teacher, list | tuple) else (ranker.teacher,)
-        inner = (
-            *(one for one in teachers if isinstance(one, Ranker)),
-            *((ranker.student,) if ranker.weight < 1 else ()),
-        )
-    elif isinstance(ranker, DelegatingRanker):
-        if not ranker.__sklearn_is_fitted__():
-            return set()  # what it will become is not known yet
-        inner = (ranker.ranker_,)
-    if inner:
-        return set().union(*map(learned_labels, inner))
+    if nested := ranker.nested():
+        return set().union(*map(learned_labels, nested.values()))
     objective = getattr(ranker, "objective", None)
-    if isinstance(ranker, FeatureRanker):
-        return set()
     if objective is None or native(objective) is not None:
         return {MAIN}
     return {MAIN if name is None else name for name in labels_learned(objective_of(ranker))}
+
+
+@learned_labels.register
+def _(ranker: FeatureRanker) -> set[str]:  # noqa: ARG001
+    return set()
+
+
+@learned_labels.register
+def _(ranker: CalibratedRanker) -> set[str]:
+    return {ranker.label_} if ranker.__sklearn_is_fitted__() else learned_labels(ranker.ranker)
+
+
+@learned_labels.register
+def _(ranker: DelegatingRanker) -> set[str]:
+    # What it will become is not known before.
+    return learned_labels(ranker.ranker_) if ranker.__sklearn_is_fitted__() else set()
+
+
+@learned_labels.register
+def _(ranker: distilled) -> set[str]:
+    teachers = ranker.teacher if isinstance(ranker.teacher, list | tuple) else (ranker.teacher,)
+    student = (ranker.student,) if ranker.weight < 1 else ()
+    rankers = (*(one for one in teachers if isinstance(one, Ranker)), *student)
+    # Of a teacher that is no ranker, and all that is learned from, nothing is known but what the student would learn.
+    return set().union(*map(learned_labels, rankers or (ranker.student,)))
 
 
 def _document_weights(data: RankingDataset) -> Array:
