@@ -12,7 +12,7 @@ import rankwise as rw
 from rankwise import check
 
 # What `import rankwise` may bring besides NumPy and the standard library.
-ALLOWED = {"rankwise", "rankwise._version", "lazy_loader", "packaging"}
+ALLOWED = {"rankwise", "rankwise._version", "rankwise.hooks", "lazy_loader", "packaging"}
 HEAVY = {"numba", "llvmlite", "lightgbm", "scipy", "polars", "matplotlib", "typer", "rich", "torch", "xgboost"}
 
 PUBLIC = rw.__all__  # type: ignore[attr-defined]
@@ -35,6 +35,23 @@ def test_import_brings_nothing_but_numpy():
 def test_making_a_data_set_needs_no_compiler():
     loaded = modules_after("import rankwise as rw; rw.RankingDataset([[1.0]], [0], [0, 1])")
     assert not {name.split(".")[0] for name in loaded} & HEAVY
+
+
+def test_comparing_arrays_loads_no_rankers():
+    lists = "data = rw.RankingDataset([[1.0], [0.0]] * 2, [0, 1, 1, 0], [0, 2, 4]); x = data.features[:, 0]"
+    loaded = modules_after(f"import rankwise as rw; {lists}; rw.compare({{'a': x, 'b': -x}}, data, 'rr', test='t')")
+    assert "rankwise.evaluation.compare" in loaded
+    assert not [name for name in loaded if name.startswith(("rankwise.rankers", "rankwise.report", "lightgbm"))]
+
+
+def test_what_the_front_door_registers_is_imported_on_first_use(tmp_path):
+    train = "lgb.train({'min_data_in_leaf': 1, 'num_threads': 1, 'verbose': -1}, lgb.Dataset(x, y), 2)"
+    lines = "import lightgbm as lgb, numpy as np, rankwise as rw; x = np.arange(40.0)[:, None]; y = np.arange(40) % 2"
+    lists = f"data = rw.RankingDataset(x, y, [0, 20, 40]); booster = {train}"
+    compared = "rw.compare({'booster': booster, 'x': x[:, 0]}, data, 'rr', test='t')"
+    loaded = modules_after(f"{lines}; {lists}; {compared}.to_report({str(tmp_path / 'page.html')!r})")
+    assert {"rankwise.rankers.trees.wrap", "rankwise.report.comparison"} <= loaded
+    assert (tmp_path / "page.html").exists()
 
 
 def test_every_public_name_loads():

@@ -11,8 +11,9 @@ from rankwise._version import __version__
 from rankwise.arrays import Keywords
 from rankwise.data.categories import Values
 from rankwise.models import model_card
-from rankwise.rankers import table
+from rankwise.rankers import expressions, table
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.sklearn import check_fitted
 from rankwise.statistics.tables import as_csv
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def log_model(
     """
     mlflow: Any = check.optional("mlflow", "mlflow")
     check.optional("pandas", "mlflow")
-    ranker._check_fitted()
+    check_fitted(ranker)
     if not ranker.n_features_in_:
         hint = "log the folder of its save(): mlflow.log_artifacts(folder)"
         raise check.error("a model of MLflow scores tables of features", got=f"a {type(ranker).__name__}", hint=hint)
@@ -66,7 +67,7 @@ def log_model(
         settings: Keywords = {
             "signature": signature(ranker),
             "pip_requirements": [requirement(ranker)],
-            "params": {"ranker": repr(ranker), "objective": ranker._objective_expression()},
+            "params": {"ranker": repr(ranker), "objective": expressions.objective_of(ranker)},
         }
         info = mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=str(folder), **settings | options)
         for path in _reports(ranker, evaluations, comparison, Path(temporary)):
@@ -86,12 +87,12 @@ def signature(ranker: Ranker) -> Any:
     from mlflow.types.schema import AnyType, ColSpec, DataType, TensorSpec
     from mlflow.types.schema import Schema as Columns
 
-    schema, score = ranker._schema, Columns([TensorSpec(np.dtype(np.float64), (-1,))])
+    schema, score = ranker.model_.schema, Columns([TensorSpec(np.dtype(np.float64), (-1,))])
     if schema.names is None:
         return ModelSignature(Columns([TensorSpec(np.dtype(np.float64), (-1, schema.count))]), score)
     types = [DataType[_type(schema.categories.get(column, ()))] for column in range(schema.count)]
     columns = [ColSpec(kind, name, required=False) for kind, name in zip(types, schema.names, strict=True)]
-    if ranker.needs_lists:
+    if ranker.model_.needs_lists:
         columns.append(ColSpec(AnyType(), "qid"))
     return ModelSignature(Columns(columns), score)
 
@@ -103,7 +104,7 @@ def requirement(ranker: Ranker) -> str:
     >>> requirement(bagged(XGBoostRanker(rounds=1, threads=1), folds=2).fit(synthetic(n_queries=9, seed=1)))
     'rankwise[xgboost]==0.1.0'
     """
-    names = [name for name in _rankers(ranker._description()) if name in table.RANKERS]
+    names = [name for name in _rankers(ranker.description()) if name in table.RANKERS]
     extras = ",".join(sorted({extra for name in names if (extra := table.ranker_class(name).extra)}))
     return f"rankwise{f'[{extras}]' if extras else ''}=={__version__}"
 

@@ -20,8 +20,8 @@ from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trials import cells_of, parts_of
 from rankwise.experiments.spec import Spec, find_spec, recipes
 from rankwise.experiments.summary import all_tables
-from rankwise.papers.claims import claims, figures
 from rankwise.models.nets import presets
+from rankwise.papers.claims import claims, figures
 
 RATINGS = "synthetic_ratings(n_users=30, n_items=400, n_ratings=70)"
 DOCUMENTS = "synthetic(n_queries=60, n_features=6, n_docs=10)"

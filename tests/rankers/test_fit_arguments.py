@@ -9,9 +9,9 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers import inputs
+from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.oof import pooled
-from rankwise.rankers.training.iterative import IterativeRanker
 
 ROUNDS = {"init_model", "resume", "measure", "watch"}
 """Arguments that say how a ranker learns; all others say from what."""

@@ -266,10 +266,10 @@ def test_settings_of_the_training_that_it_has_not_are_those_of_the_bag(data, tmp
 
 
 def test_a_bag_resumes_from_its_checkpoint(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.user_code.digests", lambda *_: {})  # the class will be changed
     bag = rw.bagged(MeanLabel(), folds=2).set_params(checkpoint=tmp_path / "kept").fit(data)
     trained = []
     monkeypatch.setattr(MeanLabel, "_fit", lambda *_: trained.append(1))
-    monkeypatch.setattr("rankwise.user_code.digests", lambda *_: {})  # the class was just changed
     again = rw.bagged(MeanLabel(), folds=2).set_params(checkpoint=tmp_path / "kept").fit(data, resume=True)
     assert not trained
     np.testing.assert_array_equal(again.predict(data), bag.predict(data))

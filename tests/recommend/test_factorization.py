@@ -11,8 +11,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.models.nets.weights import packed, snapshot
-from rankwise.rankers.training.loop import State
+from rankwise.models.nets.weights import snapshot
 from tests import shared, tiers
 from tests.rankers.test_contract import EVERY_OBJECTIVE, losses
 
@@ -563,13 +562,6 @@ def test_a_resumed_run_on_the_whole_catalogue_ends_where_an_uninterrupted_one_do
     assert counted.rounds == [5, 6]
     assert same(resumed, whole)
     assert resumed.history_ == whole.history_
-
-
-def test_a_checkpoint_of_an_older_version_is_refused(parts):
-    learner = rw.FactorizationRanker(**SMALL)._learner(parts[0].dataset(1), None, None)
-    files = {"training.safetensors": packed({"vectors/users": torch.ones(2, 4), "steps": torch.tensor([3])})}
-    with pytest.raises(ValueError, match="the checkpoint is of an older version of rankwise"):
-        learner.resume(files, State())
 
 
 def test_the_whole_catalogue_repeats_and_continues(parts):

@@ -67,7 +67,11 @@ def test_a_folder_is_replaced_with_force_only_and_files_of_others_are_kept(train
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "saved"]
 
 
-@pytest.mark.parametrize("content", ["{}", "not JSON", '{"format": 1, "checksum": "0"}'])
+NO_NAMES = {"format": 1, "files": {}, "contents": [1]}
+FORGED = json.dumps({**NO_NAMES, "checksum": storage._checksum(NO_NAMES)})
+
+
+@pytest.mark.parametrize("content", ["{}", "not JSON", '{"format": 1, "checksum": "0"}', FORGED])
 def test_a_damaged_description_deletes_nothing(trained, saved, content):
     (saved / "notes").mkdir()
     (saved / "notes" / "thesis.tex").write_text("mine")
@@ -97,6 +101,23 @@ def test_files_of_others_move_or_stay_aside(trained, saved):
     (aside,) = (path for path in saved.parent.iterdir() if path != saved)
     assert [path.name for path in aside.iterdir()] == ["README.md"]
     assert (aside / "README.md").read_text() == "mine"
+
+
+@pytest.mark.filterwarnings("ignore:.*README.md was edited and is kept")
+def test_a_ranker_in_the_place_of_a_reranker_leaves_its_own_files_and_those_of_others(saved, tmp_path):
+    (saved / "notes.txt").write_text("mine")
+    (tmp_path / "thesis.tex").write_text("mine")
+    forged = json.loads((saved / "rankwise.json").read_text())
+    forged["contents"] |= dict.fromkeys(("../thesis.tex", "a\0b/c", ""), forged["contents"]["config.json"])
+    del forged["checksum"]
+    (saved / "rankwise.json").write_text(json.dumps({**forged, "checksum": storage._checksum(forged)}))
+    data = rw.synthetic(n_queries=9, n_docs=5, n_features=3, seed=0)
+    trees = rw.LightGBMRanker(rounds=2, threads=1).fit(data)
+    trees.save(saved, force=True)
+    np.testing.assert_array_equal(rw.load(saved).predict(data), trees.predict(data))
+    written = {entry["name"] for entry in json.loads((saved / "rankwise.json").read_text())["files"].values()}
+    assert {path.name for path in saved.iterdir()} == {"rankwise.json", "README.md", "notes.txt", *written}
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
 
 
 def test_a_folder_that_cannot_be_written_leaves_the_old_one(trained, saved, monkeypatch, lists):

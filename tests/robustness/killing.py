@@ -20,7 +20,7 @@ import numpy as np
 
 import rankwise as rw
 from rankwise.models import storage
-from rankwise.rankers.training.resume import FinishedModels
+from rankwise.workspace import Workspace
 from tests.robustness.fuzzing import cases
 
 _TREES: dict[str, Any] = {"rounds": 9, "leaves": 5, "min_documents": 5, "threads": 1, "checkpoint_every": 2}
@@ -49,7 +49,7 @@ class Moments:
 
     def __init__(self, until: int | None) -> None:
         self.until, self.calls, self.writing = until, 0, []  # type: ignore[var-annotated]
-        self._codes, self._since = {storage.write.__code__, FinishedModels.__init__.__code__}, 0
+        self._codes, self._since = {storage.write.__code__, Workspace.open.__code__}, 0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         self.calls += 1

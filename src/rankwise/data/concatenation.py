@@ -1,7 +1,7 @@
 """Joining data sets, and interactions; categories are matched by value, and users and items by id."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast, overload
 
 import numpy as np
@@ -9,9 +9,9 @@ import numpy as np
 from rankwise import check
 from rankwise.arrays import Ids, Keywords, offsets_of
 from rankwise.data import columns
-from rankwise.data.categories import Values, join, translation
+from rankwise.data.categories import Values, join
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import translate
+from rankwise.data.disk.mapped import recode
 from rankwise.data.interactions.lists import Interactions
 from rankwise.sparse import stacked
 
@@ -71,26 +71,6 @@ def _joined_sets(parts: Sequence[RankingDataset]) -> RankingDataset:
     changes |= columns.nested(joined)
     changes["offsets"] = offsets_of(np.concatenate([part.sizes for part in parts]))
     return first.with_(**changes)
-
-
-def recode(data: RankingDataset, categories: Mapping[int, Values]) -> RankingDataset:
-    """Return data whose codes are indexes into other lists of categories; values that they lack become NaN.
-
-    >>> data = RankingDataset([[0.0], [1.0]], [1, 0], [0, 2], categorical=[0], categories={0: ["a", "b"]})
-    >>> recode(data, {0: ("b", "c")}).features[:, 0]
-    array([nan,  0.], dtype=float32)
-    """
-    if all(data.categories[column] == values for column, values in categories.items()):
-        return data
-    tables = {}
-    for column, values in categories.items():
-        table = translation(data.categories[column], values, data.column_name(column))
-        if table is not None:
-            tables[column] = table
-    changes: Keywords = {"categories": {**data.categories, **categories}}
-    if tables:
-        changes["features"] = translate(data.features, tables, data.column_name)
-    return data.with_(**changes)
 
 
 def _joined_categories(parts: Sequence[RankingDataset]) -> dict[int, Values]:

@@ -1,52 +1,33 @@
 """How good scores are: metrics on every query, of one ranking or of rankings drawn from a policy."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords
-from rankwise.data.dataset import RankingDataset
+from rankwise.arrays import Keywords
+from rankwise.evaluation.measure import measure, score
 from rankwise.evaluation.policy import SAMPLES, PolicyEvaluation, evaluate_policy
-from rankwise.evaluation.systems import Evaluated, Run, Scored, on_data, scores_of
-from rankwise.metrics import Metric, MetricLike, metrics_for
+from rankwise.evaluation.systems import Evaluated, Run, Scored
+from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
-from rankwise.metrics.base import weighted_mean
-from rankwise.metrics.judged import Judged
-from rankwise.statistics.evaluation import Evaluation, JudgedShare, Ranked
+from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judged import JudgedEvaluation
-from rankwise.statistics.judgements import judgements_of
 
 
 @overload
 def evaluate(
-    scores_or_model: Scored,
-    data: Evaluated,
-    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
-    *,
-    policy: None = None,
-    samples: None = None,
-    exposure_cutoff: None = None,
-    seed: int = 0,
-    confidence: float = 0.95,
+    scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
+    policy: None = None, samples: None = None, exposure_cutoff: None = None, seed: int = 0, confidence: float = 0.95,
     resamples: int = 2000,
-) -> Evaluation: ...
+) -> Evaluation: ...  # fmt: skip
 @overload
 def evaluate(
-    scores_or_model: Scored,
-    data: Evaluated,
-    metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
-    *,
-    policy: str,
-    samples: int | None = None,
-    exposure_cutoff: int | None = None,
-    seed: int = 0,
-    confidence: float = 0.95,
+    scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *, policy: str,
+    samples: int | None = None, exposure_cutoff: int | None = None, seed: int = 0, confidence: float = 0.95,
     resamples: int = 2000,
-) -> PolicyEvaluation: ...
+) -> PolicyEvaluation: ...  # fmt: skip
 @overload
 def evaluate(
     scores_or_model: Scored, data: Evaluated, metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",), *,
@@ -110,37 +91,14 @@ def evaluate(
         if policy is not None:
             raise check.error("a judge does not go with a policy", got=f"policy={policy!r}", hint="leave one out")
         return evaluate_judged({"": scores_or_model}, data, metrics, judge, confidence=confidence)
-    system, lists = on_data(scores_or_model, data)
-    chosen_metrics = metrics_for(metrics, lists)
-    if not lists.is_labelled and lists.document_rewards is None:
-        hint = "name the column of labels where the data are read: `label=…`"
-        raise check.error("rankings are evaluated by labels", got=repr(lists), hint=hint)
-    scores = scores_of(system, lists)
-    candidates = getattr(lists, "candidates", "")  # of lists of texts
+    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
     if policy is not None:
-        settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
+        scores, lists, chosen_metrics = score(scores_or_model, data, metrics)
         drawn = SAMPLES if samples is None else samples
         settings |= {"samples": drawn, "exposure_cutoff": exposure_cutoff}
-        return replace(evaluate_policy(scores, lists, chosen_metrics, policy, **settings), candidates=candidates)
+        return evaluate_policy(scores, lists, chosen_metrics, policy, **settings)
     for name, value in {"samples": samples, "exposure_cutoff": exposure_cutoff}.items():
         if value is not None:
             what = f"{name} belong{'s' * (name != 'samples')} to a policy"
             raise check.error(what, got=f"{name}={value!r}", hint="`set policy='plackett_luce'`")
-    values = check.scores(scores, lists.offsets, lists.query_ids)
-    ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
-    columns = {str(one): one.of(values, lists) for one in chosen_metrics}
-    documents = (lists.labels, lists.offsets, lists.document_ids, lists.judged, lists.more_labels)
-    ranked = Ranked(values, *documents, predicts=getattr(system, "predicts_", None))
-    settings = {"seed": seed, "confidence": confidence, "resamples": resamples, "candidates": candidates}
-    settings |= {"judgements": judgements_of(lists, chosen_metrics), "judged": _judged(values, lists, chosen_metrics)}
-    return Evaluation(columns, ids, lists.weights, ranked=ranked, **settings)
-
-
-def _judged(scores: Array, data: RankingDataset, metrics: Sequence[Metric]) -> JudgedShare | None:
-    """Return the share of judged documents among the first, up to the cutoff of the first metric, or 10."""
-    if data.judged is None or not any(getattr(one, "label", None) is None for one in metrics):
-        return None
-    cutoff = getattr(metrics[0], "cutoff", None) or 10
-    retrieved = np.maximum.reduceat(scores, data.offsets[:-1]) > -np.inf
-    shares = np.where(retrieved, Judged(cutoff=cutoff).of(scores, data), np.nan)
-    return JudgedShare(cutoff, weighted_mean(shares, data.weights)) if retrieved.any() else None
+    return measure(scores_or_model, data, metrics, **settings)

@@ -12,8 +12,8 @@ from rankwise import check
 from rankwise.arrays import Array, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.breakdown import TOP, Breakdown, digits_for, other_features
-from rankwise.models.schema import in_from_frame, is_frame
-from rankwise.rankers import inputs
+from rankwise.evaluation.systems import FeatureModel
+from rankwise.models.schema import in_from_frame, is_frame, lists_of
 from rankwise.sparse import dense
 from rankwise.statistics import tables
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rankwise.models.schema import Documents
-    from rankwise.rankers.base import Ranker
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ
@@ -208,7 +207,7 @@ class Explanation:
         return self.table().html()
 
 
-def explain(model: "Ranker", data: "Documents", query: object = None) -> Explanation:
+def explain(model: FeatureModel, data: "Documents", query: object = None) -> Explanation:
     """Explain the scores that a model gives the documents of one query, by their features.
 
     ``data`` is a RankingDataset, or a table with query ids; labels are shown where there are some. ``query`` is the id
@@ -230,10 +229,7 @@ def explain(model: "Ranker", data: "Documents", query: object = None) -> Explana
         hint = "pass a trained ranker, such as rw.LightGBMRanker"
         raise check.error(what, got=type(model).__name__, hint=hint)
     with in_from_frame():
-        if is_frame(data):
-            lists = RankingDataset.from_frame(data, **model.columns_to_score())
-        else:
-            lists = inputs.dataset(data, schema=getattr(model, "_schema", None))
+        lists = RankingDataset.from_frame(data, **model.columns_to_score()) if is_frame(data) else lists_of(data)
     ids = np.arange(lists.n_queries) if lists.query_ids is None else lists.query_ids
     if query is None and lists.n_queries != 1:
         got = tables.count(lists.n_queries, "query", "queries")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import places
-from rankwise.evaluation.evaluate import evaluate
+from rankwise.evaluation.measure import measure
 from rankwise.evaluation.systems import Evaluated, Scored
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
@@ -61,7 +61,7 @@ def pair(
                     where=f"system {name!r}",
                     hint="pass data as the second argument, or give evaluations",
                 )
-            value = evaluate(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
+            value = measure(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
         evaluations[name] = value
     return _by_query(
         evaluations, selected, measured_here=not any(isinstance(one, Evaluation) for one in systems.values())

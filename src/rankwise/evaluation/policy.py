@@ -145,6 +145,7 @@ def evaluate_policy(
         data=data,
         judgements=judgements_of(data, chosen),
         groups=groups.finish(exposure.mean(), settings),
+        candidates=getattr(data, "candidates", ""),  # of lists of texts
     )
 
 

@@ -16,8 +16,8 @@ from rankwise.data.columns import flat, nested
 from rankwise.data.compressed import read_bytes, shown
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation import trec
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.table import RANKERS, load, ranker_class
+from rankwise.evaluation.systems import FeatureModel
+from rankwise.models import formats
 
 _PICKLE = b"\x80"
 
@@ -51,7 +51,7 @@ def _scores(content: bytes, path: Path) -> NDArray[np.float64]:
         except ValueError:
             got, where = repr(line.rstrip("\r")[:60]), f"line {number} of {shown(path)}"
             hint = "write one number per document, in the order of the data, or a TREC run"
-            if content.startswith((_PICKLE, *(magic for name in RANKERS for magic in ranker_class(name).magic))):
+            if content.startswith((_PICKLE, *formats.BEGINNINGS)):
                 hint = "a model of another library becomes one that is read here: rw.wrap(model).save('folder')"
             raise check.error("a file of scores holds one number per line", got=got, where=where, hint=hint) from None
     return np.array(numbers)
@@ -77,7 +77,7 @@ def _array(content: bytes, path: Path) -> NDArray[np.float64]:
     return np.frombuffer(values, dtype).astype(np.float64)
 
 
-def columns_to_rank(models: Iterable[Ranker]) -> Keywords:
+def columns_to_rank(models: Iterable[FeatureModel]) -> Keywords:
     """Arguments of ``rw.read_csv`` and ``rw.read_parquet`` for a table by which rankings are judged.
 
     They name the features of all models, with their categories, and none where there is no model; nothing, which reads
@@ -98,14 +98,13 @@ def columns_to_rank(models: Iterable[Ranker]) -> Keywords:
 
 
 def read_ranking(
-    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool, model: Ranker | None = None
+    path: Path, by: RankingDataset | pl.DataFrame, *, all_topics: bool, model: FeatureModel | None = None
 ) -> Ranking:
     """Read the scores of a file or a model, with the data that they belong to: DATA, or a run joined with qrels.
 
-    ``model`` is what ``path`` holds, where it has been loaded already.
+    ``model`` is what ``path`` holds, if that is a model.
     """
-    if path.is_dir():
-        model = model or load(path)
+    if model is not None:
         if not isinstance(by, RankingDataset):
             hint = "evaluate it on DATA instead of qrels, or write a run with 'rankwise predict'"
             raise check.error("a model needs data with features", got=str(path), hint=hint)

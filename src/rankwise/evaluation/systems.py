@@ -9,21 +9,36 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
-from rankwise.arrays import Floats, Keywords
+from rankwise import check, hooks
+from rankwise.arrays import Array, Floats, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
-from rankwise.models.schema import Schema, is_frame
-from rankwise.rankers import inputs
-from rankwise.rankers.trees.wrap import wrapped
+from rankwise.models.contributions import Contributions
+from rankwise.models.schema import Documents, Schema, is_frame, lists_of
 
 
 @runtime_checkable
-class Model(Protocol):
+class Predictor(Protocol):
     """Anything that scores documents: of a data set, or, if it is a scikit-learn estimator, of a matrix of features."""
 
     def predict(self, data: Any, /) -> ArrayLike:
         """Return one score per document."""
+        ...
+
+
+class FeatureModel(Predictor, Protocol):
+    """A trained ranker of features."""
+
+    def predict(self, data: Documents, /) -> Array:
+        """Return one score per document."""
+        ...
+
+    def contributions(self, data: Documents) -> Contributions:
+        """Return what each feature adds to the score of every document."""
+        ...
+
+    def columns_to_score(self) -> Keywords:
+        """Return the arguments of ``from_frame`` for a table that is to be scored."""
         ...
 
 
@@ -42,7 +57,7 @@ class IrDataset(Protocol):
 
 Run = Table | Mapping[str, Mapping[str, float]] | str | Path | IrDataset
 """A run, or qrels: a table of any library, nested dictionaries, a file, or a data set of ir_datasets."""
-Scored = ArrayLike | Model | Callable[[Floats], ArrayLike] | Run
+Scored = ArrayLike | Predictor | Callable[[Floats], ArrayLike] | Run
 """Scores, a model, a function from the matrix of features to scores, or a run."""
 Evaluated = RankingDataset | Run
 """Data that systems are evaluated on: a data set, for rerankers with texts; a table with labels; qrels of a run."""
@@ -57,7 +72,8 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     if trec.is_qrels(data):
         return trec.judge(cast("Run", system), data)
     if is_frame(data):
-        return system, inputs.dataset(data, schema=getattr(system, "_schema", None))
+        trained_on = getattr(getattr(system, "model_", None), "schema", None)
+        return system, lists_of(data, trained_on if isinstance(trained_on, Schema) else None)
     hint = "make one, or pass a table with columns qid and label"
     raise check.error("scores are evaluated on a RankingDataset", got=type(data).__name__, hint=hint)
 
@@ -76,7 +92,7 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
     classes = getattr(system, "classes_", None) if estimator else None
     if classes is not None and len(classes) > 2:
         return _expected_grade(system, classes, lists)
-    ranker = wrapped(system)
+    ranker = _ranker_of(system)
     if ranker is not None:
         return ranker.predict(lists)  # type: ignore[no-any-return]
     if estimator:  # of scikit-learn
@@ -84,7 +100,7 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
         predictions = np.asarray(getattr(system, scored)(_input(system, lists)))
         single = scored == "predict_proba" or predictions.shape[1:] == (1,)
         return predictions[:, -1] if single else predictions
-    if isinstance(system, Model):
+    if isinstance(system, Predictor):
         return system.predict(lists)
     columns = set(getattr(system, "columns", ()))
     if isinstance(system, Mapping | str | Path) or {"query", "document", "score"} <= columns:
@@ -92,6 +108,13 @@ def scores_of(system: Scored, data: RankingDataset) -> ArrayLike:
 
         return scores_of_run(cast("Run", system), lists)
     return system(lists.features) if callable(system) else cast("ArrayLike", system)
+
+
+def _ranker_of(system: object) -> Any:
+    """Return the ranker of a model, by the function that is registered for the package of its class or of a base."""
+    packages = {base.__module__.partition(".")[0] for base in type(system).__mro__} & hooks.names("ranker")
+    read = (hooks.find("ranker", package)(system) for package in sorted(packages))
+    return next((ranker for ranker in read if ranker is not None), None)
 
 
 def _expected_grade(classifier: object, classes: object, data: RankingDataset) -> ArrayLike:

@@ -20,19 +20,20 @@ from rankwise.model_selection.fold_parts import fold_list
 from rankwise.models import storage
 from rankwise.progress import Update, bar
 from rankwise.rankers import expressions
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.training.iterative import IterativeRanker
-from rankwise.rankers.training.resume import FinishedModels, checkpoint_folder, fingerprint
-from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.base import IterativeRanker, Ranker
+from rankwise.rankers.table import load
+from rankwise.rankers.training.resume import checkpoint_folder, fingerprint
+from rankwise.rankers.training.run import interruption_unannounced
+from rankwise.rankers.training.settings import code_of
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.judgements import Digests, judgements_of
 from rankwise.statistics.titles import Titles
+from rankwise.workspace import Workspace
 
 if TYPE_CHECKING:
     import polars as pl
 
-_IDENTITY = "cross_validation.json"
 _FREE = ("progress", "checkpoint", "threads", "device")  # which make no other model
 
 
@@ -143,10 +144,9 @@ def cross_validate(
     measured = metrics_for(metrics, data)
     share = share if getattr(ranker, "patience", None) is not None else 0.0
     plan = fold_list(data, folds, valid=share, seed=seed)
-    folder = checkpoint_folder(checkpoint, resume=resume)
     texts = {"what": "cross-validation", "same": "ranker, data and folds"}
     parts = (fold.parts() for fold in plan)
-    finished = finished_models(folder, _IDENTITY, ranker, parts, **texts, resume=resume)
+    finished = finished_models(checkpoint, ranker, parts, **texts, resume=resume)
     tested = []
     with bar(progress, len(plan), f"fold 1 of {len(plan)}") as update:
         for number, fold in enumerate(plan, 1):
@@ -216,15 +216,15 @@ def trained(
     *,
     resume: bool,
     what: str = "fold",
-    finished: FinishedModels | None = None,
+    finished: Workspace | None = None,
 ) -> Any:
     """Return a trained clone for one of several folds; ``finished`` keeps it, or has it already.
 
     An interruption ends all, as the model of the fold is not complete.
     """
     name = f"{what}-{number}"
-    if finished is not None and (model := finished[name]) is not None:
-        return model
+    if finished is not None and finished.part(name).exists():
+        return load(finished.part(name))
     model = ranker.__sklearn_clone__() if hasattr(ranker, "__sklearn_clone__") else copy.deepcopy(ranker)
     try:
         with interruption_unannounced(), leakage.checked():
@@ -232,10 +232,10 @@ def trained(
     except KeyboardInterrupt:
         text, hint = f"interrupted in {what} {number} of {total}", ""
         if finished is not None:
-            text, hint = f"{text}: the {what}s before it are kept in {finished.folder}.", "`set resume=True`"
+            text, hint = f"{text}: the {what}s before it are kept in {finished.path}.", "`set resume=True`"
         raise KeyboardInterrupt(check.Sentence(text, hint)) from None
     if finished is not None:
-        model.save(finished.folder / name, force=True)
+        model.save(finished.part(name), force=True)
     return model
 
 
@@ -262,25 +262,18 @@ def _fitted(
 
 
 def finished_models(
-    folder: Path | None,
-    file: str,
-    ranker: Any,
-    folds: Iterable[Sequence[RankingDataset | None]],
-    *,
-    what: str,
-    same: str,
-    resume: bool,
-    **further: Any,
-) -> FinishedModels | None:
+    checkpoint: str | Path | None, ranker: Any, folds: Iterable[Sequence[RankingDataset | None]], *, what: str,
+    same: str, resume: bool, **further: Any,
+) -> Workspace | None:  # fmt: skip
     """Return the folder of models that are trained already, by this ranker on these folds; None without a folder."""
-    if folder is None:
+    if (folder := checkpoint_folder(checkpoint, resume=resume)) is None:
         return None
     parameters = {name: storage.plain(value) for name, value in ranker.get_params().items() if name not in _FREE}
-    code = ranker._code() if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
+    code = code_of(ranker) if isinstance(ranker, Ranker) else user_code.digests(type(ranker), ranker.get_params())
     identity: Json = {
         "ranker": type(ranker).__name__,
         "parameters": parameters,
         "folds": [[None if part is None else fingerprint(part) for part in parts] for parts in folds],
         **further,
     } | ({"code": code} if code else {})
-    return FinishedModels(folder, file, identity, what=what, same=same, resume=resume)
+    return Workspace(folder, identity, what=what, same=same).open(resume=resume)

@@ -22,7 +22,6 @@ from rankwise.progress import bar
 from rankwise.rankers import inputs
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.training.constraints import reject
-from rankwise.rankers.training.resume import checkpoint_folder
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
 from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
@@ -216,14 +215,13 @@ def frontier(
         metric.of(np.zeros(data.n_docs), data)
     for goal in goals.values():
         inputs.document_columns(train, goal, debias=False)
-    folder = checkpoint_folder(checkpoint, resume=resume)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
     goals_of_points: Json = {
         "objectives": {name: repr(one) for name, one in goals.items()},
         "weights": list(map(list, plan)),
     }
     parts = [(train, valid)]
-    finished = finished_models(folder, "frontier.json", bag, parts, **texts, resume=resume, **goals_of_points)
+    finished = finished_models(checkpoint, bag, parts, **texts, resume=resume, **goals_of_points)
     models: list[Any] = []
     columns: dict[str, Array] = {}
     with bar(progress, len(plan), f"point 1 of {len(plan)}") as update, leakage.checked():

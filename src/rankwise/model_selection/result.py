@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.model_selection.spaces import Dimension
-    from rankwise.rankers.training.iterative import IterativeRanker
+    from rankwise.rankers.base import IterativeRanker
 
 ENDINGS = (".toml", ".json")
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"

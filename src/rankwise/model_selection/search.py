@@ -15,9 +15,9 @@ from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.stochastic import stochastic
+from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training import validation
-from rankwise.rankers.training.iterative import IterativeRanker
 from rankwise.rankers.training.resume import fingerprint
 
 DEFAULT = "lambdarank"

@@ -13,7 +13,7 @@ from rankwise import check, files
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Trial
 from rankwise.model_selection.search import SearchProblem
 from rankwise.rankers.table import built
-from rankwise.rankers.training.resume import check_same, refuse_existing
+from rankwise.workspace import Workspace, refuse_existing
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -44,19 +44,19 @@ def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resu
     storage = None
     try:
         if path is not None:
-            storage = _storage(optuna, path, resume=resume)
-        now = search.identity()
+            ready(path, resume=resume)
+        work = Workspace(path or Path(), search.identity(), what="search", kind="file")
         try:
+            storage = None if path is None else _storage(optuna, path.absolute())
             study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True)
-            was = study.user_attrs.get("identity")
+            kept = study.user_attrs
             study.get_trials(deepcopy=False)  # what cannot be read is found now
         except (ValueError, KeyError, RuntimeError) as broken:
             raise _damaged(path, str(broken)) from None
-        if was is None:
-            study.set_user_attr("identity", now)
+        if kept:
+            work.check(kept.get("work"))
         else:
-            hint = "search with the same settings and data, or name another file"
-            check_same(was, now, "the file holds another search", where=path, hint=hint)
+            study.set_user_attr("work", work.record)
         yield study
     except (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError) as failed:
         raise _failure(path, failed) from None
@@ -69,26 +69,21 @@ def opened(optuna: ModuleType, path: Path | None, search: SearchProblem, *, resu
 
 def ready(path: Path, *, resume: bool) -> None:
     """Raise, before the work begins, if a study cannot be written to the file ``path``."""
-    refuse_existing(path, resume=resume, hint="resume the search in it with `resume=True`, or name another")
+    refuse_existing(path, "file", resume=resume)
     files.check_writable(path, force=True)
 
 
-def _storage(optuna: ModuleType, path: Path, *, resume: bool) -> "RDBStorage":
-    ready(path, resume=resume)
-    file = path.absolute()  # the pool may connect again after the user has changed folders
-
+def _storage(optuna: ModuleType, path: Path) -> "RDBStorage":
+    """Return Optuna's storage in a file; its path is absolute, since the pool may connect again from another folder."""
     with contextlib.ExitStack() as left_open:  # a storage that could not be made does not close its connections
 
         def connect() -> sqlite3.Connection:
-            one = sqlite3.connect(file, check_same_thread=False)  # the pool hands it to one thread at a time
+            one = sqlite3.connect(path, check_same_thread=False)  # the pool hands it to one thread at a time
             left_open.callback(one.close)
             return one
 
-        try:
-            # A URL would give %, ?, # and { in the path a meaning of their own; it says what kind of storage this is.
-            storage: RDBStorage = optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
-        except (ValueError, KeyError, RuntimeError) as broken:
-            raise _damaged(path, str(broken)) from None
+        # A URL would give %, ?, # and { in the path a meaning of their own; it says what kind of storage this is.
+        storage: RDBStorage = optuna.storages.RDBStorage("sqlite:///study.db", {"creator": connect})
         left_open.pop_all()
     return storage
 

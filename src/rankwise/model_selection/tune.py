@@ -22,7 +22,7 @@ from rankwise.progress import Update, bar
 from rankwise.rankers import expressions, inputs
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import History
-from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: Searc
     rate = search.ranges.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace
     callback = TrialCallback(trial, search.measured, rate=pace, middle=middle, deadline=deadline)
-    ranker._configure(metrics=(search.metric,), threads=search.threads, progress=False)
+    expressions.configure(ranker, metrics=(search.metric,), threads=search.threads, progress=False)
     try:
         with interruption_unannounced(), leakage.checked():
             ranker.fit(search.train, valid=search.valid, watch=callback)

@@ -3,21 +3,16 @@
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.mapped import in_memory
 from rankwise.models import storage
+from rankwise.models.schema import Schema
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from rankwise.rankers.base import Ranker
 
 Evaluations = Evaluation | Mapping[str, Evaluation] | None
 """What :func:`rankwise.evaluate` returned, or several by the names of their data."""
@@ -25,32 +20,12 @@ _SKIPPED = "A query without relevant documents is skipped."
 _OUT_OF_FOLD = "training queries, each scored by members that have not seen it"
 _NAMES = 50
 """Feature names that are listed."""
-_USE = """## Use
-
-```python
-import rankwise as rw
+_LOAD = """import rankwise as rw
 
 ranker = rw.load("folder")
-{}
-```
 """
 _RANK = "ranker.rank(data)  # a RankingDataset, or a table with a column qid"
 _RECOMMEND = "ranker.recommend(users)"
-
-
-def training_data(data: RankingDataset, *, digest: str = "", documents: int | None = None) -> Json:
-    """Return the facts about training data that a model keeps.
-
-    Where ``data`` are a sample, ``documents`` and ``digest`` are those of the data that it was drawn from. Data on
-    disk are not read again for their digest.
-    """
-    from rankwise.rankers.training.resume import fingerprint
-
-    sizes = {"queries": data.n_queries, "documents": data.n_docs} if documents is None else {"documents": documents}
-    facts: Json = {**sizes, "features": data.n_features}
-    if digest or in_memory(data.features) or not isinstance(data.features, np.ndarray):
-        facts["digest"] = digest or fingerprint(data)
-    return facts | command()
 
 
 def trained_on(description: Json) -> Json:
@@ -78,38 +53,70 @@ def _public(word: str) -> str:
     return f"{name}={check.shown(check.address(value))}" if named else check.shown(check.address(word))
 
 
-def model_card(ranker: "Ranker", evaluations: Evaluations = None) -> str:
+@dataclass(frozen=True, kw_only=True)
+class CardFacts:
+    """What a card shows of a trained ranker; what is empty is left out."""
+
+    title: str
+    objective: str = ""
+    paper: str = ""
+    """Where the objective comes from."""
+    ranker: str
+    """Its expression."""
+    description: Json
+    schema: Schema
+    trained_on: Mapping[str, Any]
+    predicts: object = None
+    """What the scores are probabilities of."""
+    of_users: bool = False
+    """Whether it ranks items for users."""
+    validation: Mapping[str, float] = field(default_factory=dict)
+    """Metrics of the validation queries after the best round."""
+    out_of_fold: Evaluation | None = None
+    leaderboard: tables.Table | None = None
+
+
+def model_card(facts: CardFacts, evaluations: Evaluations = None) -> str:
     """Return the card of a trained ranker; facts that it does not know are left out."""
-    description, data = ranker._description(), dict(ranker.trained_on_)
+    description, data = facts.description, dict(facts.trained_on)
     typed, versions = data.pop("command", ""), data.pop("versions", {}) or storage.versions() | _versions(description)
-    title, objective = ranker._title(), description.get("objective", "")
-    if description["ranker"] == "blended":  # members have objectives of their own
-        title, objective = objective, ""
-    trained = f", trained with the objective `{line(objective)}`{_paper(ranker)}" if objective else ""
-    within, use = "documents of one query", _RANK
-    if hasattr(ranker, "recommend"):
-        within, use = "items of one user", _RECOMMEND
+    paper = f" ({facts.paper})" if facts.paper else ""
+    trained = f", trained with the objective `{line(facts.objective)}`{paper}" if facts.objective else ""
+    within, use = ("items of one user", _RECOMMEND) if facts.of_users else ("documents of one query", _RANK)
     named = by_name(evaluations)
-    if (out_of_fold := _out_of_fold(ranker)) is not None:
-        named[_OUT_OF_FOLD] = out_of_fold
+    if facts.out_of_fold is not None:
+        named[_OUT_OF_FOLD] = facts.out_of_fold
     meaning = f"A higher score is better; scores are compared among the {within}."
-    if predicts := getattr(ranker, "predicts_", None):
-        meaning = f"Scores are probabilities: {predicts}."
+    if facts.predicts:
+        meaning = f"Scores are probabilities: {facts.predicts}."
     parts = [
-        f"# {line(title)}",
+        f"# {line(facts.title)}",
         f"A ranker of rankwise{trained}. {meaning}",
         "## Evaluation" if named else "",
     ]
     for name, evaluation in named.items():
         further = [table.markdown() for table in evaluation.tables()[1:]]  # of groups, where documents have them
         parts.append("\n\n".join([evaluated(name, evaluation.to_dict()), *further]))
-    if (leaderboard := getattr(ranker, "leaderboard_", None)) is not None:
-        parts.append(f"## Leaderboard\n\n{leaderboard.table().markdown()}")
-    training = {"ranker": repr(ranker)} | _settings(description)
-    training |= {"command": typed} if out_of_fold is not None else {**_validation(ranker), "command": typed}
-    parts += [section("Data", data | _features(ranker)), section("Training", training), section("Versions", versions)]
-    card = "\n\n".join(filter(None, [*parts, _USE.format(use)]))
+    if facts.leaderboard is not None:
+        parts.append(f"## Leaderboard\n\n{facts.leaderboard.markdown()}")
+    chose = {
+        f"{name} of the queries that chose the round": tables.number(one) for name, one in facts.validation.items()
+    }
+    training = {"ranker": facts.ranker} | _settings(description) | chose | {"command": typed}
+    features = _features(facts.schema)
+    parts += [section("Data", data | features), section("Training", training), section("Versions", versions)]
+    return joined(*parts, code(_LOAD + use))
+
+
+def joined(*parts: str) -> str:
+    """Return a card of its parts, without those that are empty."""
+    card = "\n\n".join(filter(None, parts)) + "\n"
     return "\n".join(map(check.printable, card.split("\n")))  # names come from files that others wrote
+
+
+def code(*blocks: str) -> str:
+    """Return the section that shows how the model is used, in Python."""
+    return "\n\n".join(["## Use", *(f"```python\n{block}\n```" for block in blocks)])
 
 
 def section(title: str, rows: Mapping[str, object]) -> str:
@@ -154,22 +161,6 @@ def by_name(evaluations: Evaluations) -> dict[str, Evaluation]:
     return dict(named)
 
 
-def _out_of_fold(ranker: Any) -> Evaluation | None:
-    try:
-        evaluation: Evaluation | None = getattr(ranker, "out_of_fold_", None)
-    except ValueError:  # a checkpoint has none
-        return None
-    return evaluation
-
-
-def _paper(ranker: "Ranker") -> str:
-    try:
-        paper = ranker._objective().paper
-    except (AttributeError, ValueError):  # one of the library's own, or of a user's that is not known here
-        return ""
-    return f" ({paper})" if paper else ""
-
-
 def _settings(description: Json) -> Json:
     """Return the values that training used, also those that the data decided, and what came of it."""
     settings = description["parameters"] | description.get("settings", {})
@@ -178,21 +169,8 @@ def _settings(description: Json) -> Json:
     return plain | sizes | {"stopped": description.get("stopped")}
 
 
-def _validation(ranker: "Ranker") -> Json:
-    """Return the metrics of the validation queries after the best round."""
-    try:
-        columns = {str(one): ranker.history_.get(str(one)) for one in ranker._metrics()}
-    except (AttributeError, ValueError):  # a recommender has none; a metric of the user's is not known here
-        return {}
-    return {
-        f"{name} of the queries that chose the round": tables.number(column[min(ranker.best_round_, len(column)) - 1])
-        for name, column in columns.items()
-        if column
-    }
-
-
-def _features(ranker: "Ranker") -> Json:
-    names = ranker._schema.names or ()
+def _features(schema: Schema) -> Json:
+    names = schema.names or ()
     more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
     return {"feature names": ", ".join(names[:_NAMES]) + more}
 

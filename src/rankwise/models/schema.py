@@ -19,7 +19,6 @@ from rankwise.arrays import Array, Floats, Json, Keywords
 from rankwise.data.categories import Values, join
 from rankwise.data.categories import lists as category_lists
 from rankwise.data.columns import reading_arguments
-from rankwise.data.concatenation import recode
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.data.tables import Table
@@ -160,7 +159,9 @@ class Schema:
                 )
             if theirs is not None and extend:
                 categories[column] = join((mine, theirs), self.name(column))
-        data = recode(data, {column: listed for column, listed in categories.items() if data.categories.get(column)})
+        data = disk.recode(
+            data, {column: listed for column, listed in categories.items() if data.categories.get(column)}
+        )
         if (data.categorical, data.categories) == (self.categorical, categories):
             return data
         return replace(data, categorical=self.categorical, categories=categories)
@@ -236,9 +237,13 @@ def is_frame(data: object) -> TypeGuard[Table]:
 
 def has_queries(table: Table) -> bool:
     """Whether a table has the column by which ``from_frame`` tells queries apart."""
+    return "qid" in _names(table)
+
+
+def _names(table: Table) -> list[str]:
     from rankwise.data.tables.polars import as_polars
 
-    return "qid" in as_polars(table)[0].collect_schema().names()
+    return as_polars(table)[0].collect_schema().names()
 
 
 def queries_of(table: Table) -> RankingDataset:
@@ -268,6 +273,19 @@ def frame(table: Table, schema: Schema | None = None) -> RankingDataset:
     complete = columns.with_columns(pl.lit(0).alias(query), pl.lit(0).alias(label))
     with in_from_frame():
         return RankingDataset.from_frame(complete, query=query, label=label, features=names, categories=lists)
+
+
+def lists_of(data: Documents, schema: Schema | None = None) -> RankingDataset:
+    """Return a data set itself, or that of a table with columns ``qid`` and ``label``.
+
+    ``schema`` says which categories a model knows that is to score it.
+    """
+    if isinstance(data, RankingDataset):
+        return data.without_rows()  # what is made of them here has their own order
+    if not is_frame(data):
+        raise check.error("labels are needed beside the features", hint="pass y, or one RankingDataset")
+    with in_from_frame():
+        return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
 
 
 def in_from_frame() -> AbstractContextManager[None]:

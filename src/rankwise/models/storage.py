@@ -8,6 +8,11 @@ place and renamed. In a folder that is replaced, new files get names that nobody
 one listed go, and no others: whatever else lies there is the user's. A process that is killed anywhere in between
 leaves either the old model or the new one. Of several that save at once the last one wins, and whoever loads meanwhile
 reads one of their models.
+
+Files that other programs know by their names, also in subfolders, are the ``contents`` of ``rankwise.json``, and their
+folder is replaced as a whole. The old one is moved aside, to ``NAME.old-…``, and comes back if the new one cannot take
+its place. Then its listed files are deleted, and all others move into the new folder; those that cannot, or all of them
+where the list is damaged, stay aside.
 """
 
 import contextlib
@@ -21,7 +26,7 @@ import secrets
 import shutil
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +57,41 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
 
 
 def write(
-    path: str | Path, description: Json, contents: dict[str, bytes], *, card: str = "", force: bool = False
+    path: str | Path,
+    description: Json,
+    contents: Mapping[str, bytes],
+    *,
+    fill: Callable[[Path], None] | None = None,
+    card: str = "",
+    force: bool = False,
 ) -> Path:
-    """Write a model and its ``card`` to the folder ``path``; with ``force`` in the place of the model that is there."""
+    """Write a model and its ``card`` to the folder ``path``; with ``force`` in the place of the model that is there.
+
+    ``fill`` writes files that keep their names, of any size, into a folder.
+    """
     path, readme = ready(path, force=force), _sealed(card.encode()) if card else b""
     with files.rename_errors(path):
-        if path.exists() or not _create(path, description, contents, readme):
-            _replace(ready(path, force=force), description, contents, readme)
+        if fill is None and path.exists():
+            _replace(path, description, contents, readme)
+            return path
+        files.clear(path.parent)
+        new = files.part_in(path.parent)
+        new.mkdir()
+        try:
+            if fill is not None:
+                fill(new)
+                paths = sorted(file for file in new.rglob("*") if file.is_file())
+                listed = {file.relative_to(new).as_posix(): _entry(file, sync=True) for file in paths}
+                description = {**description, "contents": listed}
+            for name, content in {**contents, **({CARD: readme} if readme else {})}.items():
+                _put(new / name, content)
+            _put(new / DESCRIPTION, text(description, contents, {role: role for role in contents}))
+            files.sync_folder(new)
+            if path.exists() or not _renamed(new, path):
+                ready(path, force=force)
+                _replace(path, description, contents, readme) if fill is None else _exchange(path, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     return path
 
 
@@ -88,6 +121,18 @@ def read(path: str | Path) -> tuple[Json, dict[str, bytes]]:
     raise broken
 
 
+def verify(path: str | Path, description: Json) -> None:
+    """Verify every byte of the files that keep their names, which :func:`read` does not read."""
+    path = Path(path)
+    with making_sense(path):
+        for name, entry in description["contents"].items():
+            file = path / name
+            if not _is_inside(file, path) or not file.is_file() or _entry(file) != entry:
+                got = f"{name} is missing, or has other contents than were written"
+                hint = "get the folder again, train anew, or open what is there: rw.rerank.Reranker(folder)"
+                raise _damaged(path, got, hint)
+
+
 @contextlib.contextmanager
 def making_sense(path: str | Path) -> Iterator[None]:
     """Name the model in errors, and report a malformed description."""
@@ -95,7 +140,7 @@ def making_sense(path: str | Path) -> Iterator[None]:
         with check.naming(path):
             yield
     except (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError) as wrong:
-        raise _damaged(Path(path), f"{DESCRIPTION} is malformed ({type(wrong).__name__}: {wrong})") from None
+        raise _damaged(path, f"{DESCRIPTION} is malformed ({type(wrong).__name__}: {wrong})") from None
 
 
 def npz(arrays: Mapping[str, ArrayLike]) -> bytes:
@@ -117,8 +162,7 @@ def read_training_queries(files: Mapping[str, bytes]) -> NDArray[np.uint64] | No
     content = files[_QUERIES]
     hashes = np.frombuffer(content[: len(content) // 8 * 8], "<u8").astype(np.uint64)
     if len(content) % 8 or (hashes[1:] <= hashes[:-1]).any():
-        got, hint = "hashes of training queries that are not sorted", "get the folder again, or train anew"
-        raise check.error("the model is damaged", got=got, where=_QUERIES, hint=hint)
+        raise _damaged(_QUERIES, "hashes of training queries that are not sorted")
     return hashes
 
 
@@ -199,31 +243,48 @@ def _contents(path: Path, description: Json) -> dict[str, bytes]:
     return contents
 
 
-def _create(path: Path, description: Json, contents: dict[str, bytes], readme: bytes) -> bool:
-    """Make a new folder; False if another one has appeared in its place."""
-    files.clear(path.parent)
-    new = files.part_in(path.parent)
-    new.mkdir()
+def _renamed(new: Path, path: Path) -> bool:
+    """Whether a new folder could be moved to its place; False if another one has appeared there."""
     try:
-        for role, content in contents.items():
-            _put(new / role, content)
-        if readme:
-            _put(new / CARD, readme)
-        _put(new / DESCRIPTION, text(description, contents, {role: role for role in contents}))
-        files.sync_folder(new)
-        try:
-            new.rename(path)
-        except OSError:
-            if not path.exists():
-                raise
-            return False
-        files.sync_folder(path.parent)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+        new.rename(path)
+    except OSError:
+        if not path.exists():
+            raise
+        return False
+    files.sync_folder(path.parent)
     return True
 
 
-def _replace(path: Path, description: Json, contents: dict[str, bytes], readme: bytes) -> None:
+def _exchange(path: Path, new: Path) -> None:
+    """Rename a complete folder into the place of another, and keep all files there that are not of a model."""
+    old = path.with_name(f"{path.name}.old-{secrets.token_hex(8)}")  # not a name that is ever cleared away
+    path.rename(old)
+    try:
+        new.rename(path)
+    except BaseException:
+        old.rename(path)
+        raise
+    files.sync_folder(path.parent)
+    listed = _listed(old)
+    entries = [] if listed is None else [*sorted(old.rglob("*"), reverse=True), old]  # contents before their folder
+    for entry in entries:
+        name = entry.relative_to(old).as_posix()
+        with contextlib.suppress(OSError):
+            if entry.is_dir() and not entry.is_symlink():
+                entry.rmdir()
+            elif name == DESCRIPTION or name in (listed or ()):
+                entry.unlink()
+            elif not os.path.lexists(path / name):
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                entry.rename(path / name)
+    if old.exists():
+        reason = f"its {DESCRIPTION} is damaged" if listed is None else "they could not be moved into the new one"
+        warnings.warn(
+            f"files of the folder that was replaced are kept in {old}: {reason}", RuntimeWarning, stacklevel=4
+        )
+
+
+def _replace(path: Path, description: Json, contents: Mapping[str, bytes], readme: bytes) -> None:
     """Replace the model in a folder."""
     files.clear(path)
     token = secrets.token_hex(8)
@@ -237,7 +298,7 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes], readme: 
         _put(part, text(description, contents, names))
         complete = True
         files.sync_folder(path)
-        older = _listed(path)
+        older = (_listed(path) or set()) - {CARD}
         part.replace(path / DESCRIPTION)
         files.sync_folder(path)
         if not (edited := _edited(path / CARD)):
@@ -253,7 +314,7 @@ def _replace(path: Path, description: Json, contents: dict[str, bytes], readme: 
     ours = re.compile("|".join(shapes))
     with contextlib.suppress(OSError):
         abandoned = {one.name for one in path.iterdir() if ours.fullmatch(one.name) and files.is_old(one)}
-        _remove(path, (older | abandoned) - _listed(path))
+        _remove(path, (older | abandoned) - (_listed(path) or set()))
     if edited:
         warnings.warn(f"{path / CARD} was edited and is kept: is it still true?", UserWarning, stacklevel=5)
 
@@ -274,18 +335,34 @@ def _edited(card: Path) -> bool:
     return content != _sealed(content.rpartition(_SEAL)[0])
 
 
-def _listed(path: Path) -> set[str]:
-    """The files of the model in a folder; none if its description is damaged."""
+def _listed(path: Path) -> set[str] | None:
+    """The files of the model in a folder; None if its description is damaged."""
     try:
-        return {entry["name"] for entry in _parse(path, (path / DESCRIPTION).read_bytes())["files"].values()}
+        with making_sense(path):
+            description = _parse(path, (path / DESCRIPTION).read_bytes())
+            names = (entry["name"] for entry in description["files"].values())
+            return {*names, *description.get("contents", {}).keys()}
     except (OSError, ValueError):
-        return set()
+        return None
 
 
 def _remove(path: Path, names: set[str]) -> None:
     for name in names:
-        with contextlib.suppress(OSError):
-            (path / name).unlink()
+        with contextlib.suppress(OSError, ValueError):  # a forged name may be none of a file
+            if _is_inside((path / name).parent, path):
+                (path / name).unlink()
+
+
+def _is_inside(file: Path, folder: Path) -> bool:
+    return file.resolve().is_relative_to(folder.resolve())
+
+
+def _entry(path: Path, *, sync: bool = False) -> Json:
+    """Return the length and digest of a file of any size; with ``sync``, once it has reached the disk."""
+    with path.open("rb") as file:
+        if sync:
+            os.fsync(file.fileno())
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -353,5 +430,5 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _damaged(path: Path, how: str) -> ValueError:
-    return check.error("the model is damaged", got=how, where=str(path), hint="get the folder again, or train anew")
+def _damaged(path: str | Path, how: str, hint: str = "get the folder again, or train anew") -> ValueError:
+    return check.error("the model is damaged", got=how, where=str(path), hint=hint)

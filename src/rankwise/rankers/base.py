@@ -26,7 +26,15 @@ from rankwise.rankers.sklearn import Estimator, check_fitted, reject
 from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import Learner
 from rankwise.rankers.training.one_round import OneRound, attribute_model
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, Watch, metrics_of, trains_at_once
+from rankwise.rankers.training.settings import (
+    TrainingData,
+    TrainingSettings,
+    Watch,
+    exponential_labels,
+    metrics_of,
+    objective_of,
+    trains_at_once,
+)
 from rankwise.rankers.training.validation import Measure, measures_of
 from rankwise.threads import use_threads
 
@@ -89,8 +97,6 @@ class Ranker(Estimator, ABC):
     """The modules of that extra that it imports."""
     packages: ClassVar[Sequence[str]] = ()
     """Names under which its library may be installed; the version of the first that is stands in results."""
-    magic: ClassVar[tuple[bytes, ...]] = ()
-    """Beginnings of the model files of its library."""
     first_round_pace: ClassVar[float] = 1.0
     """The time of a first round relative to LightGBM's, where none was measured."""
 
@@ -116,6 +122,12 @@ class Ranker(Estimator, ABC):
 
     single: ClassVar[bool] = False
     """Whether it learns from features by itself: bags, blends and distillation are made of such rankers."""
+    weighs: ClassVar[bool] = False
+    """Whether it is a weighted sum of different rankers, without rounds of its own."""
+    pools: ClassVar[bool] = False
+    """Whether it learns from validation data too, and is measured out of fold."""
+    model_: Model
+    """What was learned."""
     settings_: Keywords
     """Values of parameters that are not set and depend on the data, see :meth:`settings_for`."""
 
@@ -200,7 +212,8 @@ class Ranker(Estimator, ABC):
         self, data: Documents, labels: ArrayLike | RankingDataset | None, settings: TrainingSettings, **columns: Any
     ) -> tuple[RankingDataset, RankingDataset | None]:
         """Return training and validation data from the arguments of ``fit``."""
-        return inputs.parts(data, labels, **columns, exponential=settings.exponential_labels())
+        exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
+        return inputs.parts(data, labels, **columns, exponential=exponential)
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train; rankers that are made of others do it in their own way."""
@@ -406,7 +419,8 @@ class Ranker(Estimator, ABC):
         blends add their out-of-fold evaluation, and :class:`rankwise.AutoRanker` its leaderboard.
         """
         check_fitted(self)
-        return model_card.model_card(self, evaluation)
+        description, facts = self.description(), card_facts(self)
+        return model_card.model_card(model_card.CardFacts(description=description, **facts), evaluation)
 
     def save(self, path: str | Path, *, evaluation: model_card.Evaluations = None, force: bool = False) -> Path:
         """Write the model to the folder ``path``: the library's own file, ``rankwise.json`` and the card ``README.md``.
@@ -493,6 +507,11 @@ class IterativeRanker(Ranker):
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
 
+    seed: int
+    threads: int | None
+    checkpoint: str | Path | None
+    progress: bool | None
+
     @property
     def loss_compares(self) -> bool:
         """Whether the losses of different rounds compare.
@@ -517,3 +536,32 @@ class IterativeRanker(Ranker):
         """Raise an error about columns that the objective needs, or does not take."""
         if "objective" in self.own_parameters():
             TrainingSettings.of(self).columns(TrainingData(train=train))
+
+
+def card_facts(ranker: Any) -> Keywords:
+    """Return what the card of a trained ranker shows beside its description."""
+    facts: Keywords = {
+        "title": expressions.title_of(ranker),
+        "objective": expressions.objective_of(ranker),
+        "ranker": repr(ranker),
+        "schema": ranker.model_.schema,
+        "trained_on": ranker.trained_on_,
+        "predicts": getattr(ranker, "predicts_", None),
+        "of_users": hasattr(ranker, "recommend"),
+    }
+    if ranker.weighs:  # members have objectives of their own
+        facts |= {"title": facts["objective"], "objective": ""}
+    with contextlib.suppress(AttributeError, ValueError):  # of a library, or of the user's and not known here
+        facts["paper"] = objective_of(ranker).paper
+    with contextlib.suppress(AttributeError, ValueError):  # a checkpoint has none
+        facts["out_of_fold"] = ranker.out_of_fold_
+    if (leaderboard := getattr(ranker, "leaderboard_", None)) is not None:
+        facts["leaderboard"] = leaderboard.table()
+    if "out_of_fold" not in facts:
+        with contextlib.suppress(AttributeError, ValueError):  # a recommender has none; or one that is not known here
+            columns = {str(one): ranker.history_.get(str(one)) for one in metrics_of(ranker)}
+            best = {
+                name: column[min(ranker.best_round_, len(column)) - 1] for name, column in columns.items() if column
+            }
+            facts["validation"] = best
+    return facts

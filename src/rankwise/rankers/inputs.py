@@ -11,9 +11,8 @@ from rankwise.arrays import Array, Column, Ids, Keywords, part_of, together
 from rankwise.data import leakage
 from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.tables import Table
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
-from rankwise.models.schema import Documents, Schema, frame, in_from_frame, is_frame
+from rankwise.models.schema import Documents, Schema, frame, is_frame, lists_of
 from rankwise.objectives.base import Objective
 from rankwise.rankers.sklearn import reject
 from rankwise.statistics.doctor.features import warn_of_training_data
@@ -55,10 +54,8 @@ def dataset(
         extra = [name for name, value in beside.items() if value is not None]
         if extra:
             raise check.error(f"a RankingDataset says itself what {extra[0]} is", hint=f"leave {extra[0]} out")
-        return data.without_rows()  # what is made of them here has their own order
-    if labels is None and qid is None and group is None and is_frame(data):
-        with in_from_frame():
-            return RankingDataset.from_frame(data, categories=None if schema is None else schema.lists(_names(data)))
+    if labels is None and qid is None and group is None:
+        return lists_of(data, schema)
     if labels is None:
         raise check.error("labels are needed beside the features", hint="pass y, or one RankingDataset")
     if (qid is None) == (group is None):
@@ -223,12 +220,6 @@ def mean(
     values = metric(scores, labels, offsets, document_rewards=document_rewards)
     require_scored(metric, values, weights)
     return weighted_mean(values, weights)
-
-
-def _names(table: Table) -> list[str]:
-    from rankwise.data.tables.polars import as_polars
-
-    return as_polars(table)[0].collect_schema().names()
 
 
 def _column(what: str, values: ArrayLike, count: int) -> Column:

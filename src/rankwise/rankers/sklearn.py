@@ -4,7 +4,7 @@ import contextlib
 import copy
 import inspect
 from collections.abc import Collection
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
 from rankwise.rankers import argument_names
 
+_Ranker = TypeVar("_Ranker", bound="Estimator")
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
 
 
@@ -25,7 +26,6 @@ class Estimator:
 
     native: Keywords
     model_: Any
-    """What was learned, a :class:`rankwise.models.model.Model`."""
     _metadata_request: Any
 
     @property
@@ -143,7 +143,7 @@ def reject(ranker: Any, method: str, unknown: Keywords, without: Collection[str]
         argument_names.reject(method, unknown, names, ranker.own_parameters())
 
 
-def _request(ranker: Any, method: str, requests: dict[str, bool | str | None]) -> Any:
+def _request(ranker: _Ranker, method: str, requests: dict[str, bool | str | None]) -> _Ranker:
     request = ranker.get_metadata_routing()
     for name, alias in requests.items():
         check.choice(f"column for {method}", name, _ROUTED[method])

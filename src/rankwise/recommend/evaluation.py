@@ -13,7 +13,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.evaluation.evaluate import evaluate
-from rankwise.evaluation.systems import Model
+from rankwise.evaluation.systems import Predictor
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.statistics.evaluation import Evaluation
@@ -33,7 +33,7 @@ class MatrixModel(Protocol):
 
 
 def evaluate_interactions(
-    model: Model,
+    model: Predictor,
     test: Interactions,
     metrics: "MetricLike | Iterable[MetricLike]" = ("ndcg@10",),
     *,
@@ -96,7 +96,7 @@ def evaluate_interactions(
 
 
 def _scored_users(
-    model: Model, test: Interactions, exclude: Interactions | None, graded: bool
+    model: Predictor, test: Interactions, exclude: Interactions | None, graded: bool
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]]:
     """Yield users, and flat the scores and labels of all items for them, a few users at a time.
 
@@ -126,7 +126,7 @@ def _scored_users(
         yield block, scores.ravel(), labels.ravel()
 
 
-def _scores(model: Model, test: Interactions, users: Ids) -> NDArray[np.float64]:
+def _scores(model: Predictor, test: Interactions, users: Ids) -> NDArray[np.float64]:
     if isinstance(model, MatrixModel):
         scores = model.matrix(users, test.catalogue)
     else:

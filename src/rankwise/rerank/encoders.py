@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import torch
 
 from rankwise import check
+from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
 from rankwise.models.storage import rejecting
-from rankwise.rankers.nets.processes import seed_of, usable_device
-from rankwise.models.nets.state import one_thread, own_randomness, seed_torch
+from rankwise.rankers.nets.processes import seed_of
 from rankwise.rerank.batches import Features
 from rankwise.rerank.sizes import SizeLimits, config_entries
 from rankwise.stream import Stream

@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.models.nets import weights
+from rankwise.models.nets.model import MODEL
+from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads, usable_device
+from rankwise.models.nets.weights import Weights
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.rankers import inputs
-from rankwise.models.nets import weights
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING
-from rankwise.rankers.nets.processes import Processes, seed_of, usable_device
-from rankwise.rankers.nets.ranker import MODEL
-from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads
-from rankwise.models.nets.weights import Weights
+from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
-from rankwise.rankers.training.loop import State
+from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import Exhausted
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
@@ -114,7 +114,7 @@ class _StepInputs(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class RerankLearner:
+class RerankLearner(Learner[Weights]):
     """Trains a cross-encoder, a part of an epoch in each round."""
 
     settings: "RerankerSettings"
@@ -163,7 +163,7 @@ class RerankLearner:
         if not self.processes.alone and self.valid is not None:  # each scores its share: none waits long for another
             rank, count = self.processes.rank, self.processes.count
             scores = np.zeros(self.valid.n_docs)
-            scores[rank::count] = self._score(list(self.valid.pairs())[rank::count])
+            scores[rank::count] = self.score(list(self.valid.pairs())[rank::count])
             self._scores = self.processes.add(scores)
         if not gradient and not self._informative():
             raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
@@ -219,10 +219,11 @@ class RerankLearner:
     def scores(self, number: int) -> Array:
         """Score the validation lists, without dropout; several processes have done so together at the round's end."""
         if self._scores is None or self.processes.alone:
-            self._scores = self._score(list(cast("Lists", self.valid).pairs()))
+            self._scores = self.score(list(cast("Lists", self.valid).pairs()))
         return self._scores
 
-    def _score(self, pairs: list[Pair]) -> Array:
+    def score(self, pairs: list[Pair]) -> Array:
+        """Score pairs by the weights as they are."""
         with torch_threads():
             return score_pairs(self.encoder, pairs, self._size, mixed=self._mixed_scores)
 
@@ -238,7 +239,7 @@ class RerankLearner:
         self._module.zero_grad(set_to_none=True)
         self._optimizer.state.clear()
 
-    def model(self) -> CrossEncoder:
+    def model(self, rounds: int) -> CrossEncoder:
         """Return the cross-encoder."""
         return self.encoder
 

@@ -1,83 +1,62 @@
-"""The model card of a reranker: data, settings and quality, each number with its interval."""
+"""The model card of a reranker: metadata that the Hugging Face Hub reads, and the sections of every card."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Json
-from rankwise.models.model_card import evaluated, line, section
+from rankwise.models import storage
+from rankwise.models.model_card import code, evaluated, joined, line, section
 from rankwise.objectives.base import Objective
+from rankwise.objectives.table import ObjectiveLike
+from rankwise.objectives.table import objective as find_objective
 from rankwise.statistics import tables
 
 TAGS = ("sentence-transformers", "cross-encoder", "reranker", "rankwise")
 VALIDATION = "validation"
 """Name of the evaluation on the queries that chose the model."""
 _CHOSEN = "Which part of the training is kept was chosen on these queries, so that the model looks a little too good."
-_CARD = """---
-{metadata}---
+_ENCODER = """from sentence_transformers import CrossEncoder
 
-# {title}
+model = CrossEncoder({})
+scores = model.predict([("a query", "a document"), ("a query", "another document")])"""
+_RERANKER = """import rankwise as rw
 
-A cross-encoder that scores how well a document answers a query, trained{base} with rankwise and the objective \
-`{objective}`{paper}. A higher score is better; scores are compared among the documents of one query.
-
-{evaluation}## Use
-
-```python
-from sentence_transformers import CrossEncoder
-
-model = CrossEncoder({name})
-scores = model.predict([("a query", "a document"), ("a query", "another document")])
-```
-
-```python
-import rankwise as rw
-
-reranker = rw.rerank.Reranker.load({name})
-reranker.rank("a query", ["a document", "another document"])
-```
-"""
+reranker = rw.rerank.Reranker.load({})
+reranker.rank("a query", ["a document", "another document"])"""
 
 
-def model_card(
-    *,
-    name: str,
-    objective: str,
-    paper: str = "",
-    base_model: str = "",
-    training: Mapping[str, object] | None = None,
-    evaluations: Mapping[str, Json] | None = None,
-    versions: Mapping[str, str] | None = None,
-) -> str:
-    """Return the content of ``README.md``: metadata for the Hub, and text for people.
-
-    ``paper`` is that of the objective, ``base_model`` the name on the Hub of the model that training began from;
-    ``training`` has sizes of data and settings, ``evaluations`` the :meth:`rankwise.Evaluation.to_dict` of data sets.
-    """
-    evaluations = evaluations or {}
+def model_card(name: str, description: Json, objective: ObjectiveLike) -> str:
+    """Return the card of a model from its description, as in ``rankwise.json``, and its objective, which is cited."""
+    evaluations, base = description["evaluations"], description["base_model"]
     metadata: Json = {"library_name": "sentence-transformers", "pipeline_tag": "text-ranking", "tags": list(TAGS)}
-    if base_model:
-        metadata["base_model"] = base_model
+    if base:
+        metadata["base_model"] = base
     if evaluations:
         results = [_result(data, evaluation) for data, evaluation in evaluations.items()]
         metadata["model-index"] = [{"name": name, "results": results}]
     yaml: Any = check.optional("yaml", "rerank")
-    tested = [evaluated(data, one, _CHOSEN if data == VALIDATION else "") for data, one in evaluations.items()]
-    text = _CARD.format(
-        metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120),
-        title=line(name),
-        name=json.dumps(name, ensure_ascii=False),
-        base=f" from `{line(base_model)}`" if base_model else "",
-        objective=line(objective),
-        paper=f" ({paper})" if paper else "",
-        evaluation="\n\n".join(["## Evaluation", *tested, ""]) if tested else "",
+    try:
+        paper = find_objective(objective).paper
+    except ValueError:  # the name of a user's function, in a model that was loaded
+        paper = ""
+    origin, cited = f" from `{line(base)}`" if base else "", f" ({paper})" if paper else ""
+    training = {f"{part} data": size for part, size in description["data"].items()}
+    training |= {"epochs in the model": f"{description['epochs']:g}"} | description["parameters"]
+    quoted = json.dumps(name, ensure_ascii=False)
+    return joined(
+        f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)}---",
+        f"# {line(name)}",
+        f"A cross-encoder that scores how well a document answers a query, trained{origin} with rankwise and the "
+        f"objective `{line(description['objective'])}`{cited}. A higher score is better; scores are compared among the "
+        "documents of one query.",
+        "## Evaluation" if evaluations else "",
+        *(evaluated(data, one, _CHOSEN if data == VALIDATION else "") for data, one in evaluations.items()),
+        code(_ENCODER.format(quoted), _RERANKER.format(quoted)),
+        section("Training", training),
+        section("Versions", storage.versions() | description["versions"]),
     )
-    for title, rows in {"Training": training, "Versions": versions}.items():
-        if part := section(title, rows or {}):
-            text += f"\n{part}\n"
-    return text
 
 
 def _result(data: str, evaluation: Json) -> Json:

@@ -12,11 +12,10 @@ from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
-from rankwise.models.storage import making_sense, plain, versions
+from rankwise.models import storage
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
-from rankwise.rerank import encoders, storage, training
+from rankwise.rerank import encoders, training
 from rankwise.rerank.encoders import CrossEncoder, Pair
 from rankwise.rerank.model_card import model_card
 from rankwise.statistics.evaluation import Evaluation
@@ -88,7 +87,7 @@ class RerankerSettings:
     def settings(self) -> Keywords:
         """Return every setting but the model, in the form of files."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "model"}
-        return {name: plain(value) for name, value in values.items()} | {
+        return {name: storage.plain(value) for name, value in values.items()} | {
             "objective": objective_expression(self.objective)
         }
 
@@ -140,8 +139,11 @@ class Reranker(RerankerSettings):
         KeyboardInterrupt. ``watch`` is called after every part with its number and the history so far. Under
         ``torchrun`` the processes share the lists of each batch.
         """
-        training.fit(self, train, valid, resume=resume, watch=watch)
+        self.stopped_ = training.fit(self, train, valid, self._keep, resume=resume, watch=watch)
         return self
+
+    def _keep(self, trained: training.TrainedReranker) -> None:
+        vars(self).update({f"{name}_": value for name, value in vars(trained).items()})
 
     def predict(self, texts: TextsOrPairs) -> Array:
         """Return one score per document, the higher the better; scores compare within a query.
@@ -195,14 +197,15 @@ class Reranker(RerankerSettings):
             raise check.error("this Reranker is not trained yet", hint=hint)
         measured = self.evaluations_ | {name: entry.to_dict() for name, entry in (evaluations or {}).items()}
         description = self._description() | {"evaluations": measured}
-        card = self._model_card(Path(path).resolve().name, description)
+        shown = description | {"parameters": description["parameters"] | {"max_length": self.encoder.max_seq_length}}
+        card = model_card(Path(path).resolve().name, shown, self.objective)
 
         def fill(new: Path) -> None:
             with encoders.quiet():
                 self.encoder.save_pretrained(str(new), create_model_card=False)
-            (new / "README.md").write_text(card, encoding="utf-8")
+            (new / storage.CARD).write_text(card, encoding="utf-8")
 
-        return storage.write(path, description, fill, force=force)
+        return storage.write(path, description, {}, fill=fill, force=force)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> Self:
@@ -210,8 +213,15 @@ class Reranker(RerankerSettings):
 
         The settings are those of its training; ``fit`` trains it further.
         """
-        description = storage.read(path)
-        with making_sense(path):
+        description, _ = storage.read(path)
+        if (kind := description.get("ranker")) != training.NAME:
+            hint = "open it with rw.load"
+            raise check.error("the folder holds a model of another kind", got=repr(kind), where=str(path), hint=hint)
+        if "checkpoint" in description:
+            hint = "resume it: fit(…, resume=True)"
+            raise check.error("a checkpoint holds a training that has not ended", where=str(path), hint=hint)
+        storage.verify(path, description)
+        with storage.making_sense(path):
             settings: Keywords = description["parameters"]
             if isinstance(settings["metrics"], list):
                 settings["metrics"] = tuple(settings["metrics"])
@@ -226,6 +236,7 @@ class Reranker(RerankerSettings):
 
     def _description(self) -> Json:
         return {
+            "ranker": training.NAME,
             "objective": objective_expression(self.objective),
             "parameters": {name: value for name, value in self.settings().items() if name not in _NOT_SAVED},
             "base_model": self.base_model_,
@@ -236,21 +247,3 @@ class Reranker(RerankerSettings):
             "history": self.history_,
             "versions": training.versions(),
         }
-
-    def _model_card(self, name: str, description: Json) -> str:
-        try:
-            paper = find_objective(self.objective).paper
-        except ValueError:  # the name of a user's function, in a model that was loaded
-            paper = ""
-        data = {f"{part} data": size for part, size in self.trained_on_.items()}
-        settings = description["parameters"] | {"max_length": self.encoder.max_seq_length}
-        settings = {key: value for key, value in settings.items() if value is not None and value is not False}
-        return model_card(
-            name=name,
-            objective=description["objective"],
-            paper=paper,
-            base_model=self.base_model_,
-            training=data | {"epochs in the model": f"{self.epochs_:g}"} | settings,
-            evaluations=description["evaluations"],
-            versions=versions() | description["versions"],
-        )

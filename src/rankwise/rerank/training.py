@@ -1,7 +1,8 @@
 """Training and scoring of a reranker: its learner, schedule and checkpoint, run by the training frame of rankers."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,29 +14,31 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import metrics as find_metrics
 from rankwise.metrics import metrics_for
+from rankwise.models.nets.state import torch_threads
 from rankwise.objectives.table import objective as find_objective
 from rankwise.rankers.expressions import objective_expression
-from rankwise.models.nets.state import torch_threads
-from rankwise.rankers.training import session
-from rankwise.rankers.training.loop import Loop, State
+from rankwise.rankers.training import run
+from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.session import Session, Watch
-from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Measured, Validation
-from rankwise.rerank import encoders, storage
+from rankwise.rankers.training.run import Session
+from rankwise.rankers.training.settings import TrainingSettings, Watch
+from rankwise.rankers.training.validation import Measure, Measured
+from rankwise.rerank import encoders
 from rankwise.rerank.batches import MiniBatchSize
 from rankwise.rerank.data.lists import Lists, with_texts
 from rankwise.rerank.encoders import CrossEncoder, Pair
 from rankwise.rerank.learner import BF16, RerankLearner, Schedule
 from rankwise.rerank.model_card import VALIDATION
 from rankwise.rerank.scoring import score_pairs
+from rankwise.statistics.evaluation import Evaluation
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker, TextsOrPairs
 
-UNIT = "parts"
+NAME, UNIT = "reranker", "parts"
+"""Kind of the model in ``rankwise.json``, and what its rounds are called."""
 
 
 def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
@@ -50,70 +53,100 @@ def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
         return score_pairs(encoder, pairs, MiniBatchSize(reranker.token_budget), mixed=mixed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainedReranker:
+    """Result of a training: the attributes of a :class:`rankwise.rerank.Reranker` that end in an underscore."""
+
+    encoder: CrossEncoder
+    history: History
+    best_round: int
+    epochs: float
+    stopped: str
+    trained_on: dict[str, str]
+    base_model: str
+    evaluation: Evaluation | None = None
+    evaluations: dict[str, Json]
+
+
 def fit(
     reranker: "Reranker",
     train_data: RankingDataset,
     valid_data: RankingDataset | None,
+    keep: Callable[[TrainedReranker], None],
     *,
     resume: bool,
     watch: Watch | None,
-) -> None:
-    """Train a reranker, and set its encoder, history and evaluation."""
+) -> str:
+    """Train a cross-encoder by the settings of a reranker, and return why it ended; ``keep`` takes the result."""
     train = _checked_lists("train", train_data)
     valid = None if valid_data is None else _checked_lists("valid", valid_data)
     if valid is not None:
         valid.compare_with(train, "validation")
-
-    def keep(learner: RerankLearner, state: State) -> None:
-        reranker.encoder_ = learner.encoder
-        reranker.epochs_ = state.best / learner.schedule.rounds_per_epoch
-        reranker.history_, reranker.best_round_, reranker.stopped_ = state.history, state.best, state.stopped
-        parts = {"training": train} | ({} if valid is None else {"validation": valid})
-        reranker.trained_on_ = {
-            part: f"{lists.n_queries:,} queries, {lists.n_docs:,} documents" for part, lists in parts.items()
-        }
-        # The name of a folder means nothing elsewhere.
-        if isinstance(reranker.model, str) and not Path(reranker.model).is_dir():
-            reranker.base_model_ = reranker.model
-        else:
-            reranker.base_model_ = getattr(reranker, "base_model_", "")
-        reranker.evaluation_, reranker.evaluations_ = None, {}
-        best = learner.best_scores  # none where the best part was one before training was resumed
-        if valid is not None and (best is not None or learner.processes.first):
-            best = scores(reranker, valid) if best is None else best
-            reranker.evaluation_ = evaluate(best, valid, reranker.metrics)
-            reranker.evaluations_ = {VALIDATION: reranker.evaluation_.to_dict()}
-
-    reranker.stopped_ = session.train(
-        lambda: _session(reranker, train, valid, resume=resume),
-        keep,
-        threads=_thread_count(reranker),
+    schedule = Schedule(reranker, train.n_queries)
+    settings = TrainingSettings(
+        unit=UNIT,
+        rounds=schedule.rounds,
+        patience=reranker.patience,
+        metrics=metrics_for(reranker.metrics, valid),  # a wrong name is an error without validation data, too
+        debias=reranker.debias,
+        objective=find_objective(reranker.objective),
+        seed=reranker.seed,
+        threads=reranker.threads,
+        checkpoint=reranker.checkpoint,
+        checkpoint_every=reranker.checkpoint_every,
         progress=reranker.progress,
         resume=resume,
         watch=watch,
     )
+    return run.run(
+        lambda: _session(reranker, train, valid, schedule, settings),
+        lambda learner, state: keep(_trained(reranker, learner, state)),
+        settings,
+    )
 
 
-def _session(reranker: "Reranker", train: Lists, valid: Lists | None, *, resume: bool) -> Session:
+def _trained(reranker: "Reranker", learner: RerankLearner, state: State) -> TrainedReranker:
+    """Return what a learner has made of a reranker's model, evaluated on the validation lists."""
+    valid = learner.valid
+    parts = {"training": learner.train} | ({} if valid is None else {"validation": valid})
+    # The name of a folder means nothing elsewhere.
+    named = isinstance(reranker.model, str) and not Path(reranker.model).is_dir()
+    best, evaluation = learner.best_scores, None  # no scores where the best part was one before training was resumed
+    if valid is not None and (best is not None or learner.processes.first):
+        best = learner.score(list(valid.pairs())) if best is None else best
+        evaluation = evaluate(best, valid, reranker.metrics)
+    return TrainedReranker(
+        encoder=learner.encoder,
+        history=state.history,
+        best_round=state.best,
+        epochs=state.best / learner.schedule.rounds_per_epoch,
+        stopped=state.stopped,
+        trained_on={part: f"{lists.n_queries:,} queries, {lists.n_docs:,} documents" for part, lists in parts.items()},
+        base_model=str(reranker.model) if named else getattr(reranker, "base_model_", ""),
+        evaluation=evaluation,
+        evaluations={} if evaluation is None else {VALIDATION: evaluation.to_dict()},
+    )
+
+
+def _session(
+    reranker: "Reranker", train: Lists, valid: Lists | None, schedule: Schedule, settings: TrainingSettings
+) -> Session:
     """Check every setting and build the training run."""
-    metrics = metrics_for(reranker.metrics, valid)  # a wrong name is an error without validation data, too
-    validation = None if valid is None else Validation(valid, metrics, debias=reranker.debias)
-    schedule = Schedule(reranker, train.n_queries)
-    names = () if validation is None else validation.names
-    stopping = Stopping(rounds=schedule.rounds, metrics=names, patience=reranker.patience, unit=UNIT)
+    validation = None if valid is None else settings.validation(valid)
+    stopping = settings.stopping(() if validation is None else validation.names)
     progress = ProgressBar(stopping, steps=schedule.steps_before)
     learner = RerankLearner(settings=reranker, train=train, valid=valid, schedule=schedule, on_step=progress.step)
     checkpoint = Checkpoint.of_settings(
-        reranker.checkpoint,
-        reranker.checkpoint_every,
-        resume=resume,
+        settings.checkpoint,
+        settings.checkpoint_every,
+        resume=settings.resume,
         identity=lambda: _identity(reranker, train, valid, learner.encoder),
         describe=lambda _: {"versions": versions()},
         unit=UNIT,
     )
     loop = Loop(
         learner=learner,
-        stream=train.stream(reranker.seed),
+        stream=train.stream(settings.seed),
         stopping=stopping,
         measured=[] if valid is None or validation is None else [Measured(Measure(valid, validation))],
         checkpoint=checkpoint,
@@ -125,7 +158,7 @@ def _identity(reranker: "Reranker", train: Lists, valid: Lists | None, encoder: 
     """Return the facts that tell this training from others: model, data, settings, and users' code."""
     free = {"model", "objective", *FREE} - {"epochs"}  # on which the learning rate of every step depends
     identity: Json = {
-        "ranker": storage.NAME,
+        "ranker": NAME,
         "objective": objective_expression(reranker.objective),
         "data": {
             "model": _digest_of_weights(encoder),

@@ -59,18 +59,20 @@ class Served:
     """A model in service."""
 
     def __init__(self, name: str, model: Ranker) -> None:
-        self.name, self.model, self.scorer, self.reader = name, model, model.scorer(), RequestReader(model._schema)
-        digest = hashlib.sha256(json.dumps(model._description(), sort_keys=True).encode())
-        for _, content in sorted(model._files().items()):
+        self.schema = model.model_.schema
+        self.name, self.model, self.scorer, self.reader = name, model, model.scorer(), RequestReader(self.schema)
+        description, files = model.saved()
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+        for _, content in sorted(files.items()):
             digest.update(content)
         self.version = digest.hexdigest()[:12]
         self.quick = self.scorer.rearranged
         self.card = model.card()
-        self.missing, self.unknown = np.zeros((2, model._schema.count), np.int64)
+        self.missing, self.unknown = np.zeros((2, self.schema.count), np.int64)
 
     def about(self) -> Json:
         """Return what ``/models`` says of it."""
-        schema = self.model._schema
+        schema = self.schema
         features = {"features": schema.names, "n_features": schema.count, "categories": self.model.categories_}
         return {"name": self.name, "version": self.version, "ranker": repr(self.model), **features, "card": self.card}
 
@@ -127,10 +129,7 @@ class Served:
 
     def counted(self) -> list[tuple[str, int, int]]:
         """Return what was counted since the last time: features, missing values, unknown categories."""
-        seen = [
-            (self.model._schema.title(j), self.missing[j], self.unknown[j])
-            for j in np.flatnonzero(self.missing).tolist()
-        ]
+        seen = [(self.schema.title(j), self.missing[j], self.unknown[j]) for j in np.flatnonzero(self.missing).tolist()]
         self.missing[:], self.unknown[:] = 0, 0
         return [(feature, int(missing - unknown), int(unknown)) for feature, missing, unknown in seen]
 
@@ -215,7 +214,7 @@ class Service:
             self._count(model, asked)
             if self.feature_log is not None and self.feature_log.takes(request.scope["rankwise"]["id"]):
                 about = {key: request.scope["rankwise"][key] for key in ("id", "model", "version")}
-                response.background = BackgroundTask(self._log_features, asked.queries, model.model._schema, about)
+                response.background = BackgroundTask(self._log_features, asked.queries, model.schema, about)
         except TimeoutError:
             what, hint = f"the request took longer than {self.limits.seconds:g} s", "send fewer documents at a time"
             response = _error(RequestError(504, what, hint=hint))
@@ -261,7 +260,7 @@ class Service:
         return _json({"status": "ready", "models": {one.name: one.version for one in self.models.values()}})
 
     async def _openapi(self, _: Request) -> Response:
-        return _json(openapi.document([(one.name, one.model._schema) for one in self.models.values()], self.limits))
+        return _json(openapi.document([(one.name, one.schema) for one in self.models.values()], self.limits))
 
     async def _metrics(self, _: Request) -> Response:
         self._tell()

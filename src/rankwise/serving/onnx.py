@@ -56,8 +56,9 @@ def write(source: ExportSource) -> Written:
         producer_name="rankwise",
         producer_version=__version__,
     )
-    notes = {"ranker": source.model.name, "objective": source.model._objective_expression()}
-    helper.set_model_props(model, notes | ({} if source.names is None else {"features": "\n".join(source.names)}))
+    helper.set_model_props(
+        model, source.notes | ({} if source.names is None else {"features": "\n".join(source.names)})
+    )
     onnx.checker.check_model(model)
     load = f'onnxruntime.InferenceSession("{source.path}").run(["scores"], {{"features": matrix}})'
     return Written(bytes(model.SerializeToString()), load)

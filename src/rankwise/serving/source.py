@@ -1,21 +1,23 @@
-"""What is to be written, seen the same way by every format."""
+"""What is to be exported, seen the same way by every format."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
-from rankwise.models.formats.nodes import LEAF, Nodes, nodes_of
-from rankwise.rankers.base import Ranker
-from rankwise.rankers.ensembles.calibrated import CalibratedRanker
+from rankwise.models.calibrated import CalibratedModel
+from rankwise.models.forests.forest import ForestModel
+from rankwise.models.formats.nodes import LEAF, Nodes
+from rankwise.models.model import Model
+from rankwise.rankers.expressions import objective_of
+from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import load
-from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.statistics.calibration import Curve
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.mlp import Perceptron
+    from rankwise.models.nets.model import NetModel
 
 
 class Written(NamedTuple):
@@ -28,58 +30,39 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class ExportSource:
-    """A trained ranker on its way out."""
+    """A model on its way out: trees or a net."""
 
-    model: Ranker
+    model: "ForestModel | NetModel"
     names: tuple[str, ...] | None
     """What features are called there."""
     path: Path
     """The file that it goes to."""
+    notes: dict[str, str]
+    """What it was trained with."""
     curve: Curve | None = None
-    """The curve from scores to probabilities of a calibrated ranker."""
+    """The curve from scores to probabilities of a calibrated model."""
 
     @classmethod
     def of(cls, model: object, names: Sequence[str] | None, path: Path) -> "ExportSource":
         """Return the source of a ranker, of a model of another library, or of the folder of a ranker."""
         ranker: Any = load(model) if isinstance(model, str | Path) else wrapped(model) or model
-        curve = None
-        while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
-            if isinstance(ranker, CalibratedRanker):
-                if curve is not None:
-                    raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
-                curve = ranker.curve
-            ranker = ranker.ranker_
-        if not isinstance(ranker, TreeRanker) and getattr(ranker, "name", "") != "neural":
-            if getattr(ranker, "name", "") == "blended":
-                raise check.error(
-                    "a blend can be exported where all its members are trees of one library",
-                    got=str(ranker.objective),
-                    hint='search with rw.AutoRanker(prefer="fast"), blend such members alone, or train one ranker with '
-                    "rw.distilled(blend, ranker)",
-                )
-            if getattr(ranker, "name", "") == "bagged":
-                raise check.error(
-                    "a bag can be exported where its members make one forest: trees, without CatBoost's categories",
-                    got=f"a bag of {type(ranker.ranker).__name__}",
-                    hint="export one that learns from it, `rw.distilled(bag, ranker)|rankwise train --teacher BAG`, or "
-                    "serve the bag` with model.scorer()| with rankwise serve`",
-                )
-            raise check.error(
-                "only rankers of trees and nets can be exported",
-                got=type(ranker).__name__,
-                hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker, or pass a model of "
-                "LightGBM, XGBoost or CatBoost",
-            )
-        ranker._check_fitted()
-        if ranker.needs_lists:
+        learned: Any = getattr(ranker, "model_", None)
+        curve: Curve | None = None
+        while isinstance(learned, CalibratedModel):
+            if curve is not None:
+                raise check.error("a ranker that was calibrated twice has no one curve", hint="calibrate it once")
+            learned, curve = learned.model, learned.curve
+        if not (isinstance(learned, ForestModel) or hasattr(learned, "body")):
+            raise _not_one(ranker, learned)
+        if learned.needs_lists:
             raise check.error(
                 "exported models score documents one by one, and this net looks at whole lists",
                 got=repr(ranker),
                 hint="train with `attention=0` and a transform without query, or serve model.scorer()",
             )
-        ranker._schema.reject_start("exported models")
-        checked = check.feature_names(names, ranker.n_features_in_)
-        return cls(ranker, checked or ranker._schema.names, path, curve)
+        learned.schema.reject_start("exported models")
+        checked, notes = check.feature_names(names, learned.schema.count), _trained_with(ranker)
+        return cls(learned, checked or learned.schema.names, path, notes, curve)
 
     @property
     def title(self) -> str:
@@ -87,24 +70,29 @@ class ExportSource:
         return self.path.name.partition(".")[0]
 
     @property
-    def n_features(self) -> int:
-        """How many features documents have."""
-        return int(self.model.n_features_in_)
+    def library(self) -> str:
+        """The library that grew the trees; empty of a net."""
+        return self.model.forest.library if isinstance(self.model, ForestModel) else ""
 
     @property
-    def net(self) -> "Perceptron | None":
+    def n_features(self) -> int:
+        """How many features documents have."""
+        return self.model.schema.count
+
+    @property
+    def net(self) -> "NetModel | None":
         """The net, if it is one."""
-        return None if isinstance(self.model, TreeRanker) else self.model.model_  # type: ignore[attr-defined]
+        return None if isinstance(self.model, ForestModel) else self.model
 
     def trees(self, system: str, *, categories: bool = True) -> Nodes:
         """Return the trees, a constant of the model as one more; an error if there are none, or none for the system."""
-        if self.net is not None:
+        if not isinstance(self.model, ForestModel):
             raise check.error(
                 f"{system} takes trees, and no nets",
-                got=type(self.model).__name__,
+                got="NeuralRanker",
                 hint="export the net to onnx, or train a ranker of trees",
             )
-        nodes = nodes_of(cast("TreeRanker", self.model))
+        nodes = self.model.nodes()
         if nodes.categories and not categories:
             column = int(nodes.feature[next(iter(nodes.categories))])
             raise check.error(
@@ -125,3 +113,39 @@ class ExportSource:
                 hint=f"name all {self.n_features} with `names=[…]`, in the order of training",
             )
         return self.names
+
+
+def _trained_with(ranker: Any) -> dict[str, str]:
+    """Return the name of the ranker that the model was trained by, and its objective."""
+    inner = ranker
+    while hasattr(inner, "ranker_"):  # what a ranker made of others has become
+        inner = inner.ranker_
+    return {"ranker": inner.name, "objective": objective_of(inner)}
+
+
+def _not_one(ranker: Any, model: Model | None) -> ValueError:
+    """Return the error about what is neither trees nor a net."""
+    while hasattr(ranker, "ranker_"):  # what a ranker made of others has become
+        ranker = ranker.ranker_
+    if model is None and hasattr(ranker, "__sklearn_is_fitted__"):
+        check_fitted(ranker)
+    if getattr(ranker, "weighs", False):
+        return check.error(
+            "a blend can be exported where all its members are trees of one library",
+            got=str(ranker.objective),
+            hint='search with rw.AutoRanker(prefer="fast"), blend such members alone, or train one ranker with '
+            "rw.distilled(blend, ranker)",
+        )
+    if getattr(ranker, "pools", False):
+        return check.error(
+            "a bag can be exported where its members make one forest: trees, without CatBoost's categories",
+            got=f"a bag of {type(ranker.ranker).__name__}",
+            hint="export one that learns from it, `rw.distilled(bag, ranker)|rankwise train --teacher BAG`, or "
+            "serve the bag` with model.scorer()| with rankwise serve`",
+        )
+    return check.error(
+        "only rankers of trees and nets can be exported",
+        got=type(ranker).__name__,
+        hint="train a LightGBMRanker, XGBoostRanker, CatBoostRanker or NeuralRanker, or pass a model of "
+        "LightGBM, XGBoost or CatBoost",
+    )

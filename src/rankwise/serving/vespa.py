@@ -27,7 +27,7 @@ def write(source: ExportSource) -> Written:
                 hint="name it as in attribute(price), fieldMatch(title).completeness or my_function",
             )
     nodes = source.trees("Vespa")
-    like_lightgbm = source.model.name == "lightgbm" or nodes.categories
+    like_lightgbm = source.library == "lightgbm" or nodes.categories
     columns = sorted({int(nodes.feature[node]) for node in nodes.categories})
     texts = _categories(source, columns)
     content = lightgbm_model(nodes, names, texts) if like_lightgbm else xgboost_trees(nodes, names)
@@ -40,7 +40,7 @@ def write(source: ExportSource) -> Written:
 
 def _categories(source: ExportSource, columns: list[int]) -> dict[int, tuple[str, ...]]:
     """The texts of categories; an error about those that an expression of Vespa, which escapes nothing, cannot hold."""
-    known = source.model._schema.categories
+    known = source.model.schema.categories
     listed = {column: tuple(map(str, known[column])) for column in columns if column in known}
     for column, texts in listed.items():
         for text in texts:
@@ -49,7 +49,7 @@ def _categories(source: ExportSource, columns: list[int]) -> dict[int, tuple[str
                     "categories for Vespa must be printable texts without quotes and backslashes, and not empty, "
                     "which is a missing value there",
                     got=repr(text),
-                    where=source.model._schema.name(column),
+                    where=source.model.schema.name(column),
                     hint="rename the category and train again, or export to onnx",
                 )
     return listed

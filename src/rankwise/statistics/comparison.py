@@ -1,6 +1,6 @@
 """The result of a comparison: means with significance marks, every paired test, and how they are shown."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, hooks
 from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
@@ -331,9 +331,8 @@ class Comparison:
         force: bool = False,
     ) -> Path:
         """Write it as one HTML page for a browser; see :func:`rankwise.report.comparison.write_comparison`."""
-        from rankwise.report.comparison import write_comparison  # reports stand above: the one import upwards
-
-        return write_comparison(self, path, titles=titles, about=about, force=force)
+        write: Callable[..., Path] = hooks.find("report", "Comparison")
+        return write(self, path, titles=titles, about=about, force=force)
 
     def __repr__(self) -> str:
         return self.to_text()

@@ -600,7 +600,7 @@ def test_a_metric_of_ones_own_is_searched_by_and_resumed_with(data, tmp_path):
 def test_folder_of_another_search_is_refused(data, tmp_path):
     folder = tmp_path / "search"
     auto(study=folder, max_recipes=1).fit(data)
-    kept = (folder / "auto.json").read_bytes()
+    kept = (folder / "workspace.json").read_bytes()
     for changes, said in (({"seed": 1}, "seed differs"), ({"folds": 4}, "folds differs"), ({"metric": "ap"}, "metric")):
         with pytest.raises(ValueError, match=f"another search.*{said}"):
             auto(study=folder, **changes).fit(data)
@@ -608,8 +608,9 @@ def test_folder_of_another_search_is_refused(data, tmp_path):
         auto(study=folder, recipes=recipes(leaves=5)).fit(data)
     with pytest.raises(ValueError, match=r"another search \(data differs\)"):
         auto(study=folder).fit(data.take(slice(0, 30)))
-    assert (folder / "auto.json").read_bytes() == kept
-    (folder / "auto.json").write_text("{}", encoding="utf-8")
+    assert (folder / "workspace.json").read_bytes() == kept
+    damaged = json.loads(kept) | {"recipes": {"0": {"recipe": "?"}}}
+    (folder / "workspace.json").write_text(json.dumps(damaged), encoding="utf-8")
     with pytest.raises(ValueError, match="folder of a search is damaged"):
         auto(study=folder).fit(data)
     (tmp_path / "mine").mkdir()

@@ -13,7 +13,7 @@ import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
-from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut
+from rankwise.rankers.ensembles.oof import HeldOut
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 15, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
@@ -188,16 +188,6 @@ def test_what_is_reported_is_of_rounds_that_the_other_folds_chose(data):
     assert len(rounds) > 1  # or the test would show nothing
     np.testing.assert_allclose(bag.out_of_fold_["ndcg@10"], expected, rtol=1e-9)
     assert bag.best_round_ == 1 + int(np.argmax(np.nanmean(values, axis=1)))  # the model is that of all queries
-
-
-def test_a_checkpoint_without_curves_of_the_folds_is_refused(parts, tmp_path, monkeypatch):
-    train, valid = parts
-    settings = {"rounds": 4, "patience": None, "checkpoint": tmp_path / "kept", "checkpoint_every": 1}
-    with monkeypatch.context() as older:
-        older.setattr(CrossFitted, "files", lambda self: {})
-        rw.bagged(ranker(**settings), folds=2).fit(train, valid)
-    with pytest.raises(ValueError, match=r"kept no curves of the parts of a bag.*remove it, and train anew"):
-        rw.bagged(ranker(**settings | {"rounds": 5}), folds=2).fit(train, valid, resume=True)
 
 
 def test_a_model_without_cross_fitted_scores_still_loads(data):

@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rankwise.rankers.nets.capture import CapturedNet, padded_rows  # noqa: E402
 from rankwise.models.nets.mlp import Perceptron  # noqa: E402
 from rankwise.models.nets.presets import NetSettings  # noqa: E402
+from rankwise.rankers.nets.capture import CapturedNet, padded_rows  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 NETS = [

@@ -12,13 +12,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import rankwise as rw
-from rankwise.objectives import prepared
-from rankwise.rankers.nets import inputs
-from rankwise.rankers.nets.inputs import Streaming
 from rankwise.models.nets.mlp import optimizer
 from rankwise.models.nets.presets import OPTIMIZERS, NetSettings
 from rankwise.models.nets.state import seed_torch
 from rankwise.models.nets.weights import Averages
+from rankwise.objectives import prepared
+from rankwise.rankers.nets import inputs
+from rankwise.rankers.nets.inputs import Streaming
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 

@@ -19,10 +19,10 @@ import rankwise as rw
 from rankwise import arrays
 from rankwise.cli.app import app
 from rankwise.model_selection import spaces
-from rankwise.rankers.nets import transforms
-from rankwise.rankers.nets.batches import Batching
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
+from rankwise.rankers.nets import transforms
+from rankwise.rankers.nets.batches import Batching
 from tests.processes import HANG
 from tests.rankers.test_contract import same
 

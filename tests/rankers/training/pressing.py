@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 import rankwise as rw
 from rankwise.rankers.table import ranker_class
-from rankwise.rankers.training.session import InterruptedWarning
+from rankwise.rankers.training.run import InterruptedWarning
 from tests import tiers
 
 PACKAGES = ("rankwise", "lightgbm", "xgboost", "catboost")

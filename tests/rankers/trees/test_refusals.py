@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.rankers.trees.lightgbm import model as adapter
 from rankwise.models.forests.refusals import without_lines
+from rankwise.rankers.trees.lightgbm import model as adapter
 from tests.cli.running import run
 
 FEATURES = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)

@@ -277,7 +277,7 @@ def _evaluations(
     inputs.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
     if not qrels:
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
-    models = {} if qrels else {path: rw.load(path) for _, path in rankings if path.is_dir()}
+    models = {path: rw.load(path) for _, path in rankings if path.is_dir()}
     evaluations, tags = [], []
     with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame

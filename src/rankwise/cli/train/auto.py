@@ -63,9 +63,9 @@ def auto(
     force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
     outputs.free(report, (".html",), force=force)
     if study is not None:
-        from rankwise.model_selection.auto.store import ready
+        from rankwise.model_selection.auto.store import workspace
 
-        ready(study)
+        workspace(study, {}).ready(resume=True)
         if study.resolve() == output.resolve():
             raise check.error("the search needs a folder of its own", got=str(study), hint="name another --study")
     inputs.readable(None, [metric])

@@ -10,6 +10,7 @@ import rankwise as rw
 from rankwise import check, files
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.data_options import Reading
+from rankwise.rankers import expressions
 
 SCORES = "scores.npy"
 
@@ -69,7 +70,7 @@ def train_folds(
     with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
         np.save(out, result.scores if pooled is None else pooled.unsorted(result.scores), allow_pickle=False)
     means = {name: column.tolist() for name, column in result.fold_means.items()}
-    details = {"output": output, "ranker": model.name, "objective": model._objective_expression()}
+    details = {"output": output, "ranker": model.name, "objective": expressions.objective_of(model)}
     document = {**details, "folds": len(result.models), **result.to_dict(), "fold_means": means}
     outputs.show(document, ("", result.table()), json=json, wrote=(output,))
 

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 Parts = tuple["RankingDataset | None", "RankingDataset | None"]
 """Training data, which are None where workers of a cluster read them, and validation data."""
-_POOLED = ("bagged", "blended")
-"""Rankers that learn from both parts, and are measured out of fold."""
 
 
 def described(model: Any, output: Path) -> Json:
     """Return what ``--json`` prints."""
-    document = {"model": output, "ranker": model.name, "objective": model._objective_expression()}
-    if model.name == "blended":
+    from rankwise.rankers.expressions import objective_of
+
+    document = {"model": output, "ranker": model.name, "objective": objective_of(model)}
+    if model.weighs:
         weights = model.weights_
         columns = zip(weights.names, weights.values, weights.alone, strict=True)
         return document | {
@@ -43,20 +43,21 @@ def described(model: Any, output: Path) -> Json:
 
 def table(model: Any, parts: Parts) -> Table:
     """Return what was trained, on how much, and how good it is."""
-    from rankwise.rankers.at_once import trains_at_once
+    from rankwise.rankers.expressions import objective_of
+    from rankwise.rankers.training.settings import trains_at_once
 
     history, best, values = model.history_, model.best_round_, _values(model)
     rows = [("training data", _size(model, parts))]
-    if model.name == "blended":
+    if model.weighs:
         weights = model.weights_
         for name, weight, alone in zip(weights.names, weights.values, weights.alone, strict=True):
             rows.append((name, f"weight {weight:.3f} ({weights.metric} alone {tables.number(alone)})"))
-    elif objective := model._objective_expression():
+    elif objective := objective_of(model):
         rows.insert(0, ("objective", objective))
         if model.scales_:
             scales = ", ".join(f"{term} × {scale:.4g}" for term, scale in model.scales_.items())
             rows.insert(1, ("scales of its terms", scales))
-    if model.name != "blended" and not trains_at_once(model):
+    if not model.weighs and not trains_at_once(model):
         trained = max(map(len, history.values()), default=best)
         rows.append((model.unit, f"{best} kept of {trained} trained ({_why(model)})"))
     if "loss" in history and model.loss_compares:
@@ -78,9 +79,8 @@ def curves(model: Any) -> dict[str, list[float]]:
 
 def _values(model: Any) -> dict[str, float]:
     """Return every metric after the best round; of a bag, after rounds that were chosen without the query."""
-    reported = model.out_of_fold_.mean if model.name == "bagged" else {}
-    best = 0 if model.name == "blended" else model.best_round_ - 1
-    return {name: reported.get(name, column[best]) for name, column in curves(model).items()}
+    reported = model.out_of_fold_.mean if model.pools else {}
+    return {name: reported.get(name, column[model.best_round_ - 1]) for name, column in curves(model).items()}
 
 
 def _why(model: Any) -> str:
@@ -99,14 +99,13 @@ def _measured(model: Any, parts: Parts) -> str:
     """Return the queries that metrics are means over, and whether these means are weighted."""
     from rankwise.statistics.evaluation import varies
 
-    pooled = model.name in _POOLED
-    weighted = any(varies(part.weights) for part in (parts if pooled else parts[1:]) if part is not None)
-    return ("out of fold" if pooled else "validation") + (", weighted" if weighted else "")
+    weighted = any(varies(part.weights) for part in (parts if model.pools else parts[1:]) if part is not None)
+    return ("out of fold" if model.pools else "validation") + (", weighted" if weighted else "")
 
 
 def _size(model: Any, parts: Parts) -> str:
     train, valid = parts
     if train is None:
         return str(model.partitions_)
-    pooled = [train, valid] if valid is not None and model.name in _POOLED else [train]
+    pooled = [train, valid] if valid is not None and model.pools else [train]
     return f"{sum(one.n_queries for one in pooled):,} queries, {sum(one.n_docs for one in pooled):,} documents"

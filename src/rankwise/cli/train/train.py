@@ -120,16 +120,16 @@ def train(
     around: Keywords = {"blend": blend or [], "bag": bag, "teacher": None if teacher is None else rw.load(teacher)}
     running = {name: value for name, value in {"processes": processes, "dask": dask}.items() if value is not None}
     model = rankers.build(ranker, params, settings, inputs.settings(set_ or []), **around, running=running)
-    if checkpoint is not None and folds is None and model.name != "blended":
+    if checkpoint is not None and folds is None and not model.weighs:
         ready(checkpoint, resume=resume)
-    if model.name in ("bagged", "blended"):
+    if model.pools:
         dask = None
-    if plot is not None and model.name == "blended":
+    if plot is not None and model.weighs:
         raise check.error("a blend has no learning curve", got=f"--plot {plot}", hint="leave --plot out")
-    if plot is not None and valid is None and model.name != "bagged" and not is_set(data):
+    if plot is not None and valid is None and not model.pools and not is_set(data):
         raise check.error("a learning curve needs validation data", hint="add --valid DATA")
     for word, value in {"--teacher-weight": teacher_weight, "--unlabelled": unlabelled}.items():
-        if value is not None and model.name != "distilled":
+        if value is not None and not hasattr(model, "teacher"):
             raise check.error(f"{word} needs a teacher", got=f"{word} {value}", hint="add --teacher MODEL")
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     if folds is not None:
@@ -145,22 +145,25 @@ def train(
         outputs.features_of(parts[0])
         if parts[1] is None:
             _suggest_bag(model)
-    if model.name == "distilled":
+    if hasattr(model, "teacher"):
         model.weight = model.weight if teacher_weight is None else teacher_weight
         more = None if unlabelled is None else replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
         model.unlabelled = model.unlabelled if more is None else more
+    from rankwise.rankers.ensembles.calibrated import became
+    from rankwise.rankers.expressions import objective_of
+
     with console.notes_after() as notes:
         if dask is None:
             model.fit(*parts, resume=resume)
         else:
             _fit_on_cluster(model, dask, data, parts[1], reading, resume=resume)
-    model = model.ranker_ if model.name == "distilled" else model  # the student is what is kept
+    model = became(model)  # a student is what is kept
     model.save(output, force=force)
     if plot is not None:
         from rankwise.statistics.figures.curves import plot_curves
 
         metric, column = next(iter(summary.curves(model).items()))
-        plot_curves({model._objective_expression() or model.name: column}, plot, metric=metric, force=force)
+        plot_curves({objective_of(model) or model.name: column}, plot, metric=metric, force=force)
     document, table = summary.described(model, output), summary.table(model, parts)
     outputs.show(document, ("", table), json=json, notes=notes, wrote=(output, plot), stopped=model.stopped_)
 
@@ -168,10 +171,9 @@ def train(
 def _suggest_bag(model: Any) -> None:
     """Say how a ranker can be measured without validation data, where none of its rounds would be."""
     from rankwise.models.model_card import command
-    from rankwise.rankers.at_once import trains_at_once
-    from rankwise.rankers.table import ranker_names
+    from rankwise.rankers.training.settings import trains_at_once
 
-    if model.name in ranker_names() and not trains_at_once(model):
+    if model.single and not trains_at_once(model):
         typed = command().get("command", "rankwise train")
         console.note(
             f"without --valid none of the {getattr(model, model.unit)} {model.unit} is measured, and all are kept; a "

@@ -19,7 +19,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.data.tables import Table
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
+from rankwise.models.forests.lightgbm import lightgbm, threads
 from rankwise.sparse import for_library
 from rankwise.stream import Stream
 

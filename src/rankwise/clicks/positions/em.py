@@ -23,7 +23,7 @@ from rankwise.arrays import Array, Keywords
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
 from rankwise.data.dataset import RankingDataset
-from rankwise.rankers.trees.lightgbm.model import lightgbm, threads
+from rankwise.models.forests.lightgbm import lightgbm, threads
 from rankwise.sparse import for_library
 from rankwise.statistics import tables
 from rankwise.stream import Stream

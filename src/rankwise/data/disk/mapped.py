@@ -10,7 +10,7 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import arrays, check
-from rankwise.arrays import Column
-from rankwise.data.categories import translated
+from rankwise.arrays import Column, Keywords
+from rankwise.data.categories import Values, translated, translation
 from rankwise.data.dataset import RankingDataset
 from rankwise.sparse import dense, is_sparse
 
@@ -59,7 +59,27 @@ def blocks(features: Column, size: int | None = None) -> Iterator[Column]:
         yield file.read(rows.start, rows.stop)
 
 
-def translate(
+def recode(data: RankingDataset, categories: Mapping[int, Values]) -> RankingDataset:
+    """Return data whose codes are indexes into other lists of categories; values that they lack become NaN.
+
+    >>> data = RankingDataset([[0.0], [1.0]], [1, 0], [0, 2], categorical=[0], categories={0: ["a", "b"]})
+    >>> recode(data, {0: ("b", "c")}).features[:, 0]
+    array([nan,  0.], dtype=float32)
+    """
+    if all(data.categories[column] == values for column, values in categories.items()):
+        return data
+    tables = {}
+    for column, values in categories.items():
+        table = translation(data.categories[column], values, data.column_name(column))
+        if table is not None:
+            tables[column] = table
+    changes: Keywords = {"categories": {**data.categories, **categories}}
+    if tables:
+        changes["features"] = _translate(data.features, tables, data.column_name)
+    return data.with_(**changes)
+
+
+def _translate(
     features: NDArray[np.float32], tables: dict[int, NDArray[np.float32]], name: Callable[[int], str]
 ) -> NDArray[np.float32]:
     """Translate the codes of some columns by tables; rows of a mapped file are copied to a temporary file."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from rankwise import check, files, registry
 from rankwise._version import __version__
-from rankwise.arrays import Json
+from rankwise.arrays import Json, Keywords
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.running import provenance
 from rankwise.experiments.running.estimate import Clock
@@ -22,8 +22,8 @@ from rankwise.experiments.spec import Spec
 from rankwise.metrics.base import weighted_mean
 from rankwise.pools import check_portable, cluster, processes, without_interrupts
 from rankwise.rankers.table import installed
-from rankwise.rankers.training.resume import check_same
 from rankwise.threads import thread_count
+from rankwise.workspace import Workspace
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -56,6 +56,7 @@ class Work:
     """An experiment in its folder: what is there, what is missing, and how long that will take."""
 
     spec: Spec
+    folder: Workspace
     store: Store
     cells: list[Cell]
     missing: list[Cell]
@@ -75,7 +76,7 @@ def begin(
     estimate: bool = True,
 ) -> Work:
     """Look at what is there; with ``estimate``, time a few rounds of what nothing is known about. Writes nothing."""
-    _check_ours(Path(folder), spec)
+    space = _workspace(Path(folder), spec)
     _check_installed(spec, on_cluster=on_cluster)
     threads = thread_count()
     jobs = threads if jobs is None else check.integer("jobs", jobs, least=1)
@@ -92,7 +93,8 @@ def begin(
     if estimate and not on_cluster:
         clock.probe()
     progress.seconds_left = clock.left(missing)
-    return Work(spec=spec, store=store, cells=cells, missing=missing, workers=workers, clock=clock, progress=progress)
+    work: Keywords = {"cells": cells, "missing": missing, "workers": workers, "clock": clock, "progress": progress}
+    return Work(spec=spec, folder=space, store=store, **work)
 
 
 def run(
@@ -119,7 +121,7 @@ def run(
     work = begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder, estimate=estimate)
     state, waiting = work.progress, {cell.name: cell for cell in work.missing}
     description = _description(work, command)
-    work.store.describe(_text(description), DESCRIPTION)
+    work.folder.write(DESCRIPTION, _text(description))
     report = progress or (lambda _: None)
     report(state)
     for cell, outcome in _outcomes(work, dask):
@@ -139,9 +141,9 @@ def run(
             got=f"first {state.failed[0].rstrip('.')}",
             hint="change the settings there and run again: what is kept is not computed again",
         )
-    work.store.describe(_text(description), DESCRIPTION)  # another run in this folder may have put its own there
+    work.folder.write(DESCRIPTION, _text(description))  # another run in this folder may have put its own there
     results = Results.gathered(folder, description)
-    work.store.describe(results.to_markdown(), PAGE)
+    work.folder.write(PAGE, results.to_markdown())
     return results
 
 
@@ -155,16 +157,15 @@ def _check_installed(spec: Spec, *, on_cluster: bool) -> None:
         check.installed("distributed", "dask")
 
 
-def _check_ours(folder: Path, spec: Spec) -> None:
-    """Raise if the folder holds something else, before work begins."""
+def _workspace(folder: Path, spec: Spec) -> Workspace:
+    """Return the folder of an experiment; raise if it holds something else, before work begins."""
+    space = Workspace(folder, {"name": spec.name}, what="experiment", same="name", holds="holds the results of")
     ours = (TRIALS, PAGE) if (folder / TRIALS).is_dir() else ()
-    if not folder.is_dir() or all(one.name in ours or files.is_part(one) for one in folder.iterdir()):
-        return  # nothing, or what is left of a run without its description
-    if not (folder / DESCRIPTION).is_file():
-        raise check.error("the folder holds other files", got=str(folder), hint="choose another folder")
-    identities = {"name": Results.name_in(folder)}, {"name": spec.name}
-    what, hint = "the folder holds the results of another experiment", "choose another folder"
-    check_same(*identities, what, where=folder, hint=hint)
+    if not space.is_empty(*ours):  # else nothing, or what is left of a run without its description
+        if not (folder / DESCRIPTION).is_file():
+            raise check.error("the folder holds other files", got=str(folder), hint="choose another folder")
+        space.check(space.record | {"identity": {"name": Results.name_in(folder)}})
+    return space
 
 
 def _outcomes(work: Work, dask: str | None) -> Iterator[tuple[Cell, Outcome | Exception]]:

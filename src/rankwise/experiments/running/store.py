@@ -67,12 +67,6 @@ class Store:
                 self._write(self._path(name, kind), outcome.frames[kind], {})
         self._write(self._path(name), outcome.frames["queries"], {_ABOUT: json.dumps(outcome.about)})
 
-    def describe(self, text: str, file: str) -> None:
-        """Write a file beside the trials, in the place of the old one."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(self.folder / file, force=True) as new:
-            new.write_text(text, encoding="utf-8")
-
     def read(self, names: Iterable[str]) -> tuple[list[dict[str, pl.DataFrame]], Json]:
         """Read the trials among ``names`` that are there: their frames, and what is known about all of them."""
         trials = []

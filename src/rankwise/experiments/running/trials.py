@@ -36,7 +36,7 @@ from rankwise.metrics.base import with_labels
 from rankwise.objectives.prepared import NoKernelWarning
 from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.table import RANKERS
-from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.stopping import NothingLearnedError
 from rankwise.rankers.training.validation import Measure, Validation
 from rankwise.rankers.trees.protocol import USUAL

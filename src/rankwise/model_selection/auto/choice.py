@@ -112,7 +112,7 @@ def averages(
                     name=f"{title} of {count} bags",
                     ranker=blend,
                     library=library,
-                    forest=not blend.weighted,
+                    forest=hasattr(blend, "ranker_"),
                     bags=count,
                     evaluation=blend.out_of_fold_,
                     metric=members[0].metric,

@@ -12,6 +12,7 @@ from rankwise.objectives.base import MORE_LABELS
 from rankwise.objectives.table import native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.on import on
+from rankwise.rankers import expressions
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.table import RANKERS, installed, ranker_class
 from rankwise.rankers.trees import monotone
@@ -70,7 +71,7 @@ def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[
     unable: list[str] = []
     for one in recipes:
         if "objective" not in one.own_parameters() or native(one.objective) is not None:
-            unable.append(one._title())
+            unable.append(expressions.title_of(one))
         else:
             able.append(one.__sklearn_clone__().set_params(objective=on(label, find_objective(one.objective))))
     return able, [f"Left out: {listed(unable)}, which cannot learn from {label}."] if unable else []
@@ -79,7 +80,7 @@ def learning(recipes: Sequence[Ranker], label: str) -> tuple[list[Ranker], list[
 def learning_others(recipes: Sequence[Ranker], label: str) -> list[str]:
     """Return a note of the user's recipes that do not learn from the label that the metric measures."""
     others = [
-        one._title()
+        expressions.title_of(one)
         for one in recipes
         if "objective" in one.own_parameters()
         and (native(one.objective) is not None or f"{MORE_LABELS}{label}" not in find_objective(one.objective).reads)
@@ -102,7 +103,7 @@ def taking(recipes: Sequence[Ranker], data: RankingDataset) -> tuple[list[Ranker
         try:
             one.check_data(data)
         except ValueError as why:
-            unable.setdefault(str(why), []).append(one._title())
+            unable.setdefault(str(why), []).append(expressions.title_of(one))
         else:
             able.append(one)
     if not able:
@@ -147,14 +148,17 @@ def names(recipes: Sequence[Ranker]) -> list[str]:
     >>> names([rw.LightGBMRanker("xendcg"), rw.LightGBMRanker("xendcg", leaves=7), rw.LightGBMRanker("ranknet")])
     ['lightgbm(xendcg)', 'lightgbm(xendcg, leaves=7)', 'lightgbm(ranknet)']
     """
-    heads = [(one.name, one._objective_expression()) for one in recipes]
+    heads = [(one.name, expressions.objective_of(one)) for one in recipes]
     titles = []
     for number, (one, head) in enumerate(zip(recipes, heads, strict=True)):
         alike = [other.get_params() for other, its in zip(recipes, heads, strict=True) if its == head]
         parameters = one.get_params()
         differ = [name for name, value in parameters.items() if any(other.get(name) != value for other in alike)]
         differ = [name for name in differ if name != "objective" and parameters[name] is not None]
-        name, before = one._title(*(f"{name}={parameters[name]}" for name in differ)), repeats(recipes)[number]
+        name, before = (
+            expressions.title_of(one, *(f"{name}={parameters[name]}" for name in differ)),
+            repeats(recipes)[number],
+        )
         titles.append(f"{name} again" if before == 1 else f"{name} again, {before}" if before else name)
     return titles
 
@@ -167,5 +171,5 @@ def repeats(recipes: Sequence[Ranker]) -> list[int]:
 
 def groups_of(recipes: Sequence[Ranker]) -> list[int]:
     """Return the number of the first recipe that is equal to each."""
-    keys = [(one.name, one._objective_expression(), one.get_params(deep=False)) for one in recipes]
+    keys = [(one.name, expressions.objective_of(one), one.get_params(deep=False)) for one in recipes]
     return [keys.index(key) for key in keys]

@@ -23,13 +23,14 @@ from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
 from rankwise.models.schema import Documents, Schema
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import expressions, inputs
-from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
 from rankwise.rankers.ensembles.oof import pooled
+from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
-from rankwise.rankers.training.session import InterruptedWarning
+from rankwise.rankers.training.run import InterruptedWarning
+from rankwise.rankers.training.settings import exponential_labels, metrics_of, trains_at_once
 from rankwise.rankers.trees import monotone
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.verdict import listed
@@ -125,7 +126,7 @@ class AutoRanker(DelegatingRanker):
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]
         """The objective of the chosen ranker."""
-        self._check_fitted()
+        check_fitted(self)
         objective: ObjectiveLike = self.ranker_.objective
         return objective
 
@@ -146,7 +147,8 @@ class AutoRanker(DelegatingRanker):
         **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
-        valid = self._with_eval_set(valid, others)
+        if others:
+            valid = inputs.with_eval_set(valid, self, others)
         budget = Budget(self.minutes)
         metric = find_metric(self.metric)
         seed = check.integer("seed", self.seed, least=0)
@@ -154,11 +156,11 @@ class AutoRanker(DelegatingRanker):
         check.integer("processes", self.processes, least=1)
         exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
         if self.recipes is not None:
-            exponential = set().union(*(one._exponential_labels() for one in self._own()))
+            exponential = set().union(*map(exponential_labels, self._own()))
         beside: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight, "exponential": exponential}
         data = pooled(X, y, valid=valid, **beside)
         named, goal = metric, self.metric
-        if (metric := self._metrics(data)[0]) != named:
+        if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them
         inputs.reject_start(data, self)
         check.choice("prefer", self.prefer, (BEST, FAST))
@@ -323,6 +325,6 @@ class AutoRanker(DelegatingRanker):
     @property
     def out_of_fold_(self) -> Evaluation:
         """Its values on queries that members have not seen; optimistically biased, being the choice of several."""
-        self._check_fitted()
+        check_fitted(self)
         evaluation: Evaluation = self.ranker_.out_of_fold_
         return evaluation

@@ -16,11 +16,11 @@ from rankwise.model_selection.auto.budget import OVER, Budget, Timer, longest
 from rankwise.model_selection.auto.choice import RankerCandidate
 from rankwise.model_selection.auto.leaderboard import microseconds
 from rankwise.model_selection.auto.live import Moment, Report
-from rankwise.rankers.at_once import trains_at_once
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.weights import average_weights, centred, spread
-from rankwise.rankers.training.session import interruption_unannounced
+from rankwise.rankers.training.run import interruption_unannounced
+from rankwise.rankers.training.settings import trains_at_once
 from rankwise.rankers.training.stopping import StopTraining
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.statistics.significance import t_test

@@ -278,13 +278,13 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             return model
         total = SumModel.from_files(description, files, schema, self._read)
         members = [TrainedMember({}, {}, one.rounds, []) for one in total.models]
-        self.model_ = added_up(total.models)
+        model = added_up(total.models)
         self.members_ = tuple(
             self._member(number, one, trained, self.stopped_)
             for number, (one, trained) in enumerate(zip(total.models, members, strict=True))
         )
-        self._become_sum(self.model_, self._settled(), getattr(self, "settings_", {}))
-        return self.model_
+        self._become_sum(model, self._settled(), getattr(self, "settings_", {}))
+        return model
 
 
 def is_single(ranker: object) -> bool:

@@ -13,17 +13,17 @@ from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.splits import fold_of_query
 from rankwise.metrics import Metric
-from rankwise.rankers import expressions
+from rankwise.rankers import expressions, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged, is_single
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import kind_of, out_of_fold_of
 from rankwise.rankers.training import constraints
-from rankwise.rankers.training.resume import FREE, FinishedModels, checkpoint_folder, fingerprint
+from rankwise.rankers.training.resume import FREE, checkpoint_folder, fingerprint
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import TrainingSettings, code_of
+from rankwise.workspace import Workspace
 
-_IDENTITY = "blend.json"
 Member = Ranker | str | int
 """A ranker of trees or nets, or of one's own, a bag of them, or a feature by its name or number."""
 
@@ -133,27 +133,27 @@ def trained(
         if code := {name: digest for member in members for name, digest in code_of(member).items()}:
             identity["code"] = code
         same = "rankers, settings and data"
-        finished = FinishedModels(folder, _IDENTITY, identity, what="blend", same=same, resume=resume)
-    models = []
+        finished = Workspace(folder, identity, what="blend", same=same).open(resume=resume)
+    models: list[Any] = []
     for number, member in enumerate(members, 1):
         name, model = f"member-{number}", None
         if isinstance(member, FeatureRanker):
             models.append(member.cross_fit(data, folds.of(data)))
             continue
         if finished is not None:
-            model = finished[name]
-            member.set_params(checkpoint=finished.folder / f"{name}-checkpoint")
+            model = table.load(finished.part(name)) if finished.part(name).exists() else None
+            member.set_params(checkpoint=finished.part(f"{name}-checkpoint"))
         if model is None:
             model = member
             with interruption_unannounced():
                 model.fit(data, resume=resume and model.checkpoint is not None, watch=settings.watch)
             if model.stopped_ == "interrupted":  # an incomplete member would get a weight that is not its own
-                resumable = "" if finished is None else f"; {finished.folder} can be resumed"
+                resumable = "" if finished is None else f"; {finished.path} can be resumed"
                 raise KeyboardInterrupt(
                     f"interrupted in member {number} of {len(members)}, {_title(member)}{resumable}"
                 )
             if finished is not None:
-                model.save(finished.folder / name)
+                model.save(finished.part(name))
         models.append(model)
     return models
 

@@ -86,6 +86,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     """
 
     name = "blended"
+    weighs = True
     weights_: Weights
     """What each member counts, and why."""
     _members: tuple[Any, ...] | None = None

@@ -24,7 +24,7 @@ from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import DelegatingRanker, EnsembleRanker, MetaRanker, kind_of, out_of_fold_of
 from rankwise.rankers.table import load
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, objective_of
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 from rankwise.rankers.trees.wrap import wrapped
 from rankwise.statistics.calibration import IDENTITY, METHODS, Curve, fitted
 from rankwise.statistics.reliability import MAIN, Event
@@ -40,6 +40,7 @@ class CalibratedRanker(MetaRanker):
     """
 
     name = "calibrate"
+    model_: CalibratedModel
     ranker_: Ranker
     """The trained ranker, whose scores are not calibrated."""
     curves_: dict[str, list[list[float]]]
@@ -97,9 +98,6 @@ class CalibratedRanker(MetaRanker):
     def predicts_(self) -> Event:
         """What the probabilities are of."""
         return Event(self.label_, self.relevant)
-
-    def _inputs(self, *data: Any, settings: TrainingSettings, **columns: Any) -> Any:
-        return inputs.parts(*data, **columns, exponential=exponential_labels(self))
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""

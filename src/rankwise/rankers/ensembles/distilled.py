@@ -26,7 +26,7 @@ from rankwise.rankers.ensembles.weights import centred, spread
 from rankwise.rankers.sklearn import clone
 from rankwise.rankers.table import load
 from rankwise.rankers.training import constraints
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, trains_at_once
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, trains_at_once
 from rankwise.rankers.trees.wrap import wrapped
 
 _LOSSES = ("distil", "margin_mse")
@@ -127,9 +127,6 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         teacher, unlabelled = self.teacher, self.unlabelled  # what is trained, and data, are shared
         cloned = type(self)(fresh(teacher), clone(self.student), unlabelled=unlabelled)
         return cloned.set_params(weight=self.weight, loss=self.loss, temperature=self.temperature)
-
-    def _inputs(self, *data: Any, settings: TrainingSettings, **columns: Any) -> Any:
-        return inputs.parts(*data, **columns, exponential=exponential_labels(self))
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the student, and before it a teacher that is not trained yet.

@@ -68,6 +68,7 @@ class MetaRanker(Ranker):
 class EnsembleRanker(MetaRanker):
     """A ranker that adds up trained members, each of which has scored the queries that it has not seen."""
 
+    pools = True
     held_out_: HeldOut
     """Out-of-fold scores, and what they are worth; a checkpoint has none."""
     _forest: Any = None
@@ -120,7 +121,7 @@ def out_of_fold_of(ensemble: Any) -> HeldOut:
 class DelegatingRanker(MetaRanker):
     """A ranker that training turns into another, ``ranker_``: it predicts with that, and saves it."""
 
-    ranker_: Any
+    ranker_: Ranker
 
     @property
     def predicts_(self) -> "Event | None":

@@ -199,9 +199,6 @@ class CrossFitted:
 
     def resume(self, files: Mapping[str, bytes]) -> None:
         """Resume from a checkpoint."""
-        if _CROSS_FITTED not in files:
-            hint = "remove it, and train anew"
-            raise check.error("the checkpoint is of a version that kept no curves of the parts of a bag", hint=hint)
         with check.library("curves of the parts of a bag", _CROSS_FITTED):
             arrays = storage.arrays(files[_CROSS_FITTED])
             names, curves = self.validation.names, arrays["curves"]

@@ -99,7 +99,7 @@ class NetLearner(Learner[Weights]):
     """The decay of the weights' moving average from step to step; 0: the last weights alone."""
     data: Callable[[int], RankingDataset] | None = None
     """The training data of an epoch, where they differ, such as by negatives; None: ``train`` always."""
-    processes: Processes = field(init=False)  # type: ignore[assignment]
+    processes: Processes = field(init=False)
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.device)
@@ -154,12 +154,7 @@ class NetLearner(Learner[Weights]):
     def resume(self, files: Mapping[str, bytes], state: State) -> Weights:
         """Resume from the last weights of a checkpoint."""
         training = unpacked(files[TRAINING])
-        weights = of_prefix("weights", training)
-        if not weights:  # those of the whole catalogue once had other names
-            raise check.error(
-                "the checkpoint is of an older version of rankwise", hint="train anew, without `resume=True`"
-            )
-        fill(self.module, weights)
+        fill(self.module, of_prefix("weights", training))
         recall(self._stepper, of_prefix("optimizer", training))
         if self._averages is not None:
             self._averages.recall(of_prefix("averages", training))

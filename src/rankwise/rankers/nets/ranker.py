@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
@@ -10,7 +10,6 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.models.nets import presets
 from rankwise.models.schema import Schema
-from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import table
 from rankwise.rankers.base import IterativeRanker
@@ -186,7 +185,7 @@ class NeuralRanker(TorchRanker):
         self._check_native(unknown)
 
     @property
-    def device(self) -> str:  # type: ignore[override]
+    def device(self) -> str:
         """The device's name; a trained net moves to another that is set."""
         return self._device
 
@@ -227,9 +226,8 @@ class NeuralRanker(TorchRanker):
         from rankwise.rankers.nets.learner import NetLearner
 
         openmp(one_thread)
-        train, objective, net_settings = data.train, cast("Objective", settings.objective), self.settings
-        if objective is None:
-            objective_of(self)  # says that a library's own is for its trees
+        train, net_settings = data.train, self.settings
+        objective = settings.objective or objective_of(self)  # which says that a library's own is for its trees
         device = usable_device(self.device)
         self.check_data(train)
         net = self._net(train, net_settings, settings.seed, last_bias=not objective.shift_invariant)

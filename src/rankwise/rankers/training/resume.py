@@ -1,8 +1,4 @@
-"""Resuming long work: is this the same work, and which parts of it are there already.
-
-Work is identified by plain data: settings, digests of data (:func:`fingerprint`) and of users' code. Checkpoints of
-rankers and rerankers, folders of finished models (blends, cross-validations, searches) and studies compare it here.
-"""
+"""Resuming trainings: the checkpoints of rankers and rerankers, and digests of the data that they are trained on."""
 
 import hashlib
 import json
@@ -15,15 +11,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rankwise import check, files
+from rankwise import check
 from rankwise.arrays import Json
 from rankwise.data import columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk import mapped as disk
 from rankwise.models import storage
-from rankwise.rankers import table
 from rankwise.rankers.training.loop import State
 from rankwise.sparse import buffers
+from rankwise.workspace import Workspace, refuse_existing
 
 # What may change between a run and its continuation without making it another run.
 FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
@@ -31,33 +27,6 @@ FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "de
 _ALWAYS_HASHED = ("weights", "query_ids", "document_weights", "propensities", "positions")
 """Columns that have a place in every digest. Other columns count only where there are some, since names are not in the
 digest: data without them keep the digest that their checkpoints and trials have."""
-
-
-def check_same(before: Mapping[str, Any], now: Mapping[str, Any], what: str, *, where: Path | None, hint: str) -> None:
-    """Raise an error that names the first part in which the identities of kept work and of this work differ.
-
-    ``what`` is its sentence, such as "the folder holds another search".
-    """
-    parts: list[str] = []
-    old: Any = before
-    new: Any = now
-    while new and isinstance(new, Mapping) and isinstance(old, Mapping | None):
-        old = old or {}
-        differing = next((key for key in {**old, **new} if old.get(key) != new.get(key)), None)
-        if differing is None:
-            return
-        parts.append(differing)
-        old, new = old.get(differing), new.get(differing)
-    large = any(isinstance(value, list | dict) for value in (old, new))
-    got = None if large else f"{new!r}, and {old!r} in what is kept"
-    sentence = f"{what} ({': '.join(parts)} differs)"
-    raise check.error(sentence, got=got, where="" if where is None else str(where), hint=hint)
-
-
-def refuse_existing(path: Path, *, resume: bool, hint: str) -> None:
-    """Raise an error about kept work that is not to be resumed."""
-    if path.exists() and not resume:
-        raise FileExistsError(check.Sentence(f"{path} exists already and is kept.", hint))
 
 
 def checkpoint_folder(checkpoint: object, *, resume: bool) -> Path | None:
@@ -71,34 +40,6 @@ def checkpoint_folder(checkpoint: object, *, resume: bool) -> Path | None:
     return Path(checkpoint)
 
 
-class FinishedModels:
-    """A folder of models that are trained one after the other: finished ones are read instead of trained again."""
-
-    def __init__(
-        self, folder: Path, file: str, identity: Mapping[str, Any], *, what: str, same: str, resume: bool
-    ) -> None:
-        """Open a folder, which must belong to this work: ``file`` in it identifies the work.
-
-        ``what`` names the work in errors, and ``same`` the things that must not change between runs.
-        """
-        self.folder = folder
-        place = folder / file
-        if folder.exists() and not all(map(files.is_part, folder.iterdir())):  # a kill may leave an incomplete file
-            refuse_existing(folder, resume=resume, hint="resume it with `resume=True`, or choose another folder")
-            with check.library(f"a {what}", place, hint="choose another folder"):
-                before = {**json.loads(place.read_text(encoding="utf-8"))}
-            hint = f"use the same {same}, or another folder"
-            check_same(before, identity, f"the folder holds another {what}", where=folder, hint=hint)
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        with files.replacing(place) as new:
-            new.write_text(json.dumps(identity, indent=2), encoding="utf-8")
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a finished model; None where it is not finished."""
-        return table.load(self.folder / name) if (self.folder / name).exists() else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """The checkpoint of one training: a saved model with the state of the training beside it.
@@ -106,11 +47,9 @@ class Checkpoint:
     ``rw.load`` reads it as a model, as it was after its best round; training resumes after the last.
     """
 
-    path: Path
+    work: Workspace
     every: int
     """Rounds between checkpoints."""
-    identity: Mapping[str, object]
-    """Facts that tell this training from others."""
     describe: Callable[[State], Mapping[str, object]]
     """Returns the other entries of a model's description."""
     unit: str
@@ -121,24 +60,26 @@ class Checkpoint:
     ) -> Self | None:
         """Return the checkpoint for settings ``checkpoint`` and ``checkpoint_every``; None where there is no folder."""
         every = check.integer("checkpoint_every", every, least=1)
-        path = checkpoint_folder(folder, resume=resume)
-        return None if path is None else cls(path=path, every=every, identity=identity(), **about)
+        if (path := checkpoint_folder(folder, resume=resume)) is None:
+            return None
+        work = Workspace(path, identity(), what="training", kind="checkpoint", holds="belongs to")
+        return cls(work=work, every=every, **about)
 
     def write(self, state: State, files: dict[str, bytes]) -> None:
         """Replace the checkpoint; a disk that is full does not end the training."""
         description = {
-            **self.identity,
+            **self.work.identity,
             **self.describe(state),
             "best_round": state.best,
             "stopped": "checkpoint",
             "history": state.history,
-            "checkpoint": {"before": state.before, "done": state.done},
+            "checkpoint": {"before": state.before, "done": state.done, "work": self.work.record},
         }
         try:
-            storage.write(self.path, description, files, force=True)
+            storage.write(self.work.path, description, files, force=True)
         except OSError as failed:
             warnings.warn(
-                f"the checkpoint of {self.unit[:-1]} {state.done} could not be written to {self.path} ({failed}); "
+                f"the checkpoint of {self.unit[:-1]} {state.done} could not be written to {self.work.path} ({failed}); "
                 "training continues, and the checkpoint before it is kept",
                 RuntimeWarning,
                 stacklevel=2,
@@ -146,28 +87,28 @@ class Checkpoint:
 
     def read(self, *, resume: bool) -> tuple[State, dict[str, bytes]] | None:
         """Return the state of the checkpoint and its files, if training is resumed and there is one."""
-        ready(self.path, resume=resume)
-        if not self.path.exists():
+        path = self.work.path
+        ready(path, resume=resume)
+        if not path.exists():
             return None
-        description, files = storage.read(self.path)
+        description, files = storage.read(path)
         if "checkpoint" not in description:
             raise check.error(
                 "a finished model is no checkpoint",
-                where=str(self.path),
+                where=str(path),
                 hint="name another folder for checkpoints; in Python, fit(…, init_model=…) continues a finished model",
             )
-        with storage.making_sense(self.path):
-            before = {key: description.get(key) for key in self.identity}
-            hint = "train with the same settings and data, or remove the checkpoint"
-            check_same(before, self.identity, "the checkpoint belongs to another training", where=self.path, hint=hint)
-            earlier, done = (int(description["checkpoint"][name]) for name in ("before", "done"))
+        with storage.making_sense(path):
+            kept = description["checkpoint"]
+            self.work.check(kept.get("work"))
+            earlier, done = (int(kept[name]) for name in ("before", "done"))
             history = {name: list(column) for name, column in description["history"].items()}
             return State(before=earlier, done=done, best=int(description["best_round"]), history=history), files
 
 
 def ready(path: Path, *, resume: bool) -> None:
     """Check, before the work begins, that a checkpoint can be written to ``path``."""
-    refuse_existing(path, resume=resume, hint="resume from the checkpoint there with `resume=True`, or remove it")
+    refuse_existing(path, "checkpoint", resume=resume)
     storage.ready(path, force=True)
 
 

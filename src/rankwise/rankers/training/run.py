@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from rankwise import caches, user_code
 from rankwise.arrays import Json
 from rankwise.data import leakage
+from rankwise.data.disk.mapped import in_memory
 from rankwise.models import model_card, storage
 from rankwise.models.schema import Schema
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
@@ -48,7 +51,7 @@ class Session:
         if checkpoint is None or (content := checkpoint.read(resume=resume)) is None:
             return self.start, None
         state, files = content
-        with storage.making_sense(checkpoint.path):
+        with storage.making_sense(checkpoint.work.path):
             self.loop.learner.verify(files)
             return state, self.loop.learner.resume(files, state)
 
@@ -123,7 +126,13 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
 
 def remember(ranker: Any, data: TrainingData) -> None:
     """Keep the facts about training data that a model has, and the hashes of its queries."""
-    ranker.trained_on_ = model_card.training_data(data.train, digest=data.digest, documents=data.documents)
+    train, digest = data.train, data.digest
+    sizes = {"queries": train.n_queries, "documents": train.n_docs}
+    facts: Json = {**(sizes if data.documents is None else {"documents": data.documents}), "features": train.n_features}
+    # Data on disk are not read again for their digest.
+    if digest or in_memory(train.features) or not isinstance(train.features, np.ndarray):
+        facts["digest"] = digest or fingerprint(train)
+    ranker.trained_on_ = facts | model_card.command()
     # The other queries are on a cluster, where there is only a sample here.
     hashes = None if data.documents is not None else leakage.trained_hashes(data.train)
     ranker.trained_queries_ = leakage.union(hashes, *([] if data.older is None else [data.older.trained_queries_]))

@@ -43,8 +43,18 @@ ONE_ROUND: Keywords = {
 """Settings of the loop for a ranker without rounds, whose parameters of these names mean something else."""
 OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
-_DERIVED = ("unit", "rounds", "metrics", "constraints", "objective", "builtin", "resume", "watch", "parameters")
-_DERIVED += ("base_score",)
+_DERIVED = {
+    "unit",
+    "rounds",
+    "metrics",
+    "constraints",
+    "objective",
+    "builtin",
+    "resume",
+    "watch",
+    "parameters",
+    "base_score",
+}
 """Fields that are not parameters of rankers as they are."""
 Watch = Callable[[int, History], None]
 """Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
@@ -204,7 +214,7 @@ def trains_at_once(ranker: object) -> bool:
 def objective_of(ranker: Any) -> Objective:
     """Return the objective of a ranker as an object; an error says how one of a library is written."""
     objective = ranker.objective
-    library = getattr(ranker, "library", None)
+    library: Any = getattr(ranker, "library", None)
     if native(objective) is not None:
         raise check.error(
             f"objectives of libraries are for their trees, and {type(ranker).__name__} has none",

@@ -155,6 +155,10 @@ class Library(ABC):
         """Return the defaults for so many training documents."""
         return self.small_data if FEW <= documents < MANY else USUAL
 
+    def check_builtin(self, builtin: str) -> None:
+        """Check that an objective of the library's own is one that ranks."""
+        check.choice(f"objective of {self.name} itself", builtin, self.builtins)
+
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
         return self.aliases.get(name, name)

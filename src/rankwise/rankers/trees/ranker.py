@@ -242,7 +242,7 @@ def library_settings(
         if settings.constraints:
             hint, got = "train one of ours, such as lambdarank, or leave constraints out", settings.builtin
             raise check.error(f"objectives of {library.name} itself take no constraints", got=got, hint=hint)
-        check.choice(f"objective of {library.name} itself", settings.builtin, library.builtins)
+        library.check_builtin(settings.builtin)
     leaves, least = parameters.pop("leaves"), parameters.pop("min_documents")
     drawn = {name: value for name, value in parameters.items() if name != "smoothing"}
     with contextlib.nullcontext() if settings.threads is None else use_threads(settings.threads):

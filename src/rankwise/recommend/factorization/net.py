@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 
 from rankwise.arrays import Floats, rows_of
+from rankwise.models.nets.weights import Weights, snapshot
 from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
-from rankwise.models.nets.weights import Weights, snapshot
 from rankwise.recommend.factorization.lists import TrainingLists
 
 

@@ -28,8 +28,8 @@ from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
-    from rankwise.rankers.nets.learner import NetLearner
     from rankwise.models.nets.weights import Weights
+    from rankwise.rankers.nets.learner import NetLearner
 
 _OPTIMIZERS = ("adam", "sparse_adam", "sgd")
 FULL_CATALOGUE: Final[Keywords] = {
@@ -271,8 +271,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         import torch
 
         from rankwise.device import to_device
-        from rankwise.rankers.nets.learner import NetLearner
         from rankwise.models.nets.state import one_thread
+        from rankwise.rankers.nets.learner import NetLearner
         from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)

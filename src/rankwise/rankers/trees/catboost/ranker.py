@@ -8,8 +8,6 @@ from typing import ClassVar
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.models.forests.catboost import CatBoostForest, catboost
-from rankwise.objectives.base import Objective
-from rankwise.objectives.table import native
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost.foreign import read_foreign
@@ -117,6 +115,12 @@ class CatBoost(Library):
     matrices = staticmethod(matrices)
     foreign = staticmethod(read_foreign)
 
+    def check_builtin(self, builtin: str) -> None:
+        """Check an objective of CatBoost's own, and its parameters behind a colon."""
+        name, _, parameters = builtin.partition(":")
+        super().check_builtin(name)
+        _check_options(name, parameters)
+
     def known(self) -> Collection[str]:
         """Return all names of parameters, aliases included."""
         return _names()
@@ -219,7 +223,6 @@ class CatBoostRanker(TreeRanker):
 
     library = CatBoost()
     extra, modules, packages = "catboost", ("catboost",), ("catboost",)
-    magic = (b"CBM1",)
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.3)",
@@ -232,16 +235,6 @@ class CatBoostRanker(TreeRanker):
         Recipe("xendcg", SMALL_DATA | {"leaves": 31}, small=(10,)),
         Recipe("yeti", LARGE_DATA | {"learning_rate": 0.1}, middle=(4,), large=(5,)),
     )
-
-    def _chosen(self) -> tuple[str | None, Objective | None]:
-        """The library's own objective with its parameters, or ours."""
-        expression = native(self.objective)
-        if expression is None:
-            return super()._chosen()
-        builtin, colon, parameters = expression.partition(":")
-        check.choice("objective of catboost itself", builtin, self.library.builtins)
-        _check_options(builtin, parameters)
-        return builtin + colon + parameters, None
 
 
 def depth(leaves: int) -> int:

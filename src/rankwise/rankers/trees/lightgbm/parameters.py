@@ -3,7 +3,7 @@
 import functools
 
 from rankwise.arrays import Keywords
-from rankwise.rankers.trees.lightgbm.model import lightgbm
+from rankwise.models.forests.lightgbm import lightgbm
 from rankwise.rankers.trees.protocol import ObjectiveParameter, Settings
 
 NETWORK = ("num_machines", "machines", "local_listen_port", "time_out", "tree_learner", "pre_partition")

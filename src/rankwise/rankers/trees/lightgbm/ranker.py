@@ -130,7 +130,6 @@ class LightGBMRanker(TreeRanker):
 
     library = LightGBM()
     packages = ("lightgbm",)
-    magic = (b"tree\n",)
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.2)",
         "leaves": "whole_log(7, 127)",

@@ -178,7 +178,6 @@ class XGBoostRanker(TreeRanker):
 
     library = XGBoost()
     extra, modules, packages = "xgboost", ("xgboost",), ("xgboost-cpu", "xgboost")
-    magic = (b'{"learner"', b"{L")
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.3)",
