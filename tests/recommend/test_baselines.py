@@ -249,7 +249,9 @@ def test_wrong_data_is_named(ratings):
     with pytest.raises(ValueError, match="this EASE is not trained yet"):
         rw.EASE().recommend()
     with pytest.raises(ValueError, match="ItemKNN scores ids of users and items, and no features"):
-        rw.ItemKNN().fit(ratings)._score(np.zeros((1, 1), np.float32))
+        rw.ItemKNN().fit(ratings).scorer()
+    with pytest.raises(ValueError, match="a EASE cannot explain its scores by features"):
+        rw.EASE().fit(ratings).explain(rw.synthetic(n_queries=3))
 
 
 def test_vectors_search_as_the_model_recommends(ratings):
