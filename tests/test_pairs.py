@@ -248,7 +248,7 @@ def served(model: Any, data: Any, folder: Path) -> None:
     lists = [
         rows[first:last] for first, last in zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True)
     ]
-    named = model._schema.names is not None
+    named = model.model_.schema.names is not None
     queries = [{"documents": one.fill_nan(None).to_dicts() if named else json_rows(one)} for one in lists]
     answer = service.score(service.read(json.dumps({"queries": queries}).encode(), 10_000), threading.Event())
     close(np.concatenate([one["scores"] for one in answer["queries"]]), model.predict(data), model)

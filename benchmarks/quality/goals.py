@@ -105,7 +105,7 @@ def curves(cell: Cell) -> tuple[Frontier, Frontier, Frontier]:
         for n in (1, 2)
     )
     ends, data = (curve.models[0], curve.models[-1]), train if valid is None else valid
-    alone = [model._out_of_fold().cross_fitted if valid is None else model.predict(data) for model in ends]
+    alone = [model.held_out_.cross_fitted if valid is None else model.predict(data) for model in ends]
     units = np.stack([in_units_of_their_spread(scores, data) for scores in alone], axis=1)
     columns = {
         f"{name}, point {number}": rw.metric(name).of(units @ weights, data)

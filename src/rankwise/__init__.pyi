@@ -6,11 +6,11 @@ from . import ray as ray
 from . import rerank as rerank
 from . import spark as spark
 from ._version import __version__ as __version__
+from .clicks.models.impressions import ClickLog as ClickLog
+from .clicks.models.impressions import simulate_clicks as simulate_clicks
 from .cluster.crew import LostWorkerError as LostWorkerError
 from .data.catalog.load import load_dataset as load_dataset
 from .data.catalog.sets import datasets as datasets
-from .data.clicks import ClickLog as ClickLog
-from .data.clicks import simulate_clicks as simulate_clicks
 from .data.concatenation import concatenate as concatenate
 from .data.dataset import RankingDataset as RankingDataset
 from .data.disk.open_data import open_data as open_data

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.clicks import regression
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import assumptions, decision
 from rankwise.clicks.off_policy.compare import _blended, _by_holm, _scale, compare
@@ -617,3 +618,48 @@ def test_errors(data, systems, log) -> None:
     assert (named.candidate, named.production) == ("new", "production")
     assert (last.candidate, last.production) == ("new", "old")
     assert named.difference == last.difference
+
+
+@pytest.fixture(scope="module")
+def found(data, log) -> rw.clicks.Estimates:
+    return rw.clicks.estimates(log, data, BIAS, seed=3)
+
+
+def test_targets_spare_the_regressions_and_change_nothing(data, systems, log, found, monkeypatch) -> None:
+    more = rw.concatenate([data.take(np.arange(80)[::-1]), data.with_(query_ids=range(80)).take([3, 5])])
+    drawn = rw.clicks.simulate(data, ranker=systems["production"], drawn=1.0, cutoff=4, impressions=30, seed=2)
+    cascade: Any = {"estimator": "cascade", "unchecked": True, "seed": 3}
+    refitted = run("good", systems, log, BIAS, data, seed=3), run("good", systems, drawn, BIAS, data, **cascade)
+    with pytest.warns(UserWarning, match="2 of 82 queries were never shown"):
+        several = rw.clicks.targets(log, more, BIAS, seed=3)
+    of_drawn = rw.clicks.estimates(drawn, data, BIAS, seed=3)
+    monkeypatch.setattr(regression, "boost", None)
+    for targets in (found, several, rw.clicks.targets(log, data, BIAS, regression=found.regression)):
+        result = run("good", systems, log, BIAS, data, targets=targets)
+        assert result.blends == refitted[0].blends
+        assert repr(result) == repr(refitted[0])
+    assert repr(run("good", systems, drawn, BIAS, data, targets=of_drawn, **cascade)) == repr(refitted[1])
+
+
+def test_targets_of_something_else_are_refused(data, systems, log, found) -> None:
+    half = log.only(queries=np.arange(80) < 40)
+    fewer = data.take(np.isin(data.query_ids, half.query_ids))
+    policy = {"production": np.asarray(systems["production"])}
+    curve = rw.clicks.Bias.known([1.0, 0.5, 0.4, 0.3, 0.2])
+    others: dict[str, Any] = {
+        "documents": rw.clicks.estimates(half, fewer, BIAS),
+        "clicks": rw.clicks.estimates(half, data, BIAS),
+        "bias": rw.clicks.estimates(log, data, curve),
+        "logging policy": rw.clicks.estimates(log, data, BIAS, probabilities=policy),
+    }
+    for what, targets in others.items():
+        with pytest.raises(ValueError, match=rf"targets must have the {what} of the comparison: got others in Estimat"):
+            run("good", systems, log, BIAS, data, targets=targets)
+    scores = {name: values[fewer.document_ids] for name, values in systems.items()}
+    with pytest.raises(ValueError, match="the clicks of the comparison"):
+        run("good", scores, half, BIAS, fewer, targets=found)  # R̂ has learned from more than these
+    ips = rw.clicks.targets(log, data, BIAS, "ips")
+    unknown: Any
+    for unknown in (data, rw.clicks.targets(log, data, BIAS).take(slice(0, 80)), ips, found.dr):
+        with pytest.raises(ValueError, match=r"targets must be what rw\.clicks\.estimates returned.* got (Rank|array)"):
+            run("good", systems, log, BIAS, data, targets=unknown)

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
+from rankwise.clicks import regression
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy import targets as module
 from rankwise.clicks.off_policy.exposure import query_impressions
@@ -395,7 +396,7 @@ def test_folds_are_fitted_side_by_side_with_one_thread_each(logged, monkeypatch)
     data, log, bias = logged
     used: list[Any] = []
     train = lgb.train
-    monkeypatch.setattr(module, "_SMALL", 0)  # as if there were many documents
+    monkeypatch.setattr(regression, "_SMALL", 0)  # as if there were many documents
 
     def noted(given, *more, **how):
         used.append(given)

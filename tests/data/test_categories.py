@@ -402,7 +402,7 @@ def test_features_on_disk_are_matched_by_value_and_stay_there(kind, train, tmp_p
     model = ranker(kind).fit(train, opened)
     assert max(model.history_["ndcg@10"]) > 0.98
     np.testing.assert_array_equal(model.predict(opened), model.predict(enum(frame, COLOURS)))
-    aligned = model._schema.align(opened)
+    aligned = model.model_.schema.align(opened)
     file = disk.MappedRows.of(aligned.features)
     assert file is not None
     assert "features on disk" in repr(aligned)

@@ -273,6 +273,7 @@ def test_what_cannot_be_known_is_none(tmp_path):
 @pytest.mark.parametrize("content", [b"1234567", np.array([2, 1], "<u8").tobytes(), np.array([2, 2], "<u8").tobytes()])
 def test_forged_hashes_of_training_queries_are_refused(content: bytes, tmp_path):
     model = ranker().fit(first_and_last()[1])
-    storage.write(tmp_path / "odd", model._description(), model._files() | {"training_queries.bin": content})
+    description, files = model.saved()
+    storage.write(tmp_path / "odd", description, files | {"training_queries.bin": content})
     with pytest.raises(ValueError, match=r"the model is damaged: got hashes of training queries that are not sorted"):
         rw.load(tmp_path / "odd")

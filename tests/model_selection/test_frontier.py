@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.model_selection import frontier as module
 from rankwise.model_selection.frontier import Frontier, dominated_volume
+from rankwise.rankers.expressions import objective_of
 from rankwise.statistics.evaluation import Evaluation
 
 GOALS = ["xendcg", "on(buy, xendcg)"]
@@ -71,7 +72,7 @@ def test_points_are_bags_of_the_weighted_sums(parts, curve):
     train, valid = parts
     assert curve.weights == ((1.0, 0.0), (0.5, 0.5), (0.0, 1.0))
     assert list(curve.goals) == NAMES
-    expressions = [model._objective_expression() for model in curve.models]
+    expressions = [objective_of(model) for model in curve.models]
     assert expressions == ["xendcg", "0.5*xendcg + 0.5*on(buy, xendcg)", "on(buy, xendcg)"]
     alone = RANKER.__sklearn_clone__().set_params(objective=GOALS[1], metrics=NAMES[1])
     bag = rw.bagged(alone, folds=2).fit(train)
@@ -114,7 +115,7 @@ def test_interrupted_frontier_resumes(parts, tmp_path, monkeypatch, curve):
     def interrupted(bag, *arguments, **options):
         if len(trained) == 2:
             raise KeyboardInterrupt
-        trained.append(bag._objective_expression())
+        trained.append(objective_of(bag))
         return original(bag, *arguments, **options)
 
     monkeypatch.setattr(rw.bagged, "fit", interrupted)

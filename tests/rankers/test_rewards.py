@@ -103,7 +103,7 @@ def test_bags_blends_and_cross_validation_measure_rewards(parts):
     bag = rw.bagged(member, folds=2).fit(train, valid)
     assert list(bag.out_of_fold_.values) == ["reward@10"]
     whole = rw.concatenate([train, valid])
-    expected = rw.metric("reward@10").of(bag._held_out.cross_fitted, whole)
+    expected = rw.metric("reward@10").of(bag.held_out_.cross_fitted, whole)
     np.testing.assert_array_equal(bag.out_of_fold_["reward@10"], expected)
     blend = rw.blended([rw.LightGBMRanker("plrank", **TREES), 0], folds=2).fit(train, valid)
     assert list(blend.out_of_fold_.values) == ["reward@10"]

@@ -188,13 +188,14 @@ def test_a_file_cannot_lead_out_of_its_folder(model, tmp_path):
 
 
 def test_an_unknown_ranker_is_named(model, tmp_path):
-    storage.write(tmp_path / "odd", model._description() | {"ranker": "lightgmb"}, model._files())
+    description, files = model.saved()
+    storage.write(tmp_path / "odd", description | {"ranker": "lightgmb"}, files)
     with pytest.raises(ValueError, match="unknown ranker: got 'lightgmb'. Hint: did you mean 'lightgbm'"):
         rw.load(tmp_path / "odd")
 
 
 def test_a_native_file_that_is_no_model_is_refused(model, tmp_path):
-    storage.write(tmp_path / "odd", model._description(), {"model.txt": b"tree\nversion=v4\nnonsense"})
+    storage.write(tmp_path / "odd", model.description(), {"model.txt": b"tree\nversion=v4\nnonsense"})
     with pytest.raises(ValueError, match="does not begin as a model of LightGBM"):
         rw.load(tmp_path / "odd")
 

@@ -14,7 +14,7 @@ import pytest
 import treelite
 
 import rankwise as rw
-from rankwise.models.formats.nodes import nodes_of
+from rankwise.models.forests.forest import ForestModel
 from rankwise.rankers.table import ranker_class
 from rankwise.serving.export import FORMATS, write
 from rankwise.serving.solr import before_slack
@@ -261,7 +261,7 @@ def test_sums_have_the_precision_of_the_library(name, library, models, tmp_path)
 
 def on_thresholds(model: Any) -> np.ndarray:
     """Documents whose values are the thresholds themselves, and the float32 on either side."""
-    nodes = nodes_of(model)
+    nodes = model.model_.nodes()
     splits = nodes.feature >= 0
     rows = np.zeros((3 * int(splits.sum()), 8), np.float32)
     for k, side in enumerate((-np.inf, None, np.inf)):
@@ -294,7 +294,7 @@ def test_categories(name, library, tmp_path):
         {"min_data_per_group": 2, "cat_smooth": 1.0} if library == "lightgbm" else {"max_cat_to_onehot": 2}
     )
     model: Any = ranker_class(library)("xendcg", **SMALL, **native).fit(data)
-    sets = nodes_of(model).categories
+    sets = model.model_.nodes().categories
     assert len(sets) > 5
     assert max(map(len, sets.values())) > 3
     rows = data.features.copy()
@@ -365,8 +365,9 @@ def test_other_shapes_of_trees(models, tmp_path):
     constant = "num_leaves=1\nnum_cat=0\nleaf_value=0.25\nis_linear=0\nshrinkage=1\n\n\n"
     last = rest.index("\nTree=1\n") + 1
     head = re.sub(r"tree_sizes=\d+", f"tree_sizes={len('Tree=0') + 1 + len(constant)}", head)
-    by_hand: Any = flat.library.forest((head + first + constant + rest[last:]).encode())
-    flat.model_ = flat.library.forest(by_hand.booster.model_to_string().encode())
+    by_hand: Any = flat.library.forest.read((head + first + constant + rest[last:]).encode())
+    forest = flat.library.forest.read(by_hand.booster.model_to_string().encode())
+    flat.model_ = ForestModel(flat.model_.schema, forest)
     assert flat.model_.n_trees == SMALL["rounds"]
     others = {
         "a constant": flat,

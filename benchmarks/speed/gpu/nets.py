@@ -19,6 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import rankwise as rw
 from rankwise.rankers.nets import inputs
+from rankwise.rankers.training.run import learner_of
 
 LARGE: dict[str, Any] = {"hidden": (1024, 512, 256), "batch_norm": "all", "dropout": 0.5, "optimizer": "adamw"}
 LARGE |= {"transform": "log1p+standardize", "averaging": 0.0}
@@ -79,7 +80,7 @@ def measure(name: str, train: rw.RankingDataset, valid: rw.RankingDataset, setti
     ranker.fit(train, valid, watch=lambda *_: ends.append(time.perf_counter()))
     whole = statistics.median(np.diff(ends)) if len(ends) > 1 else float("nan")
     memory = torch.cuda.max_memory_allocated(settings["device"]) / 2**20 if on_gpu else 0.0
-    learner, stream = ranker._learner(train, None, None), train.stream(1)
+    learner, stream = learner_of(ranker, train), train.stream(1)
     seconds = statistics.median(rounds(learner, stream, settings["epochs"])[1:] or [float("nan")])
     with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as seen:
         learner.round(stream.at(99))

@@ -231,19 +231,10 @@ def compare(
         name: rw.load(path) if path.is_dir() else path for name, path in inputs.named(systems).items()
     }
     part = _part(clicks, holdout, seed, held_out=True)
+    settings: Keywords = {"by": by, "cutoff": cutoff, "level": confidence, "unchecked": unchecked, "seed": seed}
     with console.progress(1) as bar:
         bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
-        result = rw.clicks.compare(
-            rankings,
-            part,
-            rw.clicks.read_bias(bias),
-            data,
-            by=by,
-            cutoff=cutoff,
-            level=confidence,
-            unchecked=unchecked,
-            seed=seed,
-        )
+        result = rw.clicks.compare(rankings, part, rw.clicks.read_bias(bias), data, **settings)
     if plot is not None:
         result.plot(plot, force=force)
     if isinstance(result, rw.clicks.OffPolicyComparison):

@@ -276,7 +276,7 @@ def clicks(
     --keep-empty: Keep impressions without a click.
     """
     _free(output, force=force)
-    from rankwise.data.clicks import CLICK_PROBABILITIES
+    from rankwise.clicks.models.users import CLICK_PROBABILITIES
     from rankwise.evaluation.rankings import in_order_of, read_scores
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES

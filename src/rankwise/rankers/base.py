@@ -20,6 +20,7 @@ from rankwise.metrics.base import with_labels
 from rankwise.models import attributes, model_card, storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema, is_frame, queries_of
+from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import expressions, inputs, table
 from rankwise.rankers.sklearn import Estimator, check_fitted, reject
@@ -429,6 +430,7 @@ class Ranker(Estimator, ABC):
         the choice of an AutoRanker, is saved as that one. The folder appears only once it is complete. One that exists
         is replaced only with ``force``, and stays as it was if anything goes wrong.
         """
+        check_fitted(self)
         description, files = self.saved()
         queries = storage.training_queries(self.trained_queries_)
         return storage.write(path, description, files | queries, card=self.card(evaluation), force=force)
@@ -483,8 +485,8 @@ class Ranker(Estimator, ABC):
         ranker.stopped_ = str(description["stopped"])
         ranker.trained_on_ = model_card.trained_on(description)
         ranker.trained_queries_ = storage.read_training_queries(files)
-        if settings := ranker.settings_for(0):
-            ranker.settings_ = dict(description.get("settings", settings))
+        decided = ranker.settings_for(0)  # a net has other settings in its description
+        ranker.settings_ = dict(description.get("settings", decided)) if decided else {}
         ranker.model_ = ranker.read_model(description, files, Schema.read(description["features"]))
         return ranker
 
@@ -494,6 +496,10 @@ class Ranker(Estimator, ABC):
         return attribute_model(self, schema)
 
     # For rankers of the user's.
+
+    def _objective(self) -> Objective:
+        """Return the parameter ``objective`` as an object."""
+        return objective_of(self)
 
     def _predict(self, features: Any, offsets: Any) -> ArrayLike:
         """Score documents: the part of :meth:`predict` that a ranker of the user's defines."""

@@ -8,7 +8,7 @@ and the optimizer's state alone, so that an interrupted run resumes, bit for bit
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -125,6 +125,7 @@ class RerankLearner(Learner[Weights]):
     """Callback after every step: number of steps so far, loss of the step."""
     best_scores: Array | None = None
     """Scores of the validation lists by the best model so far."""
+    processes: Processes = field(init=False)
 
     def __post_init__(self) -> None:
         settings, data = self.settings, self.train

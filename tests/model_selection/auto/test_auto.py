@@ -17,6 +17,7 @@ from rankwise.model_selection.auto import budget, portfolio
 from rankwise.model_selection.auto.choice import RankerCandidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
 from rankwise.rankers.ensembles.members import BagLearner
+from rankwise.rankers.training.settings import metrics_of
 from tests import tiers
 
 ROUNDS = 12
@@ -593,7 +594,7 @@ def test_a_metric_of_ones_own_is_searched_by_and_resumed_with(data, tmp_path):
     assert plain(again) == plain(first)
     expected = np.mean(regret(again.predict(data), data.labels, data.offsets))
     for model in (first, again, *again.ranker_.members_):
-        assert str(model._metrics()[0]) == "regret"  # also of bags that were read from the folder
+        assert str(metrics_of(model)[0]) == "regret"  # also of bags that were read from the folder
     assert again.score(data) == expected
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import rankwise as rw
+from rankwise.models.forests.forest import summed
 from rankwise.objectives.base import base_score, level_totals
 from rankwise.objectives.checks import differences
 from rankwise.rankers.table import ranker_class
@@ -212,6 +213,6 @@ def test_an_interrupted_training_starts_once(name: str, tmp_path: Path):
 def test_one_forest_of_several_holds_where_they_started(name: str):
     data, _ = rare()
     models = [trainer(name, rounds=3).fit(part) for part in (data, data.take(slice(0, 100)))]
-    forest = models[0].library.sum([model.model_ for model in models], [0.25, 0.75])
+    forest = summed([model.model_ for model in models], [0.25, 0.75])
     expected = 0.25 * models[0].predict(data) + 0.75 * models[1].predict(data)
     np.testing.assert_allclose(forest.predict(data.features), expected, atol=1e-5)

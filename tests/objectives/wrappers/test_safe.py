@@ -11,6 +11,7 @@ from rankwise.arrays import read_only
 from rankwise.metrics.gains import discounts
 from rankwise.objectives.prepared import NoDeviceKernelError
 from rankwise.objectives.wrappers.safe import PreparedSafe, safe
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 
 SIZE, TOP = 5, 3
 RANKINGS = np.array(list(itertools.permutations(range(SIZE), TOP)))
@@ -254,7 +255,7 @@ def test_a_continued_model_is_production(data: rw.RankingDataset):
     started = data.with_(init_scores=start)
     by_scores = rw.LightGBMRanker("safe(plrank(samples=50), floor=0.9)", **settings).fit(started)
     assert np.quantile(exposure_ratios(by_scores.predict(started), start, data), 0.02) > 0.75
-    read = by_model._documents(data, by_model._objective(), old)
+    read = TrainingSettings.of(by_model).columns(TrainingData(train=data, older=old))
     np.testing.assert_array_equal(read["init_scores"], start)
     with pytest.raises(ValueError, match="safe needs production's score"):
         rw.LightGBMRanker("safe(plrank)").fit(data)

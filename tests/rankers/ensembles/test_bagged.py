@@ -191,7 +191,7 @@ def test_what_is_reported_is_of_rounds_that_the_other_folds_chose(data):
 
 
 def test_a_model_without_cross_fitted_scores_still_loads(data):
-    held_out = rw.bagged(ranker(rounds=2), folds=2).fit(data)._held_out
+    held_out = rw.bagged(ranker(rounds=2), folds=2).fit(data).held_out_
     with np.load(io.BytesIO(held_out.files()["out_of_fold.npz"])) as kept:
         older = {name: kept[name] for name in kept.files if name != "cross_fitted"}
     buffer = io.BytesIO()

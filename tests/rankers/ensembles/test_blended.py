@@ -134,7 +134,7 @@ def test_what_a_blend_reports_is_of_rounds_and_weights_that_other_folds_chose(pa
         # Weights were selected on the other fold alone.
         scores = [bag.oof_scores_ / spread(bag.oof_scores_, data.offsets) for bag in bags]
         weights = _selected(scores, data, others)
-        parts_of = [bag._held_out.cross_fitted[rows] for bag in bags]
+        parts_of = [bag.held_out_.cross_fitted[rows] for bag in bags]
         blended = sum(w * one / spread(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
         expected[fold == number] = metric(blended, own.labels, own.offsets)
     np.testing.assert_allclose(blend.out_of_fold_["ndcg@10"], expected, rtol=1e-9)

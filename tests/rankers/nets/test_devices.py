@@ -19,6 +19,7 @@ from rankwise.models.nets.weights import Averages
 from rankwise.objectives import prepared
 from rankwise.rankers.nets import inputs
 from rankwise.rankers.nets.inputs import Streaming
+from rankwise.rankers.training.run import learner_of
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 
@@ -83,7 +84,7 @@ def test_no_step_waits_for_the_device(parts, settings, monkeypatch):
     for room in (0, 10**9):
         monkeypatch.setattr(inputs, "room", lambda device, room=room: room)
         # Adam and AdaGrad look at the number of their steps, which on a CPU is a tensor.
-        learner = rw.NeuralRanker(**NET | settings | {"optimizer": "sgd"})._learner(parts[0], None, None)
+        learner = learner_of(rw.NeuralRanker(**NET | settings | {"optimizer": "sgd"}), parts[0])
         with Waits() as waits:
             learner.round(parts[0].stream(0).at(0))
         assert waits.found == []
@@ -93,7 +94,7 @@ def test_no_step_of_a_factorization_waits_either():
     ratings = rw.synthetic_ratings(n_users=30, n_items=40, n_ratings=10, seed=1)
     ranker = rw.FactorizationRanker("softmax_ce", optimizer="sgd", factors=4, batch_users=8, threads=1, device="cpu")
     lists = ratings.dataset(2, seed=1)
-    learner = ranker._learner(lists, None, None)
+    learner = learner_of(ranker, lists)
     with Waits() as waits:
         learner.round(lists.stream(0).at(0))
     assert waits.found == []

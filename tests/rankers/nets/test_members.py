@@ -10,6 +10,7 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise.models.nets.mlp import Perceptron
 from rankwise.models.nets.presets import NetSettings
+from rankwise.rankers.training.run import learner_of
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
 
@@ -77,7 +78,7 @@ def test_members_are_saved_cloned_bagged_and_explained(data, valid, tmp_path):
 
 
 def test_the_preset_is_what_the_code_of_the_paper_starts_from(data):
-    learner: Any = rw.NeuralRanker(preset="tabm", threads=1, device="cpu")._learner(data, None, None)
+    learner: Any = learner_of(rw.NeuralRanker(preset="tabm", threads=1, device="cpu"), data)
     shapes = [tuple(layer.weight.shape) for layer in learner.module.body if hasattr(layer, "weight")]
     assert shapes == [(512, 12), (512, 512), (512, 512), (32, 512)]
     made = learner.optimizer(learner.module.parameters())

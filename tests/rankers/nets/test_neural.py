@@ -19,10 +19,11 @@ import rankwise as rw
 from rankwise import arrays
 from rankwise.cli.app import app
 from rankwise.model_selection import spaces
+from rankwise.models.nets import transforms
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
-from rankwise.rankers.nets import transforms
 from rankwise.rankers.nets.batches import Batching
+from rankwise.rankers.training.run import learner_of
 from tests.processes import HANG
 from tests.rankers.test_contract import same
 
@@ -240,7 +241,7 @@ def test_presets_are_what_the_papers_print(data):
         "2020-tuned": ((1024, 512, 256), 0.6, "Adam", 0.005, 128, "mean", 0.5),
     }
     for name, (hidden, momentum, optimizer, rate, queries, reduction, dropout) in by_name.items():
-        learner: Any = rw.NeuralRanker(preset=name, threads=1, device="cpu")._learner(data, None, None)
+        learner: Any = learner_of(rw.NeuralRanker(preset=name, threads=1, device="cpu"), data)
         layers = list(learner.module.body)
         assert [layer.out_features for layer in layers if isinstance(layer, torch.nn.Linear)] == [*hidden, 1]
         norms = [layer for layer in layers if isinstance(layer, torch.nn.BatchNorm1d)]

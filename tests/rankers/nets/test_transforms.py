@@ -13,8 +13,8 @@ from sklearn.preprocessing import QuantileTransformer
 
 import rankwise as rw
 from rankwise import arrays
+from rankwise.models.nets import transforms
 from rankwise.models.nets.transforms import Transform
-from rankwise.rankers.nets import transforms
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import same
 

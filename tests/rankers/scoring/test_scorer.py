@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.models.formats.nodes import LEAF, Nodes, below, nodes_of
+from rankwise.models.formats.nodes import LEAF, Nodes, below
 from rankwise.models.scoring.quickscorer import questions, score
 from rankwise.rankers.table import ranker_class
 
@@ -57,7 +57,7 @@ def test_models_of_complete_data_and_the_librarys_own_objectives(library, object
 
 
 def test_values_on_the_thresholds_and_beside_them(model):
-    nodes = nodes_of(model)
+    nodes = model.model_.nodes()
     splits = nodes.feature != LEAF
     exact, rows = nodes.threshold[splits], np.zeros((0, nodes.n_features), np.float32)
     most = np.finfo(np.float32).max  # CatBoost tells missing values by a border at the smallest number of all
@@ -75,7 +75,7 @@ def test_trees_of_more_leaves_than_a_word_has_bits(library, leaves, whole):
     large: Any = ranker_class(library)("xendcg", **SMALL | {"leaves": leaves, "rounds": 4, "min_documents": 1}).fit(
         whole
     )
-    nodes = nodes_of(large)
+    nodes = large.model_.nodes()
     most = max(int((nodes.feature[first:last] == LEAF).sum()) for first, last in nodes.trees())
     assert most > 32 or leaves == 32
     rows = rows_of(whole)
@@ -91,7 +91,7 @@ def test_categories(library, data):
     native = {"min_data_per_group": 2, "cat_smooth": 1.0} if library == "lightgbm" else {"max_cat_to_onehot": 2}
     trained: Any = ranker_class(library)("xendcg", **SMALL, **native)
     trained.fit(rw.RankingDataset(features, data.labels, data.offsets, categorical=[2]))
-    assert len(nodes_of(trained).categories) > 3
+    assert len(trained.model_.nodes().categories) > 3
     rows = features.copy()
     rows[:9, 2] = [0, 69, 70, 71, 500, 31, 32, 63, 64]
     scorer = trained.scorer()

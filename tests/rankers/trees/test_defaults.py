@@ -59,7 +59,7 @@ def test_the_rule_holds_from_its_first_document_to_its_last(library: str):
 def test_libraries_know_what_the_rule_draws(library: str):
     kind: Any = ranker_class(library)
     made = kind()
-    assert made._with(made.settings_for(FEW)).native == SMALL[library].native  # set_params checks names
+    assert made.set_params(**made.settings_for(FEW)).native == SMALL[library].native  # set_params checks names
     assert all(made.library.canonical(name) == name for name in SMALL[library].native)
 
 
@@ -83,7 +83,7 @@ def test_what_is_set_is_used_whatever_the_rule_says():
     for name in ("extra_trees", "extra_tree"):  # also by another name of the library's
         false: dict[str, Any] = {name: False}
         ranker = rw.LightGBMRanker(**false)
-        assert ranker._with(ranker.settings_for(FEW)).native == {name: False}
+        assert ranker.set_params(**ranker.settings_for(FEW)).native == {name: False}
         assert ranker.settings_for(FEW)[name] is False
 
 

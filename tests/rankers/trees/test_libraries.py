@@ -35,7 +35,7 @@ def test_the_scores_an_objective_sees_are_those_of_the_model(library, data, vali
     assert not seen[0].any()
     for rounds, scores in enumerate(seen[: model.best_round_]):
         if rounds:
-            assert np.array_equal(model.model_.cut(rounds).predict(data.features), scores)
+            assert np.array_equal(model.model_.cut(rounds).scores(data.features), scores)
     expected = rw.evaluate(model, valid).mean["ndcg@10"]
     assert model.history_["ndcg@10"][model.best_round_ - 1] == pytest.approx(expected, abs=1e-12)
 
@@ -45,7 +45,7 @@ def test_files_that_are_no_models_are_refused(library, data):
     content = model.model_.content()
     for damaged in (b"", b"{", b"hello", content[: len(content) // 2]):
         with pytest.raises(ValueError, match="cannot read as an? .* model"):
-            model.library.forest(damaged)
+            model.library.forest.read(damaged)
 
 
 def test_contributions_add_up_and_importances_find_the_features(library, data):
@@ -71,7 +71,7 @@ def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change
     assert same(model, plain, valid)
     assert model.history_["ndcg@5"] == plain.history_["ndcg@5"] == model.history_["other ndcg@5"]
     for done in range(1, model.best_round_ + 1):
-        scores = model.model_.cut(done).predict(data.features)
+        scores = model.model_.cut(done).scores(data.features)
         expected = rw.evaluate(scores, data, "ndcg@5").mean["ndcg@5"]
         assert model.history_["train ndcg@5"][done - 1] == pytest.approx(expected, abs=1e-12)
     resumed = ranker(library, **settings, checkpoint=folder)
@@ -159,7 +159,7 @@ def test_unknown_parameters_are_errors_with_a_suggestion(library):
 
 def test_the_native_file_opens_in_the_library(library, data, tmp_path):
     model = ranker(library).fit(data)
-    path = str(Path(model.save(tmp_path / "model")) / model.library.file)
+    path = str(Path(model.save(tmp_path / "model")) / model.library.forest.file)
     if library == "lightgbm":
         import lightgbm
 

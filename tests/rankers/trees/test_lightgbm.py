@@ -435,7 +435,7 @@ def test_init_model_is_continued_on_new_data(data, valid, tmp_path):
     first.save(tmp_path / "first")
     other = ranker(rounds=5).fit(valid, init_model=tmp_path / "first")
     assert other.model_.n_trees == 9
-    assert same(rw.LightGBMRanker._from_description(*_cut(other, 4)), first, data)  # the older trees are untouched
+    assert same(rw.LightGBMRanker.from_description(*_cut(other, 4)), first, data)  # the older trees are untouched
     with pytest.raises(ValueError, match="init_model must be a trained LightGBMRanker, or its folder: got int"):
         ranker().fit(data, init_model=3)
     with pytest.raises(ValueError, match="the model was trained on 12 features: got 5"):
@@ -443,7 +443,8 @@ def test_init_model_is_continued_on_new_data(data, valid, tmp_path):
 
 
 def _cut(model, n_trees):
-    return model._description() | {"trees": n_trees}, model._files()
+    description, files = model.saved()
+    return description | {"trees": n_trees}, files
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def test_what_lightgbm_refuses_is_said_once(settings, message, capfd):
 
 def test_a_model_that_lightgbm_cannot_read_is_said_once(capfd):
     with pytest.raises(ValueError, match="cannot read as a LightGBM model"):
-        rw.LightGBMRanker.library.forest(b"tree\nversion=v4\nnum_class=1\n\nTree=0\nend of trees\n")
+        rw.LightGBMRanker.library.forest.read(b"tree\nversion=v4\nnum_class=1\n\nTree=0\nend of trees\n")
     assert capfd.readouterr() == ("", "")
 
 

@@ -416,7 +416,7 @@ def test_a_wrapped_model_is_continued(name, train):
     newer = type(older)("xendcg", rounds=2, leaves=7, min_documents=5, threads=1).fit(train, init_model=older)
     assert newer.model_.n_trees == older.model_.n_trees + 2
     kept = newer.model_.cut(older.model_.n_trees)
-    np.testing.assert_allclose(kept.predict(train.features), older.predict(train), atol=1e-6)
+    np.testing.assert_allclose(kept.scores(train.features), older.predict(train), atol=1e-6)
 
 
 def test_a_saved_model_scores_alike_in_a_process_of_its_own(train, rows, tmp_path):

@@ -218,6 +218,12 @@ class Log:
             schema_overrides={"ranker": pl.String, "segment": pl.String},
         )
 
+    def one_by_one(self, what: str = "this needs", hint: str = "read the log with `sessions=True`") -> Sessions:
+        """Return the impressions; raise where they were not kept."""
+        if self.sessions is None:
+            raise check.error(f"{what} impressions one by one", got="a log without sessions", hint=hint)
+        return self.sessions
+
     def only(
         self,
         *,
@@ -238,9 +244,16 @@ class Log:
         >>> log.only(positions=2)
         Log(1 impressions, 1 queries, 1 pairs, 1 rankers, positions 2 to 2, 1.0000 clicks a document)
         """
-        mask = None if queries is None else self._query_mask(queries)
+        mask = None
+        if queries is not None:
+            hint = "compare log.query_ids with what you look for, as np.isin(log.query_ids, names) does"
+            mask = _mask(queries, "query", "queries", self.n_queries, hint)
         if users is not None:
-            rest = self._without(~self._user_mask(users))
+            if self.sessions is None or self.sessions.user_ids is None:
+                got, hint = "a log without them", "`set user=…` where the log is read, and sessions=True"
+                raise check.error("this needs the users of impressions", got=got, hint=hint)
+            hint = "compare log.sessions.user_ids with what you look for"
+            rest = self._without(~_mask(users, "user", "users", self.sessions.user_ids.size, hint))
             mask = None if mask is None else mask[np.isin(self.query_ids, rest.query_ids)]
             return rest.only(rankers=rankers, segments=segments, positions=positions, queries=mask)
         sessions = self.sessions
@@ -262,32 +275,7 @@ class Log:
             numbers = [positions] if isinstance(positions, int | np.integer) else list(positions)
             cells &= np.isin(self.positions, numbers)
             rows = None if rows is None or sessions is None else rows & np.isin(sessions.positions, numbers)
-        return self._part(cells, rows)
-
-    def _query_mask(self, queries: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether each query is selected."""
-        mask = np.asarray(queries)
-        if mask.dtype != np.bool_ or mask.shape != (self.n_queries,):
-            raise check.error(
-                "queries must be a truth value for each query of the log",
-                got=f"{mask.dtype} of shape {mask.shape} for {self.n_queries:,} queries",
-                hint="compare log.query_ids with what you look for, as np.isin(log.query_ids, names) does",
-            )
-        return mask
-
-    def _user_mask(self, users: ArrayLike) -> NDArray[np.bool_]:
-        """Return whether each user is selected."""
-        mask = np.asarray(users)
-        if self.sessions is None or self.sessions.user_ids is None:
-            got, hint = "a log without them", "`set user=…` where the log is read, and sessions=True"
-            raise check.error("this needs the users of impressions", got=got, hint=hint)
-        if mask.dtype != np.bool_ or mask.shape != self.sessions.user_ids.shape:
-            raise check.error(
-                "users must be a truth value for each user of the log",
-                got=f"{mask.dtype} of shape {mask.shape} for {self.sessions.user_ids.size:,} users",
-                hint="compare log.sessions.user_ids with what you look for",
-            )
-        return mask
+        return self.part(cells, rows)
 
     def _without(self, users: NDArray[np.bool_]) -> "Log":
         """Return the log without the impressions of these users: their sums are subtracted."""
@@ -330,7 +318,7 @@ class Log:
             )
         clicks = rest(self.clicks, cells, clicked)
         part = replace(self, impressions=impressions, clicks=clicks, probabilities=chances, days=days)
-        return part._part(impressions > 0.0, ~rows)
+        return part.part(impressions > 0.0, ~rows)
 
     def examine(self) -> Examination:
         """Examine what this log can identify, how precisely at best, and what looks wrong in it.
@@ -380,7 +368,7 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
             f"{self.impressions[~cells].sum():,.0f} of {self.impressions.sum():,.0f} impressions of documents: "
             "no features"
         )
-        part = self._part(cells, None if self.sessions is None else has_features[self.sessions.pairs])
+        part = self.part(cells, None if self.sessions is None else has_features[self.sessions.pairs])
         return replace(part, notes=(*self.notes, note))
 
     def rows_in(self, data: RankingDataset) -> NDArray[np.int64]:
@@ -407,8 +395,7 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         query_of_row = np.repeat(np.asarray(data.query_ids).astype(str), data.sizes)
         rows = pl.DataFrame({"query": query_of_row, "document": np.asarray(data.document_ids).astype(str)})
         rows = rows.with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64)).unique(["query", "document"], keep="first")
-        names = np.repeat(self.query_ids.astype(str), np.diff(self.offsets))
-        shown = pl.DataFrame({"query": names, "document": self.document_ids.astype(str)})
+        shown = named_pairs(self.query_ids, self.offsets, self.document_ids)
         return shown.join(rows, on=["query", "document"], how="left", maintain_order="left")
 
     def by_day(self) -> "Log":
@@ -420,7 +407,7 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         columns |= {"impressions": days.impressions, "clicks": days.clicks}
         return replace(self, **columns, probabilities=None, sessions=None, days=None)
 
-    def _part(self, cells: NDArray[np.bool_], rows: NDArray[np.bool_] | None) -> "Log":
+    def part(self, cells: NDArray[np.bool_], rows: NDArray[np.bool_] | None) -> "Log":
         """Return these cells and rows of impressions, numbered anew."""
         if not cells.any():
             raise check.error(
@@ -455,6 +442,12 @@ contribute to clicks cannot be told apart. Show some lists in another order.'
         )
 
 
+def named_pairs(query_ids: Column, offsets: Offsets, document_ids: Column) -> pl.DataFrame:
+    """Return the ids of query and document, as text, of each pair."""
+    queries = np.repeat(query_ids.astype(str), np.diff(offsets))
+    return pl.DataFrame({"query": queries, "document": document_ids.astype(str)})
+
+
 def _distinct(parts: Sequence[pl.LazyFrame], key: str) -> pl.Series:
     """Return the different values of a column, sorted."""
     values: pl.Series | None = None
@@ -486,6 +479,15 @@ def _sums(
         for name, total in sums.items():
             sums[name] = np.add.reduceat(np.concatenate([total, added[name].to_numpy()])[order], starts)
     return cells, sums
+
+
+def _mask(values: ArrayLike, one: str, several: str, size: int, hint: str) -> NDArray[np.bool_]:
+    """Return whether each query or user is selected."""
+    mask = np.asarray(values)
+    if mask.dtype != np.bool_ or mask.shape != (size,):
+        what, got = f"{several} must be a truth value for each {one} of the log", f"{mask.dtype} of shape {mask.shape}"
+        raise check.error(what, got=f"{got} for {size:,} {several}", hint=hint)
+    return mask
 
 
 def _codes(what: str, names: tuple[str, ...], selected: str | Iterable[str]) -> list[int]:

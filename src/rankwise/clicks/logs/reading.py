@@ -95,20 +95,9 @@ def read(
     >>> log.notes
     ('positions were counted from 0: 1 was added',)
     """
-    names = {
-        "query": query,
-        "document": document,
-        "impression": impression,
-        "position": position,
-        "clicked": clicked,
-        "ranker": ranker,
-        "probability": probability,
-        "weight": weight,
-        "user": user,
-        "segment": segment,
-        "time": time,
-    }
-    named = {role: name for role, name in names.items() if name is not None}
+    named = {"query": query, "document": document, "impression": impression, "position": position, "clicked": clicked}
+    optional = {"ranker": ranker, "probability": probability, "weight": weight, "user": user, "segment": segment}
+    named |= {role: name for role, name in (optional | {"time": time}).items() if name is not None}
     with contextlib.ExitStack() as stack:
         rows = opened(source, named, stack)
         log = add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)

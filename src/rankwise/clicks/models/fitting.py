@@ -121,13 +121,14 @@ def cells_of(log: Log, model: str) -> Cells:
     """Return what PBM or UBM read of a log: a context is a position, for the UBM with that of the last click above."""
     threads.check_tables()
     if model == "pbm":
-        rows = Cells(log.pairs, log.positions - 1, log.impressions, log.clicks)
+        rows = log.pairs, log.positions - 1, log.impressions, log.clicks
     else:
         lists = sessions_of(log, model)
         weights = np.repeat(lists.weights, np.diff(lists.offsets))
         contexts = contexts_of(lists, log.n_positions)
-        rows = Cells(lists.pairs.astype(np.int64), contexts, weights, weights * lists.clicked)
-    frame = pl.DataFrame(rows._asdict()).lazy().group_by("pairs", "contexts").agg(pl.col("shown", "clicked").sum())
+        rows = lists.pairs.astype(np.int64), contexts, weights, weights * lists.clicked
+    columns = dict(zip(("pairs", "contexts", "shown", "clicked"), rows, strict=True))
+    frame = pl.LazyFrame(columns).group_by("pairs", "contexts").agg(pl.sum("shown", "clicked"))
     return Cells(*(read_only(column.to_numpy()) for column in frame.sort("pairs", "contexts").collect()))
 
 
@@ -154,7 +155,7 @@ def _identified(log: Log, cells: Cells) -> tuple[Cells, tuple[str, ...]]:
             hint="estimate a PBM, or set a prior mean for each pair",
         )
     note = f"{count(outside.size, 'context')} not connected with the first by a clicked document: left out."
-    return Cells._make(read_only(column[inside]) for column in cells), (note,)
+    return Cells(*(read_only(column[inside]) for column in cells)), (note,)
 
 
 def _by_context(
@@ -175,7 +176,7 @@ def _by_context(
     attractiveness[~clickable] = 0.0
     never = ~clickable[cells.pairs]
     unattractive = np.bincount(cells.contexts[never], cells.shown[never], width)
-    cells = Cells._make(read_only(column[~never]) for column in cells)
+    cells = Cells(*(read_only(column[~never]) for column in cells))
     starts = np.searchsorted(cells.pairs, np.arange(n_pairs + 1))
     skips, of_pairs = read_only(cells.shown - cells.clicked), (clicks + added[0], clicks + sum(added))
     blocks = np.searchsorted(starts, np.linspace(0, cells.pairs.size, _BLOCKS + 1)).astype(np.int64)

@@ -8,7 +8,7 @@ from scipy.special import xlog1py, xlogy
 
 from rankwise import check, threads
 from rankwise.arrays import Array, Column, Offsets
-from rankwise.clicks.logs.log import Log, Sessions
+from rankwise.clicks.logs.log import Log, Sessions, named_pairs
 from rankwise.compiling import kernel
 from rankwise.statistics.tables import Table, count, number, spans
 
@@ -110,13 +110,7 @@ class ClickModel:
     def _of_pairs(self, log: Log) -> tuple[Array, Array]:
         """Return attractiveness and satisfaction of the pairs of a log; the mean where there is no estimate."""
         pairs, estimated = (
-            pl.DataFrame(
-                {
-                    "query": np.repeat(part.query_ids.astype(str), np.diff(part.offsets)),
-                    "document": part.document_ids.astype(str),
-                }
-            ).with_row_index("pair")
-            for part in (log, self)
+            named_pairs(part.query_ids, part.offsets, part.document_ids).with_row_index("pair") for part in (log, self)
         )
         joined = pairs.join(estimated, on=["query", "document"], how="left", maintain_order="left")
         places = joined["pair_right"].cast(pl.Int64).fill_null(-1).to_numpy()
@@ -150,13 +144,7 @@ def _mean(values: Array, weights: Array) -> float:
 
 def sessions_of(log: Log, model: str) -> Sessions:
     """Return the impressions one by one; raise if the log has none."""
-    if log.sessions is None:
-        raise check.error(
-            f"a {NAMES[model]} needs the impressions one by one",
-            got="a log without sessions",
-            hint="keep the sessions of the log, or estimate a PBM",
-        )
-    return log.sessions
+    return log.one_by_one(f"a {NAMES[model]} needs the", "keep the sessions of the log, or estimate a PBM")
 
 
 def contexts_of(lists: Sessions, depth: int) -> Column:

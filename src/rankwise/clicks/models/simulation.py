@@ -1,6 +1,7 @@
 """Simulate a click log: many impressions of the queries of a data set, without copies of its features."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -8,11 +9,11 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from rankwise import check, threads
-from rankwise.arrays import Column, offsets_of, read_only
-from rankwise.clicks.logs.log import Log, Sessions
+from rankwise.arrays import Column, Keywords, offsets_of, read_only
+from rankwise.clicks.logs.log import Log
+from rankwise.clicks.models.users import Shown, UserOptions, named_rankers, show
+from rankwise.clicks.models.users import Users as Users
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.users import Shown, UserOptions, named_rankers, show
-from rankwise.data.users import Users as Users
 
 
 def simulate(
@@ -70,43 +71,25 @@ def simulate(
         what, hint = "a document may be in a list once", "leave out one, or give them different ids"
         raise check.error(what, got=f"document {document_ids[n].item()!r} twice", where=where, hint=hint)
 
-    lists = show(
-        data,
-        users,
-        by_name,
-        counts=counts.astype(np.int64),
-        cutoff=cutoff,
-        drawn=drawn,
-        seed=seed,
-        order=query_order,
-    )
-    shown = np.bincount(place[lists.rows], minlength=data.n_docs) > 0
+    order: Keywords = {"counts": counts.astype(np.int64), "order": query_order}
+    lists = show(data, users, by_name, cutoff=cutoff, drawn=drawn, seed=seed, **order)
+    shown = np.bincount(place[lists.pairs], minlength=data.n_docs) > 0
     sizes = np.bincount(query_of_row[shown])
-    lengths = np.diff(lists.offsets)
-    columns: dict[str, Column] = {
-        "pair": (np.cumsum(shown, dtype=np.int32) - 1)[place][lists.rows],
-        "position": (np.arange(1, lists.rows.size + 1) - np.repeat(lists.offsets[:-1], lengths)).astype(np.int16),
-        "ranker": np.repeat(lists.rankers, lengths),
+    keys: dict[str, Column] = {
+        "pair": (np.cumsum(shown, dtype=np.int32) - 1)[place][lists.pairs],
+        "position": lists.positions,
+        "ranker": np.repeat(lists.rankers, np.diff(lists.offsets)),
     }
     sums = {
         "impressions": pl.len().cast(pl.Float64),
         "clicks": pl.col("clicked").sum().cast(pl.Float64),
         "probability": pl.col("probability").cast(pl.Float64).mean(),
     }
-    rows = pl.DataFrame(columns | {"clicked": lists.clicked, "probability": lists.probabilities}).lazy()
-    cells = rows.group_by(*columns).agg(**sums).sort(*columns).collect().cast(dict.fromkeys(columns, pl.Int64))
+    rows = pl.DataFrame(keys | {"clicked": lists.clicked, "probability": lists.probabilities}).lazy()
+    cells = rows.group_by(*keys).agg(**sums).sort(*keys).collect().cast(dict.fromkeys(keys, pl.Int64))
     cell = {name: read_only(cells[name].to_numpy()) for name in cells.columns}
     random = drawn is not None or any(one is None for one in by_name.values())
-    lists_one_by_one = Sessions(
-        offsets=read_only(lists.offsets),
-        pairs=read_only(columns["pair"]),
-        positions=read_only(columns["position"]),
-        clicked=read_only(lists.clicked),
-        rankers=read_only(lists.rankers),
-        segments=read_only(np.zeros(lengths.size, np.int16)),
-        weights=read_only(np.ones(lengths.size)),
-        probabilities=read_only(lists.probabilities) if random else None,
-    )
+    chances = lists.probabilities if random else None
     return Log(
         query_ids=read_only(query_ids[query_order][: sizes.size][sizes > 0]),
         offsets=read_only(offsets_of(sizes[sizes > 0])),
@@ -119,5 +102,5 @@ def simulate(
         clicks=cell["clicks"],
         probabilities=cell["probability"] if random else None,
         ranker_names=tuple(sorted(by_name)),
-        sessions=lists_one_by_one if sessions else None,
+        sessions=replace(lists, pairs=read_only(keys["pair"]), probabilities=chances) if sessions else None,
     )

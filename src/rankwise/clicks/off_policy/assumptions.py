@@ -248,11 +248,8 @@ def independent_clicks(log: Log, by: str, level: float) -> Assumption:
     shown = strata["below"] + strata["free"]
     queries = log.query_of_pair[strata["pair"].to_numpy()]
     observed, expected = (
-        np.bincount(queries, (clicks * others / shown).to_numpy(), log.n_queries)
-        for clicks, others in (
-            (strata["clicks_below"], strata["free"]),
-            (strata["clicks_free"], strata["below"]),
-        )
+        np.bincount(queries, (strata[clicks] * strata[others] / shown).to_numpy(), log.n_queries)
+        for clicks, others in (("clicks_below", "free"), ("clicks_free", "below"))
     )
     total = expected.sum()
     if total < _LEAST_CLICKS or np.count_nonzero(expected) < FEWEST:

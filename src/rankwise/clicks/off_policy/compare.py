@@ -13,14 +13,14 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, offsets_of, places, rows_of
-from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.log import Log, named_pairs
 from rankwise.clicks.logs.reading import opened
 from rankwise.clicks.off_policy import estimators
 from rankwise.clicks.off_policy.assumptions import click_model, independent_clicks, production_clicks, unseen_clicks
 from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons, decide, judge, lack
 from rankwise.clicks.off_policy.estimators import Documents, Estimated
 from rankwise.clicks.off_policy.logged import LoggedRows, require_item_probabilities, require_lists_without_gaps
-from rankwise.clicks.off_policy.targets import Estimates, estimates
+from rankwise.clicks.off_policy.targets import Estimates, estimates, fitted
 from rankwise.clicks.positions.bias import Bias
 from rankwise.data import compressed
 from rankwise.data.dataset import RankingDataset
@@ -30,7 +30,7 @@ from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.rankers.ensembles.weights import spread
 from rankwise.statistics import tables
-from rankwise.statistics.significance import t_test
+from rankwise.statistics.significance import TTest, t_test
 
 ESTIMATORS = ("position", "item-position", "cascade")
 PRODUCTION = "production"
@@ -50,6 +50,7 @@ def compare(
     by: str = "query",
     level: float = 0.95,
     blends: Sequence[float] = (0.25, 0.5, 1.0),
+    targets: RankingDataset | Estimates | None = None,
     unchecked: bool = False,
     seed: int = 0,
 ) -> OffPolicyComparison | OffPolicyComparisons:
@@ -77,6 +78,9 @@ def compare(
     - ``"cascade"``: doubly robust, for users who read from the top; needs impressions one by one with the probability
       of each document given those above it. The systems draw each next document by the softmax of scores /
       ``temperature``, in units of production's scores; at 0 they show the best. Only the variance depends on the bias.
+
+    R̂ is fitted here, unless ``targets`` have it: what :func:`targets` or :func:`estimates` returned for this log, bias
+    and features, for several comparisons to share. No query may be left out then.
 
     Rankers that always show the same list leave only the first. IPS with clipped weights is not offered: it favours
     production, since what production hides is clipped.
@@ -125,7 +129,11 @@ def compare(
     log, unseen = unseen_clicks(systems, log, features)
     depth = log.n_positions if cutoff is None else check.integer("cutoff", cutoff, least=1)
     data, scores = _scored({name: systems[name] for name in (*candidates, production)}, log, features, depth)
-    shown, documents, estimate = _estimators(estimator, log, data, bias, depth, by, temperature, seed)
+
+    def relevance(bias: Bias) -> Estimates:
+        return estimates(log, data, bias, seed=seed) if targets is None else fitted(targets, log, data, bias)
+
+    shown, documents, estimate = _estimators(estimator, log, data, bias, depth, by, temperature, relevance)
     traffic, old = shown.unit_traffic, scores[production]
     baseline = [one(old) for one in estimate]
     bias_check = bias.check(log) if estimator == "position" and bias is not None else None
@@ -162,7 +170,7 @@ def compare(
             return baseline[0].highest
         more = np.maximum(baseline[0].guessed - rival.guessed, 0.0)
         clicks = shown.of_queries(documents.sums(more * (1.0 - documents.relevance)))
-        return baseline[0]._replace(totals=baseline[0].totals + clicks)
+        return replace(baseline[0], totals=baseline[0].totals + clicks)
 
     def tested(name: str, share: float, level: float) -> Blend:
         at_bias, *at_ends = estimated(name, share)
@@ -249,7 +257,7 @@ def _estimators(
     cutoff: int,
     by: str,
     temperature: float,
-    seed: int,
+    relevance: Callable[[Bias], Estimates],
 ) -> tuple[LoggedRows, Documents, list[_Estimator]]:
     """Return rows and documents of the log, the estimate by scores, and those at the ends of the bias's intervals."""
     check.number("temperature", temperature, least=0.0)
@@ -268,11 +276,11 @@ def _estimators(
             settings: Keywords = {"bias": curves, "exposure": at.rho[at.rows], "floor": at.clip}
             return partial(estimators.position_based, shown=shown, documents=documents, cutoff=cutoff, **settings)
 
-        targets = estimates(log, data, bias, seed=seed)
-        same: Keywords = {"regression": targets.regression, "clip": targets.clip}
+        middle = relevance(bias)
+        same: Keywords = {"regression": middle.regression, "clip": middle.clip}
         ends = [position_based(end, estimates(log, data, end, **same)) for end in _ends(bias)]
-        documents = Documents(offsets=data.offsets, rows=targets.rows, relevance=targets.regression)
-        return shown, documents, [position_based(bias, targets), *ends]
+        documents = Documents(offsets=data.offsets, rows=middle.rows, relevance=middle.regression)
+        return shown, documents, [position_based(bias, middle), *ends]
     shown = LoggedRows.drawn(log, by, bias)
     lists: Keywords = {"shown": shown, "cutoff": cutoff}
     documents = Documents(offsets=data.offsets, rows=log.rows_in(data), relevance=np.zeros(data.n_docs))
@@ -281,7 +289,7 @@ def _estimators(
         return shown, documents, [partial(estimators.item_position, documents=documents, **lists)]
     require_lists_without_gaps(shown)
     if bias is not None:
-        documents = replace(documents, relevance=estimates(log, data, bias, seed=seed).regression)
+        documents = replace(documents, relevance=relevance(bias).regression)
     settings: Keywords = {"documents": documents, "bias": bias, "temperature": temperature}
     return shown, documents, [partial(estimators.cascade, **settings, **lists)]
 
@@ -306,7 +314,7 @@ def _difference(new: Estimated, old: Estimated, traffic: Array, level: float) ->
     weights = traffic[counted]
     test = t_test((new.totals - old.totals)[counted] / weights, weights)
     units = weights.sum() ** 2 / (weights @ weights)
-    test = test._replace(freedom=max(1, round(units) - 1))
+    test = TTest(test.mean, test.error, max(1, round(units) - 1))
     return test.mean, *test.interval(level)
 
 
@@ -414,8 +422,7 @@ def _run(system: Scored, queries: Column) -> pl.DataFrame:
 def _listed(runs: Iterable[pl.DataFrame], log: Log) -> RankingDataset:
     """Return the documents that were shown or that a run retrieves, with one constant feature."""
     names = log.query_ids.astype(str)
-    pairs = pl.DataFrame({"query": names[log.query_of_pair], "document": log.document_ids.astype(str)})
-    listed = pl.concat([pairs, *runs]).unique(maintain_order=True)
+    listed = pl.concat([named_pairs(log.query_ids, log.offsets, log.document_ids), *runs]).unique(maintain_order=True)
     numbers = pl.DataFrame({"query": names, "number": np.arange(names.size)})
     listed = listed.join(numbers, on="query", maintain_order="left").sort("number", maintain_order=True)
     blank = np.zeros((len(listed), 1), np.float32), np.zeros(len(listed))

@@ -10,7 +10,7 @@ The last two divide by the probabilities with which the logging ranker drew what
 the same list has none but 0 and 1, and leaves the first.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -56,7 +56,8 @@ class Documents:
         return np.asarray(np.bincount(self.queries, values, self.offsets.size - 1), np.float64)
 
 
-class Estimated(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Estimated:
     """The estimate for one ranking, and what it rests on."""
 
     totals: Array
@@ -81,17 +82,17 @@ class Estimated(NamedTuple):
     @property
     def lowest(self) -> Self:
         """The same if nobody clicked these documents."""
-        return self._replace(totals=self.totals - self.assumed)
+        return replace(self, totals=self.totals - self.assumed)
 
     @property
     def likely_low(self) -> Self | None:
         """The same with the low R̂ of these documents."""
-        return None if self.modest is None else self._replace(totals=self.totals - self.assumed + self.modest)
+        return None if self.modest is None else replace(self, totals=self.totals - self.assumed + self.modest)
 
     @property
     def highest(self) -> Self:
         """The same if everybody who saw these documents clicked them."""
-        return self._replace(totals=self.totals - self.assumed + self.possible)
+        return replace(self, totals=self.totals - self.assumed + self.possible)
 
 
 class Places(NamedTuple):
@@ -157,7 +158,8 @@ def position_based(
     totals = shown.by_unit(weights[shown.pairs] * residuals, documents.sums(seen * documents.relevance + trusted))
     guessed = seen * documents.unseen(exposure / divisor)
     added = np.maximum(guessed - beside, 0.0)
-    return _estimated(totals, shown, weights[shown.pairs], cutoff)._replace(
+    return replace(
+        _estimated(totals, shown, weights[shown.pairs], cutoff),
         unsupported=_share(shown, documents, guessed, seen),
         assumed=shown.of_queries(documents.sums(added * documents.relevance)),
         possible=shown.of_queries(documents.sums(added)),
@@ -177,7 +179,7 @@ def item_position(scores: Array, shown: LoggedRows, documents: Documents, cutoff
     never = documents.sums(places.mean(np.ones(cutoff), documents.queries) * documents.unseen())
     estimated = _estimated(shown.by_unit(weights * shown.clicks), shown, weights, cutoff)
     unsupported = _unsupported(places, shown, documents, cutoff)
-    return estimated._replace(balance=balance, unsupported=unsupported, possible=shown.of_queries(never))
+    return replace(estimated, balance=balance, unsupported=unsupported, possible=shown.of_queries(never))
 
 
 def cascade(
@@ -204,7 +206,8 @@ def cascade(
     # Lists may end early: what is lost is seen from each position to the next, and is lost for all below.
     steps = np.divide(reached, entered, out=np.ones(cutoff), where=entered > 0.0)
     below = cutoff + 1 - shown.positions  # after a document that was never shown, nothing is known
-    return _estimated(totals, shown, weights, cutoff)._replace(
+    return replace(
+        _estimated(totals, shown, weights, cutoff),
         balance=float(np.cumprod(steps).mean()),
         unsupported=_unsupported(Places.of(scores, documents), shown, documents, cutoff),
         assumed=shown.by_unit(shown.weights * (alpha * assumed + never * beta)),

@@ -63,9 +63,7 @@ class LoggedRows:
                 traffic=query_impressions(log),
                 probabilities=np.empty(0),
             )
-        if (sessions := log.sessions) is None:
-            hint = "read the log with `sessions=True`"
-            raise check.error("this needs impressions one by one", got="a log without sessions", hint=hint)
+        sessions = log.one_by_one()
         if by == "user" and sessions.users is None:
             hint = "`set user=…`, the column of users, where the log is read, or `by='query'`"
             raise check.error("intervals by user need the users of impressions", got="a log without users", hint=hint)

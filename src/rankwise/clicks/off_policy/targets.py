@@ -2,44 +2,29 @@
 
 import math
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
-from weakref import WeakSet
+from typing import Literal
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, read_only
+from rankwise.arrays import Array, Keywords, comparable, places, read_only, rows_of
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
+from rankwise.clicks.regression import cross_fitted
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.splits import fold_of_query
 from rankwise.data.tables import Table
 from rankwise.evaluation.systems import Scored, scores_of
-from rankwise.models.forests.lightgbm import lightgbm, threads
-from rankwise.sparse import for_library
 from rankwise.stream import Stream
 
 _CLIP = 10.0  # over the root of the number of impressions (Oosterhuis 2023)
-_ROUNDS, _PATIENCE = 300, 20
-_SMALL = 20_000  # documents; fewer have small trees
-_LARGE = 1_000_000  # documents; fewer have a thread for each fold, since threads of one tree wait for each other
 _STRENGTH = 10.0  # examined impressions that R̂ counts for beside clicks
 _LOW = 0.1  # the share of documents that are as far below R̂ as the low one
-_LEAST_FOLDS = 3  # to train, to choose the number of trees, to predict
 _parts: "WeakSet[Log]" = WeakSet()  # of split: that they lack queries needs no warning
-_TREES: Keywords = {
-    "objective": "regression",
-    "learning_rate": 0.1,
-    "min_data_in_leaf": 20,
-    "lambda_l2": 1.0,
-    "force_row_wise": True,
-    "deterministic": True,
-    "verbosity": -1,
-}
+_made_from: "WeakKeyDictionary[RankingDataset, Estimates]" = WeakKeyDictionary()  # of targets with a regression
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -208,7 +193,7 @@ def estimates(
         squares = by_pair(log.impressions * alpha**2)
         products = by_pair(alpha * (log.clicks - log.impressions * beta))
         seen = np.where(squares > 0.0, squares, 1.0)
-        predicted = _cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
+        predicted = cross_fitted(data, rows, products / seen, squares, folds=folds, seed=seed)
     else:
         predicted = check.document_values("regression", scores_of(regression, data), data.offsets, data.query_ids)
     return Estimates(
@@ -266,7 +251,7 @@ def targets(
         check.choice("labels", labels, ("regression", "offset"))
     strength = check.number("strength", strength, least=0.0)
     features = log.documents(features)
-    if method == "ips" and labels != "regression" and regression is None:
+    if unfitted := method == "ips" and labels != "regression" and regression is None:
         regression = np.zeros(features.n_docs)
     result = estimates(
         log, features, bias, clip=clip, regression=regression, folds=folds, probabilities=probabilities, seed=seed
@@ -281,68 +266,46 @@ def targets(
         weights = traffic if features.weights is None else traffic * features.weights
         changes["weights"] = weights / weights[traffic > 0.0].mean()
     data = features.with_(**changes)
-    if (left_out := int((traffic == 0.0).sum())) == 0:
-        return data
-    if log not in _parts:
-        what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
-        warnings.warn(check.Sentence(what), stacklevel=2)
-    return data.take(traffic > 0.0)
+    if left_out := int((traffic == 0.0).sum()):
+        if log not in _parts:
+            what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
+            warnings.warn(check.Sentence(what), stacklevel=2)
+        data = data.take(traffic > 0.0)
+    if not unfitted:
+        _made_from[data] = result
+    return data
+
+
+def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, bias: Bias) -> Estimates:
+    """Return the estimates of a log with the regression and the clip of others; raise unless all else is the same.
+
+    ``targets`` are what :func:`targets` or :func:`estimates` returned for these clicks and this bias, for these
+    documents and perhaps those of more queries.
+    """
+    earlier = _made_from.get(targets) if isinstance(targets, RankingDataset) else targets
+    if not isinstance(earlier, Estimates):
+        what = "targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"
+        raise check.error(what, got=repr(targets), hint="a part or a copy does not know its regression")
+    queries = places(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
+    rows, offsets = rows_of(queries[queries >= 0], earlier.data.offsets)
+    ours, theirs = comparable(np.asarray(data.document_ids), np.asarray(earlier.data.document_ids)[rows])
+    differing = [] if np.array_equal(offsets, data.offsets) and np.array_equal(ours, theirs) else ["documents"]
+    if not differing:
+        result = estimates(log, data, bias, regression=earlier.regression[rows], clip=earlier.clip)
+        differing = ["clicks"] if earlier.rows.size != log.n_pairs else []
+        of = {"impressions": "clicks", "ctr": "clicks", "alpha": "bias", "beta": "bias", "rho": "logging policy"}
+        differing += [
+            of[name] for name in of if not np.array_equal(getattr(earlier, name)[rows], getattr(result, name))
+        ]
+    if differing:
+        hint = "pass rw.clicks.estimates(log, features, bias) of what is compared, or `leave targets out`"
+        raise check.error(
+            f"targets must have the {differing[0]} of the comparison", got=f"others in {earlier!r}", hint=hint
+        )
+    return result
 
 
 def _documents(log: Log) -> RankingDataset:
     """Return the pairs of the log, with one constant feature."""
     labels, ids = np.zeros(log.n_pairs), {"query_ids": log.query_ids, "document_ids": log.document_ids}
     return RankingDataset(np.zeros((log.n_pairs, 1)), labels, log.offsets, **ids)  # type: ignore[arg-type]
-
-
-def _cross_fitted(
-    data: RankingDataset, rows: NDArray[np.int64], targets: Array, weights: Array, *, folds: int = 5, seed: int = 0
-) -> Array:
-    """Return R̂ of every document of ``data``, in [0, 1], from trees that never saw the clicks of its query.
-
-    Trees of LightGBM minimise Σ weight · (target − R(x))² over ``rows``. The queries of ``rows`` fall into folds: each
-    is predicted by trees of the other folds, whose number is chosen on one of them. Other queries have the mean of all
-    predictions.
-    """
-    folds = check.integer("folds", folds, least=_LEAST_FOLDS)
-    examined = weights > 0.0
-    rows, targets, weights = rows[examined], targets[examined], weights[examined]
-    query_of_row = np.repeat(np.arange(data.n_queries), data.sizes)
-    logged = np.unique(query_of_row[rows])
-    if logged.size < folds:
-        raise check.error(
-            "a regression that is fitted and applied to different queries needs as many queries as folds",
-            got=f"{logged.size} queries with documents that were examined, for {folds} folds",
-            hint="use more queries, or give targets or estimates the predictions of another model, regression=…",
-        )
-    fold_of = np.full(data.n_queries, -1)
-    fold_of[logged] = fold_of_query(data.take(logged), folds, seed=seed)
-    fold_of_document, fold = fold_of[query_of_row], fold_of[query_of_row[rows]]
-    parameters: Keywords = {**_TREES, "seed": seed % 2**31}
-    workers = threads() if rows.size < _LARGE else 1  # side by side, folds have a copy of the features each
-    parameters |= {"num_leaves": 7 if rows.size < _SMALL else 31, "num_threads": 1 if workers > 1 else threads()}
-
-    def dataset(part: NDArray[np.bool_]) -> Any:
-        matrix, categorical = for_library(data.features[rows[part]]), list(data.categorical)
-        options: Keywords = {"categorical_feature": categorical, "params": parameters}
-        return lightgbm().Dataset(matrix, targets[part], weight=weights[part] / weights.mean(), **options)
-
-    def predicted(number: int) -> Array:
-        """Return the predictions of the trees of all folds but one: all of its documents, and a share of the others."""
-        chosen_by = (number + 1) % folds
-        parts = ~np.isin(fold, (number, chosen_by)), fold == chosen_by
-        stop = lightgbm().early_stopping(_PATIENCE, verbose=False)
-        train, valid = map(dataset, parts)
-        trial = lightgbm().train(parameters, train, _ROUNDS, valid_sets=[valid], callbacks=[stop])
-        trees = lightgbm().train(parameters, dataset(fold != number), max(trial.best_iteration, 1))
-        predictions = np.zeros(data.n_docs)
-        for share, documents in ((1.0, fold_of_document == number), (1.0 / folds, fold_of_document == -1)):
-            if documents.any():
-                scores = trees.predict(for_library(data.features[documents]), num_threads=parameters["num_threads"])
-                predictions[documents] = share * np.asarray(scores)
-        return predictions
-
-    if workers == 1:
-        return sum(map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)
-    with ThreadPoolExecutor(min(workers, folds)) as pool:
-        return sum(pool.map(predicted, range(folds)), np.zeros(data.n_docs)).clip(0.0, 1.0)

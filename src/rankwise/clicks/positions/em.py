@@ -20,11 +20,10 @@ from scipy.special import expit, logit, xlog1py, xlogy
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
+from rankwise.clicks import regression
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.positions.harvest import LBFGS, PositionCounts, groups_of, poisson_counts, sums_by
 from rankwise.data.dataset import RankingDataset
-from rankwise.models.forests.lightgbm import lightgbm, threads
-from rankwise.sparse import for_library
 from rankwise.statistics import tables
 from rankwise.stream import Stream
 
@@ -32,16 +31,6 @@ _AGREEMENT = 0.02  # between curves that are the same, on the log scale
 _WIDEST = 0.5  # standard error of a logarithm that still says something
 _ROUNDS, _PASSES = 80, 15  # trees that began with wrong curves do not forget them: in each pass they are fitted anew
 _CHANGE = 0.002  # of curves by a pass, on the log scale, that is the last one
-_TREES: Keywords = {
-    "learning_rate": 0.15,
-    "num_leaves": 15,
-    "min_data_in_leaf": 20,
-    "min_sum_hessian_in_leaf": 1e-3,
-    "lambda_l2": 1.0,
-    "verbosity": -1,
-    "deterministic": True,
-    "force_row_wise": True,
-}
 _REFITS = 20  # samples of queries at most: each is a training
 _SMALLEST = 1e-9  # of the rates of clicks and of missing ones
 _LONGEST = 0.5  # step of a logarithm
@@ -206,12 +195,12 @@ def by_features(log: Log, features: RankingDataset, samples: int, stream: Stream
             hint="log several rankers on the same queries, or shuffle a part of the traffic",
         )
     rows = log.rows_in(features)[log.pairs[counts.cells]]
-    parameters: Keywords = {**_TREES, "num_threads": threads(), "seed": stream.seed % 2**31}
-    options: Keywords = {"categorical_feature": list(features.categorical), "params": parameters}
-    data = lightgbm().Dataset(for_library(features.features[rows]), np.zeros(rows.size), **options)
+    trees: Keywords = {"learning_rate": 0.15, "num_leaves": 15, "min_sum_hessian_in_leaf": 1e-3}
+    settings = regression.parameters(stream.seed, **trees)
+    data = regression.rows_of(features, rows, np.zeros(rows.size), settings)
 
     def fit(start: Array, times: Array) -> tuple[Array, float]:
-        return _with_trees(counts, data, parameters, start, times[counts.queries][counts.units])
+        return _with_trees(counts, data, settings, start, times[counts.queries][counts.units])
 
     places, none = np.log(np.arange(1, counts.n_positions + 1)), np.zeros(counts.n_positions)
     fits = [fit(-power * places, np.ones(log.n_queries)) for power in (0.0, 1.0, 2.0)]
@@ -223,7 +212,7 @@ def by_features(log: Log, features: RankingDataset, samples: int, stream: Stream
 
 
 def _with_trees(
-    counts: PositionCounts, data: object, parameters: Keywords, logs: Array, weight: Array
+    counts: PositionCounts, data: object, settings: Keywords, logs: Array, weight: Array
 ) -> tuple[Array, float]:
     """Return log α and its log-likelihood after boosted trees, with a step of the curve after the later ones."""
     units, place = counts.units, counts.positions
@@ -252,7 +241,7 @@ def _with_trees(
     for _ in range(_PASSES):
         before, trees = logs, 0
         base = float(logit(np.clip(clicks.sum() / max(shown @ np.exp(logs)[place], 1e-12), 1e-4, 0.9)))
-        lightgbm().train({**parameters, "objective": derivatives}, data, _ROUNDS)
+        regression.boost(data, settings, derivatives, _ROUNDS)
         if np.abs(logs - before).max() < _CHANGE:
             break
     rate, _, _ = rates()

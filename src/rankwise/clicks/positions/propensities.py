@@ -132,10 +132,7 @@ def _bias(curves: em.Curves, *, few: bool, level: float, **facts: Any) -> Bias:
     """Return the bias, with intervals of alpha that are symmetric on the log scale; NaN with few queries."""
     logs, beta = (
         np.full(error.size, np.nan) if few else student.ppf(0.5 + level / 2.0, freedom) * error
-        for freedom, error in (
-            (curves.logs_freedom, curves.logs_error),
-            (curves.beta_freedom, curves.beta_error),
-        )
+        for freedom, error in ((curves.logs_freedom, curves.logs_error), (curves.beta_freedom, curves.beta_error))
     )
     columns: Keywords = {
         "alpha": np.exp(curves.logs),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.data.clicks import CLICK_PROBABILITIES, simulate_clicks
+from rankwise.clicks.models.impressions import simulate_clicks
+from rankwise.clicks.models.users import CLICK_PROBABILITIES
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.perturb import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split

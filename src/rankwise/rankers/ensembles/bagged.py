@@ -226,7 +226,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     def _settled(self) -> Any:
         """Return an untrained ranker with the parameters that the data decided."""
-        settings = getattr(self, "settings_", {})
+        settings = self.settings_
         return self.ranker.__sklearn_clone__().set_params(**settings)
 
     def _read(self, description: Json, files: dict[str, bytes], schema: Schema) -> Model:
@@ -235,6 +235,11 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         return model
 
     # Scores: of one forest, or the mean over members.
+
+    @property
+    def averaged(self) -> tuple[Any, ...]:
+        """The members whose scores are averaged, where they are not one forest."""
+        return self.members_ if self._forest is None else ()
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature, of trees: see ``TreeRanker``."""
@@ -274,7 +279,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             self.held_out_ = held_out
         if "members" not in description:
             model = self._read(description, files, schema)
-            self._become_sum(model, self._settled(), getattr(self, "settings_", {}))
+            self._become_sum(model, self._settled(), self.settings_)
             return model
         total = SumModel.from_files(description, files, schema, self._read)
         members = [TrainedMember({}, {}, one.rounds, []) for one in total.models]
@@ -283,7 +288,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             self._member(number, one, trained, self.stopped_)
             for number, (one, trained) in enumerate(zip(total.models, members, strict=True))
         )
-        self._become_sum(model, self._settled(), getattr(self, "settings_", {}))
+        self._become_sum(model, self._settled(), self.settings_)
         return model
 
 

@@ -250,6 +250,12 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         return self._members
 
     @property
+    def weighted(self) -> tuple[tuple[float, Ranker], ...]:
+        """The factors and members whose scores are added up, where they are not one forest."""
+        pairs = zip(self.weights_.factors, self._members or (), strict=self._members is not None)
+        return tuple((factor, one) for factor, one in pairs if factor) if self._forest is None else ()
+
+    @property
     def feature_importances_(self) -> Array:
         """The mean of members' shares of each feature in the gain of all splits, by their weights."""
         check_fitted(self)

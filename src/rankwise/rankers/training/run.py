@@ -12,6 +12,7 @@ import numpy as np
 from rankwise import caches, user_code
 from rankwise.arrays import Json
 from rankwise.data import leakage
+from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.models import model_card, storage
 from rankwise.models.schema import Schema
@@ -90,6 +91,12 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings) -> None:
     ranker.stopped_ = run(prepare, keep, settings)
     if unmet := settings.constraints.unmet(ranker.history_, ranker.best_round_, settings.unit):
         warnings.warn(unmet, UnmetConstraintWarning, stacklevel=4)
+
+
+def learner_of(ranker: Any, train: RankingDataset, valid: RankingDataset | None = None) -> Any:
+    """Return what learns in a ranker, before its first round."""
+    data = TrainingData(train=train, valid=valid)
+    return ranker.learner(data, TrainingSettings.of(ranker).for_data(ranker, data))
 
 
 def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], settings: TrainingSettings) -> str:

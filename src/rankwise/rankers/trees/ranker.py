@@ -167,7 +167,7 @@ class TreeRanker(IterativeRanker):
             Schema.of(part).check_codes(part.features, self.library.forest.least_code)
         columns = settings.columns(data)
         if settings.objective is None:
-            self._check_columns(data.train, settings)
+            _check_columns(self, data.train, settings)
         blocks = self.checkpoint is not None and self.library.draws(built)
         return TreeLearner(
             library=self.library,
@@ -186,26 +186,7 @@ class TreeRanker(IterativeRanker):
         """Raise an error about columns that the objective needs, or does not take."""
         super().check_data(train)
         if (settings := TrainingSettings.of(self)).objective is None:
-            self._check_columns(train, settings)
-
-    def _check_columns(self, train: RankingDataset, settings: TrainingSettings) -> None:
-        """Reject columns that the library's own objectives do not take."""
-        if train.init_scores is not None:
-            raise check.error(
-                f"objectives of {self.library.name} itself do not start from init_scores",
-                got=str(self.objective),
-                hint="train one of ours, such as lambdarank, or `leave init_scores out`",
-            )
-        if train.document_weights is not None and not self.library.weighs_documents:
-            raise check.error(
-                f"objectives of {self.library.name} itself weigh queries, and no documents",
-                got=f"document_weights for {self.objective}",
-                hint="train lambdarank, softmax_ce or xendcg, which weigh documents, or native:lambdarank of LightGBM; "
-                "weights that are the same within a query are weights of queries",
-            )
-        if settings.debias:
-            raise inputs.no_propensities(self.objective)
-        inputs.reject_rewards(train, self.objective)
+            _check_columns(self, train, settings)
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> ForestModel:
         """Read the trees."""
@@ -230,6 +211,26 @@ class TreeRanker(IterativeRanker):
                 near = check.suggestion(name, [*parameters, *names]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
                 raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
+
+
+def _check_columns(ranker: TreeRanker, train: RankingDataset, settings: TrainingSettings) -> None:
+    """Reject columns that the library's own objectives do not take."""
+    if train.init_scores is not None:
+        raise check.error(
+            f"objectives of {ranker.library.name} itself do not start from init_scores",
+            got=str(ranker.objective),
+            hint="train one of ours, such as lambdarank, or `leave init_scores out`",
+        )
+    if train.document_weights is not None and not ranker.library.weighs_documents:
+        raise check.error(
+            f"objectives of {ranker.library.name} itself weigh queries, and no documents",
+            got=f"document_weights for {ranker.objective}",
+            hint="train lambdarank, softmax_ce or xendcg, which weigh documents, or native:lambdarank of LightGBM; "
+            "weights that are the same within a query are weights of queries",
+        )
+    if settings.debias:
+        raise inputs.no_propensities(ranker.objective)
+    inputs.reject_rewards(train, ranker.objective)
 
 
 def library_settings(

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypedDict
+from typing import Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Array, Floats, Offsets, offsets_of
+from rankwise.arrays import Array, offsets_of, read_only
+from rankwise.clicks.logs.sessions import Sessions
 from rankwise.compiling import kernel
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import uniform, uniform_pair
@@ -156,20 +157,6 @@ def _by_grade(data: RankingDataset, what: str, probabilities: Sequence[float]) -
     return chances[check.grades(data.labels, data.offsets, data.query_ids, what, chances)]
 
 
-class Impressions(NamedTuple):
-    """Lists that were shown, those of a query next to each other."""
-
-    offsets: Offsets
-    """Where the documents of each impression begin."""
-    rankers: NDArray[np.int16]
-    """The number of the ranker of each impression, names being sorted."""
-    rows: NDArray[np.int32]
-    """The row of each document that was shown, in the data."""
-    clicked: NDArray[np.bool_]
-    probabilities: Floats
-    """The probability of each document at its place, given those above it and the ranker."""
-
-
 def show(
     data: RankingDataset,
     users: Users,
@@ -180,35 +167,41 @@ def show(
     drawn: float | None,
     seed: int,
     order: NDArray[np.int64] | None = None,
-) -> Impressions:
+) -> Sessions:
     """Show the list of query q ``counts[q]`` times, each time by one of the rankers, all equally likely.
 
-    ``order`` is the order of queries in the result.
+    Pairs of the result are rows of the data, rankers numbers of the sorted names. ``order`` is the order of queries.
     """
     order = np.arange(data.n_queries) if order is None else order
     first = np.empty(data.n_queries, np.int64)  # the number of each query's first impression
     first[order] = offsets_of(counts[order])[:-1]
-    positions = users.depth(data, cutoff)
-    lengths = np.minimum(data.sizes, positions)
-    offsets = offsets_of(np.repeat(lengths[order], counts[order]))
+    depth = users.depth(data, cutoff)
+    sizes = np.minimum(data.sizes, depth)
+    offsets = offsets_of(np.repeat(sizes[order], counts[order]))
     temperature = 1.0 if drawn is None else check.number("temperature", drawn, least=1e-6, most=1e6)
     scores = np.stack([scores_of(rankers[name], data) for name in sorted(rankers)]) / temperature
     stream = data.stream(seed).child("clicks")
     keys = np.array([stream.key, stream.child("leaving").key, stream.child("rankers").key], np.uint64)
-    size = int(offsets[-1])
-    lists = Impressions(
-        offsets, np.zeros(offsets.size - 1, np.int16), np.full(size, -1, np.int32), np.zeros(size, np.bool_),
-        np.ones(size, np.float32),
-    )  # fmt: skip
-    inputs = keys, stream.queries(data.n_queries), scores, drawn is not None, *users.parameters(data, positions)
-    work = data.sizes.astype(np.float64) + 40.0 * counts * lengths
-    threads.over_queries(_show, data.offsets, *inputs, counts, first, *lists, work=work)
-    shown = lists.rows >= 0
-    if shown.all():
-        return lists
-    offsets = offsets_of(np.add.reduceat(shown, offsets[:-1], dtype=np.int64))  # some have documents of score -inf
-    columns = lists.rows[shown], lists.clicked[shown], lists.probabilities[shown]
-    return Impressions(offsets, lists.rankers, *columns)
+    numbers, n_rows = np.zeros(offsets.size - 1, np.int16), int(offsets[-1])
+    rows, clicked, chances = np.full(n_rows, -1, np.int32), np.zeros(n_rows, np.bool_), np.ones(n_rows, np.float32)
+    inputs = keys, stream.queries(data.n_queries), scores, drawn is not None, *users.parameters(data, depth)
+    positions = np.empty(n_rows, np.int16 if depth < 2**15 else np.int64)
+    outputs = offsets, numbers, rows, positions, clicked, chances
+    work = data.sizes.astype(np.float64) + 40.0 * counts * sizes
+    threads.over_queries(_show, data.offsets, *inputs, counts, first, *outputs, work=work)
+    if not (shown := rows >= 0).all():  # some have documents of score -inf
+        offsets = offsets_of(np.add.reduceat(shown, offsets[:-1], dtype=np.int64))
+        rows, positions, clicked, chances = rows[shown], positions[shown], clicked[shown], chances[shown]
+    return Sessions(
+        offsets=read_only(offsets),
+        pairs=read_only(rows),
+        positions=read_only(positions),
+        clicked=read_only(clicked),
+        rankers=read_only(numbers),
+        segments=read_only(np.zeros(numbers.size, np.int16)),
+        weights=read_only(np.ones(numbers.size)),
+        probabilities=read_only(chances),
+    )
 
 
 def named_rankers(ranker: Shown, rankers: Mapping[str, Shown] | None) -> Mapping[str, Shown]:
@@ -253,9 +246,9 @@ def _expected(first, last, offsets, scores, rewards, satisfied, continuation, al
 @kernel
 def _show(  # type: ignore[no-untyped-def]
     first, last, offsets, keys, queries, scores, drawn, rewards, satisfied, continuation, alpha, beta, counts, firsts,
-    starts, rankers, rows, clicked, probabilities,
+    starts, rankers, rows, positions, clicked, probabilities,
 ):  # fmt: skip
-    """Fill the last four arrays, which begin at ``starts`` of an impression."""
+    """Fill the last five arrays, which begin at ``starts`` of an impression."""
     n_rankers = scores.shape[0]
     for q in range(first, last):
         begin, size = offsets[q], offsets[q + 1] - offsets[q]
@@ -288,7 +281,7 @@ def _show(  # type: ignore[no-untyped-def]
                     chances[i] = 1.0 / (ends[by, i] - i)
                 row = begin + order[i]
                 hit = present and click < alpha[i] * rewards[row] + beta[i]
-                rows[starts[n] + i] = row
+                rows[starts[n] + i], positions[starts[n] + i] = row, i + 1
                 clicked[starts[n] + i] = hit
                 probabilities[starts[n] + i] = chances[i]
                 stays = continuation * (1.0 - satisfied[row]) if hit else continuation

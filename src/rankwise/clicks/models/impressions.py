@@ -1,9 +1,4 @@
-"""Simulate users who click, on lists shown at random or by a ranker.
-
-Each list that a user sees is an *impression* and becomes a query of its own: query "Q" shown for the third time is
-"Q#3". Its documents stand in the order in which they were shown, their labels are 1 where clicked and else 0, and
-``positions`` counts from 1.
-"""
+"""Simulate users who click, on lists shown at random or by a ranker: ranking data with a query for each list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,16 +9,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import offsets_of
+from rankwise.clicks.models.users import Shown, UserOptions, Users, named_rankers, show
 from rankwise.data import columns
 from rankwise.data.columns import NamedColumns
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.users import CLICK_PROBABILITIES as CLICK_PROBABILITIES
-from rankwise.data.users import Shown, UserOptions, Users, named_rankers, show
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class ClickLog(RankingDataset):
-    """Impressions as ranking data, and the number of impressions without a click that were left out."""
+    """Impressions as ranking data, and the number of impressions without a click that were left out.
+
+    Query "Q" shown for the third time is the query "Q#3". Its documents are in the order of display, their
+    labels are 1 where clicked and else 0, and ``positions`` counts from 1.
+    """
 
     dropped: int = field(default=0, kw_only=True)
     """Impressions that ended without a click and were dropped when the log was made."""
@@ -41,10 +39,8 @@ class ClickLog(RankingDataset):
         self._set("dropped", dropped)
 
     def __repr__(self) -> str:
-        impressions = "impression" if self.dropped == 1 else "impressions"
-        return (
-            f"ClickLog{super().__repr__().removeprefix('RankingDataset')[:-1]}, {self.dropped:,} {impressions} dropped)"
-        )
+        dropped = f"{self.dropped:,} impression{'' if self.dropped == 1 else 's'} dropped"
+        return f"ClickLog{super().__repr__().removeprefix('RankingDataset')[:-1]}, {dropped})"
 
 
 def simulate_clicks(
@@ -60,7 +56,7 @@ def simulate_clicks(
     seed: int = 0,
     **options: Unpack[UserOptions],
 ) -> ClickLog:
-    """Show each list ``impressions`` times and return what was seen and clicked.
+    """Show each list ``impressions`` times and return what was seen and clicked, each impression as a query of its own.
 
     ``model="cascade"`` is the persistent user of Bruch (2021, section 5.5): reads from the top, clicks a document of
     grade g with ``probabilities[g]``, and stops at the first click; the impression is the list up to it.
@@ -89,39 +85,35 @@ def simulate_clicks(
     ClickLog(4 queries, 6 documents, 1 feature, labels 0 to 1, 6 impressions dropped)
     """
     users = Users(model=model, **options)
-    impressions = check.integer("impressions", impressions, least=1)
-    counts = np.full(data.n_queries, impressions)
+    counts = np.full(data.n_queries, check.integer("impressions", impressions, least=1))
     lists = show(data, users, named_rankers(ranker, rankers), counts=counts, cutoff=cutoff, drawn=drawn, seed=seed)
-    clicks = np.add.reduceat(lists.clicked, lists.offsets[:-1], dtype=np.int64)
-    remaining = (clicks > 0) | keep_empty
-    if not remaining.any():
+    if not (keep_empty or lists.clicked.any()):
         raise check.error(
             "no impression got a click",
-            got=f"{clicks.size} impressions",
+            got=f"{lists.n_impressions} impressions",
             hint="raise the click probabilities or the number of impressions, or `keep_empty=True`",
         )
+    clicks = np.add.reduceat(lists.clicked, lists.offsets[:-1], dtype=np.int64)
+    remaining = (clicks > 0) | keep_empty
     in_log = np.repeat(remaining, np.diff(lists.offsets))
     if model == "cascade":
         above: NDArray[np.int64] = np.cumsum(lists.clicked) - lists.clicked  # those of lists before included
         in_log &= above == np.repeat(offsets_of(clicks)[:-1], np.diff(lists.offsets))
-    rows = lists.rows[in_log].astype(np.int64)
-    sizes = np.add.reduceat(in_log, lists.offsets[:-1], dtype=np.int64)[remaining]
-    offsets = offsets_of(sizes)
-    query = np.repeat(np.arange(data.n_queries), impressions)[remaining]
+    rows, positions = lists.pairs[in_log].astype(np.int64), lists.positions[in_log].astype(np.int64)
+    query = np.repeat(np.arange(data.n_queries), counts)[remaining]
     number = np.tile(np.arange(1, impressions + 1), data.n_queries)[remaining]
-    positions = np.arange(1, rows.size + 1) - np.repeat(offsets[:-1], sizes)
     names = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
     shown = zip(names[query].tolist(), number.tolist(), strict=True)
     made_here = ("labels", "query_ids", "propensities", "positions", "judged", "rows")
     return ClickLog(
         data.features[rows],
         lists.clicked[in_log].astype(np.float64),
-        offsets,
+        offsets_of(np.add.reduceat(in_log, lists.offsets[:-1], dtype=np.int64)[remaining]),
         query_ids=np.array([f"{name}#{count}" for name, count in shown]),
         feature_names=data.feature_names,
         categorical=data.categorical,
         categories=data.categories,
-        propensities=users.examination(int(sizes.max()))[positions - 1] if model == "position" else None,
+        propensities=users.examination(int(positions.max()))[positions - 1] if model == "position" else None,
         positions=positions,
         dropped=int(clicks.size - remaining.sum()),
         **columns.take(data, rows, query, leave_out=made_here),
