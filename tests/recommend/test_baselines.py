@@ -249,7 +249,17 @@ def test_wrong_data_is_named(ratings):
     with pytest.raises(ValueError, match="this EASE is not trained yet"):
         rw.EASE().recommend()
     with pytest.raises(ValueError, match="ItemKNN scores ids of users and items, and no features"):
-        rw.ItemKNN().fit(ratings)._score(np.zeros((1, 1), np.float32))
+        rw.ItemKNN().fit(ratings).scorer()
+    with pytest.raises(ValueError, match="a EASE cannot explain its scores by features"):
+        rw.EASE().fit(ratings).explain(rw.synthetic(n_queries=3))
+
+
+def test_weights_of_another_shape_than_their_scale_are_refused():
+    events = rw.Interactions.from_frame(table(5, 8), rating=None)
+    model = rw.EASE(regularization=1.0).fit(events).model_
+    assert model.weights.shape[0] != model.weights.shape[1]
+    with pytest.raises(ValueError, match="damaged or forged: got weights of the shape .* do not go with scale"):
+        type(model).from_arrays(model.arrays() | {"scale": np.empty(0)})
 
 
 def test_vectors_search_as_the_model_recommends(ratings):

@@ -210,7 +210,7 @@ def test_negatives_are_drawn_once_or_in_every_epoch(parts):
     def lists(resample):
         ranker = rw.FactorizationRanker(Watching(), resample=resample, **SMALL | {"epochs": 3})
         seen.clear()
-        learner_of = ranker._learner_of
+        learner_of = ranker.learner
 
         def watched(*arguments, **options):
             learner = learner_of(*arguments, **options)
@@ -224,7 +224,7 @@ def test_negatives_are_drawn_once_or_in_every_epoch(parts):
             learner.data = data
             return learner
 
-        ranker._learner_of = watched  # type: ignore[method-assign]
+        ranker.learner = watched  # type: ignore[method-assign]
         ranker.fit(parts[0])
         return [*seen]
 
@@ -281,7 +281,7 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
     for optimizer in ("adam", "sparse_adam"):
         changes: list[torch.Tensor] = []
         ranker = rw.FactorizationRanker(optimizer=optimizer, **SMALL | {"batch_users": 1, "epochs": 2})
-        learner_of = ranker._learner_of
+        learner_of = ranker.learner
 
         def watched(*arguments, learner_of=learner_of, changes=changes, **options):
             learner = learner_of(*arguments, **options)
@@ -294,7 +294,7 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
             learner.inputs = inputs
             return learner
 
-        ranker._learner_of = watched  # type: ignore[method-assign]
+        ranker.learner = watched  # type: ignore[method-assign]
         ranker.fit(parts[0])
         last, before = changes[-1], changes[-2]
         moved[optimizer] = int((last != before).any(dim=1).sum())

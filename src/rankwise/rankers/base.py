@@ -460,7 +460,7 @@ class Ranker(Estimator, ABC):
             "history": self.history_,
             **({"scales": dict(self.scales_)} if self.scales_ else {}),
             "data": dict(self.trained_on_),
-            **({"settings": self.settings_} if hasattr(self, "settings_") else {}),
+            **({"settings": self.settings_} if self.settings_for(0) else {}),
         }
         return self.recipe() | facts | self.model_.description()
 

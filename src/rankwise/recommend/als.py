@@ -9,9 +9,8 @@ from rankwise.arrays import Array, Column, Ids, read_only
 from rankwise.compiling import FUSED, kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.recommend.base import Recommender
-from rankwise.recommend.factors import Factors
+from rankwise.recommend.factors import FactorsModel
 from rankwise.recommend.model import Liked
-from rankwise.recommend.verify import FACTORS
 from rankwise.sparse import Matrix
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
@@ -48,8 +47,8 @@ class ALS(Recommender):
 
     name = "als"
     ways = ("error", "popular", "mean")
-    model_kind, model_arrays = Factors, FACTORS
-    model_: Factors
+    model_kind = FactorsModel
+    model_: FactorsModel
 
     def __init__(
         self,
@@ -70,7 +69,6 @@ class ALS(Recommender):
         self.seed = seed
         self.unknown = unknown
         self.threads = threads
-        self.native = {}
         self._check_native(unheard)
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids, Json
+from rankwise.arrays import Array, Column, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
-from rankwise.models import model_card, storage
+from rankwise.models import model_card
 from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
-from rankwise.recommend.factors import Factors, write_vectors
-from rankwise.recommend.model import MODEL, HistoryModel, Liked, RecommenderModel, best, in_order
-from rankwise.recommend.verify import Kinds
+from rankwise.rankers.sklearn import check_fitted, reject
+from rankwise.recommend.factors import FactorsModel, write_vectors
+from rankwise.recommend.model import Liked, RecommenderModel, best, in_order
 from rankwise.threads import checked, thread_count, use_threads
 
 if TYPE_CHECKING:
@@ -28,31 +28,30 @@ if TYPE_CHECKING:
 class Recommends(Ranker):
     """A ranker of items for users, whose ``model_`` knows the ids of both."""
 
-    model_: Any
+    model_kind: ClassVar[type[RecommenderModel]]
+    model_: RecommenderModel
     unknown: str
     threads: int | None
 
     def predict(self, data: object, **others: Never) -> Array:
         """Return one score per item of every user's list, the higher the better; scores compare within a user."""
-        self._reject("predict", others)
-        self._check_fitted()
+        reject(self, "predict", others)
+        check_fitted(self)
         lists = by_ids(data, type(self).__name__)
         users = self.model_.warm(self.model_.user_numbers(np.asarray(lists.query_ids), self.unknown))
         items = self.model_.item_numbers(np.asarray(lists.document_ids), self.unknown)
         with use_threads(self._thread_count()):
-            scores: Array = self.model_.score(users, items, lists.offsets, self.unknown)
-        return scores
+            return self.model_.score_lists(users, items, lists.offsets, self.unknown)
 
     def matrix(self, users: ArrayLike, items: ArrayLike | None = None) -> Array:
         """Scores of these users (rows) by these items (columns), by default the whole catalogue."""
-        self._check_fitted()
+        check_fitted(self)
         rows = self.model_.warm(self.model_.user_numbers(users, self.unknown))
         columns = np.arange(self.model_.items.size)
         if items is not None and items is not self.model_.items:
             columns = self.model_.item_numbers(items, self.unknown)
         with use_threads(self._thread_count()):
-            scores: Array = self.model_.matrix(rows, columns, self.unknown)
-        return scores
+            return self.model_.score_matrix(rows, columns, self.unknown)
 
     def recommend(
         self,
@@ -74,7 +73,7 @@ class Recommends(Ranker):
         """
         import polars as pl
 
-        self._check_fitted()
+        check_fitted(self)
         k, model, unknown = check.integer("k", k, least=1), self.model_, self.unknown
         if history is not None:
             if not isinstance(history, Interactions):
@@ -85,7 +84,7 @@ class Recommends(Ranker):
         blocks: list[tuple[Column, ...]] = []
         with use_threads(self._thread_count()):
             for block in model.blocks(model.user_numbers(ids, self.unknown)):
-                scores = model.matrix(model.warm(block), everything, unknown)
+                scores = model.score_matrix(model.warm(block), everything, unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
                 blocks.append(best(scores, k))
@@ -99,7 +98,7 @@ class Recommends(Ranker):
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
 
-    def _with_history(self, history: Interactions) -> Any:
+    def _with_history(self, history: Interactions) -> RecommenderModel:
         """Return the model with users of this history in the place of those of training."""
         model, rated = self.model_, in_order(history)
         seen = Liked(*rated.seen(), np.ones(rated.n_ratings), rated.n_items)
@@ -117,7 +116,7 @@ class Recommends(Ranker):
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Return the model's arrays of users, for new users who like these items."""
-        return liked.history() if isinstance(self.model_, HistoryModel) else {}
+        return self.model_.history(liked)
 
     def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
         """Return the ``k`` items that are most like each of these, best first.
@@ -127,7 +126,7 @@ class Recommends(Ranker):
         """
         import polars as pl
 
-        self._check_fitted()
+        check_fitted(self)
         model = self.model_
         if not model.similarity:
             hint = "train EASE, ItemKNN, ALS or FactorizationRanker"
@@ -147,8 +146,8 @@ class Recommends(Ranker):
 
         The score of an item for a user is the product of their vectors: biases of items are a last number in them.
         """
-        self._check_fitted()
-        if not isinstance(self.model_, Factors):
+        check_fitted(self)
+        if not isinstance(self.model_, FactorsModel):
             raise check.error(
                 f"{type(self).__name__} has no vectors: its scores are no products of a user's and an item's",
                 hint="train ALS or FactorizationRanker for a nearest-neighbour index",
@@ -166,8 +165,14 @@ class Recommends(Ranker):
     def _thread_count(self) -> int:
         return thread_count() if self.threads is None else checked(self.threads)
 
-    def _score(self, features: Floats) -> Array:
-        raise check.error(f"{type(self).__name__} scores ids of users and items, and no features")
+    def contributions(self, data: object) -> Never:
+        """Raise: there are no features to explain scores by."""
+        check_fitted(self)
+        self.model_.contributions(np.empty((0, 0), np.float32))
+
+    def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> RecommenderModel:
+        """Return the model of a description and its files, and verify it."""
+        return self.model_kind.from_files(description, files, schema)
 
 
 class Recommender(Recommends):
@@ -176,16 +181,13 @@ class Recommender(Recommends):
     A subclass has the parameters ``unknown`` and ``threads``; :meth:`_learn` computes the arrays of its ``model_kind``.
     """
 
-    model_kind: ClassVar[type[RecommenderModel]]
-    model_arrays: ClassVar[Kinds]
-    """The dtypes and shapes of its arrays."""
     ways: ClassVar[tuple[str, ...]] = ("error", "popular")
     """The values of ``unknown``."""
     metrics: Any = ("ndcg@10",)
 
     def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
         """Learn from interactions: from what is relevant for each user."""
-        self._reject("fit", others)
+        reject(self, "fit", others)
         if not isinstance(train, Interactions):
             hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
@@ -196,7 +198,6 @@ class Recommender(Recommends):
             hint = "lower the rating from which on items are relevant"
             raise check.error("no user has a relevant item to learn from", got=repr(train), hint=hint)
         offsets, items = ordered.seen()
-        history = liked.history() if issubclass(self.model_kind, HistoryModel) else {}
         with use_threads(self._thread_count()):
             arrays = self._learn(ordered, liked)
         self.model_ = self.model_kind(
@@ -205,10 +206,9 @@ class Recommender(Recommends):
             popularity=liked.popularity,
             seen_offsets=offsets,
             seen_items=items,
-            **history,
+            **self.model_kind.history(liked),
             **arrays,
         )
-        self._schema = Schema(0)
         self.trained_on_ = {"users": train.n_users, "items": train.n_items} | model_card.command()
         return self
 
@@ -216,25 +216,17 @@ class Recommender(Recommends):
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         """Check the parameters and return the arrays of the model; users are in the order of their ids."""
 
-    def _description(self) -> Json:
-        parameters = {name: storage.plain(value) for name, value in self.get_params().items()}
-        return {"ranker": self.name, "parameters": parameters, "data": dict(self.trained_on_)}
+    def description(self) -> Json:
+        """Return what files hold of the trained recommender, beside the model itself."""
+        return {"ranker": self.name, "parameters": self.recipe()["parameters"], "data": dict(self.trained_on_)}
 
     @classmethod
-    def _from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
-        ranker = cls(**description["parameters"])
+    def from_description(cls, description: Json, files: dict[str, bytes]) -> Self:
+        """Return the trained recommender of a description and its files."""
+        ranker = cls.untrained(description)
         ranker.trained_on_ = model_card.trained_on(description)
-        ranker._restore(description, files)
+        ranker.model_ = ranker.read_model(description, files, Schema(0))
         return ranker
-
-    def _files(self) -> dict[str, bytes]:
-        return {MODEL: storage.npz(self.model_.arrays())}
-
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        with check.library("the arrays of a recommender", MODEL):
-            arrays = storage.arrays(files[MODEL])
-        self.model_ = self.model_kind.from_arrays(arrays, self.model_arrays)
-        self._schema = Schema(0)
 
 
 def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
@@ -257,12 +249,8 @@ def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
 def by_ids(data: object, who: str) -> RankingDataset:
     """Return lists of items by user without features; raise if ids are missing."""
     if not isinstance(data, RankingDataset) or data.query_ids is None or data.document_ids is None:
-        got = type(data).__name__
+        got = type(data).__name__ + (" without them" if isinstance(data, RankingDataset) else "")
         hint = "pass a RankingDataset with query_ids (users) and document_ids (items), such as interactions.dataset()"
-        raise check.error(
-            f"{who} goes by the ids of users and items",
-            got=f"{got} without them" if isinstance(data, RankingDataset) else got,
-            hint=hint,
-        )
+        raise check.error(f"{who} goes by the ids of users and items", got=got, hint=hint)
     bare = np.empty((data.n_docs, 0), np.float32)
     return data if data.n_features == 0 else data.with_(features=bare, feature_names=None, categorical=())

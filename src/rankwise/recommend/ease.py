@@ -1,13 +1,14 @@
 """EASE: a linear model from items to items without self-similarity, in closed form (Steck 2019)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Json
+from rankwise.arrays import Array, Column, Floats
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import ratings_of
 from rankwise.models.storage import InvalidModelError, rejecting
@@ -35,9 +36,25 @@ class ItemWeights(HistoryModel):
     scale: Array
     """(a,) 1 / (λ diag(P)) for W, empty for B."""
 
+    kind = "EASE"
+    kinds: ClassVar[Kinds] = {
+        **HISTORY,
+        "own_items": ("int32", (("a",),)),
+        "scale": ("float64", (("0",), ("a",))),
+        "weights": ("float32", (("a", "a"), ("n", "a"))),
+    }
     similarity: ClassVar[str] = "weight"
 
-    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Column], **others: Any) -> Self:
+        """Return the model of :meth:`arrays`, verified."""
+        model = super().from_arrays(arrays, **others)
+        with rejecting():
+            if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
+                raise InvalidModelError(f"weights of the shape {model.weights.shape} that do not go with scale")
+        return model
+
+    def score_matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         rows, owners = ratings_of(np.maximum(users, 0), self.liked_offsets)
         ones = np.zeros((users.size, self.items.size), np.float32)
@@ -83,12 +100,6 @@ class EASE(Recommender):
 
     name = "ease"
     model_kind = ItemWeights
-    model_arrays: ClassVar[Kinds] = {
-        **HISTORY,
-        "own_items": ("int32", (("a",),)),
-        "scale": ("float64", (("0",), ("a",))),
-        "weights": ("float32", (("a", "a"), ("n", "a"))),
-    }
     model_: ItemWeights
 
     def __init__(
@@ -102,15 +113,7 @@ class EASE(Recommender):
         self.regularization = regularization
         self.unknown = unknown
         self.threads = threads
-        self.native = {}
         self._check_native(unheard)
-
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        super()._restore(description, files)
-        model = self.model_
-        with rejecting():
-            if model.weights.shape[0] != (model.users if model.scale.size else model.own_items).size:
-                raise InvalidModelError(f"weights of the shape {model.weights.shape} that do not go with scale")
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)

@@ -3,19 +3,22 @@
 Needs no torch.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, files
-from rankwise.arrays import Array, Column, Floats, Ids
+from rankwise.arrays import Array, Column, Floats, Ids, Json, Offsets
 from rankwise.compiling import FUSED, kernel
+from rankwise.models.model import Read
+from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective
 from rankwise.recommend.model import Liked, RecommenderModel
-from rankwise.recommend.verify import FACTORS
+from rankwise.recommend.verify import FACTORS, Kinds
 from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
@@ -27,11 +30,12 @@ VECTOR_FORMATS = {
     "parquet": ("users.parquet", "items.parquet"),
 }
 """Files of each format."""
+_FILE = "model.safetensors"
 _ITERATIONS = 100  # of L-BFGS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Factors(RecommenderModel):
+class FactorsModel(RecommenderModel):
     """One vector per user and item; the score of an item for a user is the product of their vectors, plus its bias."""
 
     user_vectors: Floats
@@ -39,6 +43,8 @@ class Factors(RecommenderModel):
     item_bias: Floats
     """(n_items,), or empty."""
 
+    kind = "ALS"
+    kinds: ClassVar[Kinds] = FACTORS
     similarity: ClassVar[str] = "cosine"
 
     @property
@@ -46,9 +52,7 @@ class Factors(RecommenderModel):
         """(n_users,) whether the vector is zero."""
         return np.asarray(~self.user_vectors.any(axis=1))
 
-    def score(
-        self, users: NDArray[np.int64], items: NDArray[np.int64], offsets: NDArray[np.int64], unknown: str
-    ) -> Array:
+    def score_lists(self, users: NDArray[np.int64], items: NDArray[np.int64], offsets: Offsets, unknown: str) -> Array:
         """Score lists: ``items[offsets[q]]`` to ``items[offsets[q + 1]]`` for ``users[q]``."""
         scores = np.empty(items.size)
         # The last row, index −1, stands for all unknown ones.
@@ -65,7 +69,7 @@ class Factors(RecommenderModel):
             scores[strange] = np.append(self.popularity, 0.0)[items[strange]]
         return scores
 
-    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+    def score_matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         rows, columns = self.user_vectors[users], self.item_vectors[items]
         rows[users < 0], columns[items < 0] = self.mean_user, self._mean_item
@@ -104,19 +108,6 @@ class Factors(RecommenderModel):
         )
         return first, second
 
-    def content(self) -> bytes:
-        """Return the content of a ``.safetensors`` file."""
-        content: bytes = check.optional("safetensors.numpy", "torch").save(self.arrays())
-        return content
-
-    @classmethod
-    def read(cls, content: bytes) -> "Factors":
-        """Read the content of a file."""
-        library = check.optional("safetensors.numpy", "torch")
-        with check.library("vectors", "a .safetensors file"):
-            arrays = library.load(content)
-        return cls.from_arrays(arrays, FACTORS)
-
     def _bias(self) -> Array:
         """One bias per item and, at the end, that of unknown items."""
         if not self.item_bias.size:
@@ -134,7 +125,41 @@ class Factors(RecommenderModel):
         return np.asarray(self.item_vectors.mean(axis=0, dtype=np.float64))
 
 
-def fold_in(model: Factors, users: Ids, liked: Liked, objective: Objective, strength: float, seed: int) -> Floats:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainedFactors(FactorsModel):
+    """Vectors that were trained in epochs; their file is one of safetensors."""
+
+    rounds: int = 0
+    """The number of epochs, those of a model that it continues included."""
+
+    kind = "FactorizationRanker"
+
+    def contributions(self, features: Floats, offsets: Offsets | None = None) -> Never:
+        """Raise: single factors mean nothing, since any rotation of all vectors gives the same scores."""
+        raise check.error(
+            "a factorization has no features to explain scores by, and its factors mean nothing one by one",
+            hint="look at similar_items, or at model_.item_vectors as a whole",
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """Return the file of its arrays."""
+        return {_FILE: check.optional("safetensors.numpy", "torch").save(self.arrays())}
+
+    def description(self) -> Json:
+        """Return the number of epochs, and the version of torch if it was trained here."""
+        versions = {"torch": sys.modules["torch"].__version__} if "torch" in sys.modules else {}
+        return {"epochs": self.rounds, "versions": versions}
+
+    @classmethod
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+        """Read the file."""
+        library = check.optional("safetensors.numpy", "torch")
+        with check.library("vectors", "a .safetensors file"):
+            arrays = library.load(files[_FILE])
+        return cls.from_arrays(arrays, rounds=int(description["epochs"]))
+
+
+def fold_in(model: FactorsModel, users: Ids, liked: Liked, objective: Objective, strength: float, seed: int) -> Floats:
     """Minimise each user's loss over the whole catalogue plus ``strength`` ‖u‖², by L-BFGS from the mean vector.
 
     Items keep their vectors. An objective draws its random numbers once, so that the loss is a function with a minimum.

@@ -15,7 +15,6 @@ from rankwise.recommend.model import HistoryModel, Liked, best
 from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
 
-_SIMILARITIES = ("cosine", "adjusted")
 _BLOCK = 1 << 22  # how many similarities lie in memory at once
 
 
@@ -28,9 +27,16 @@ class Neighbours(HistoryModel):
     neighbour_items: NDArray[np.int32]
     similarities: Floats
 
+    kind = "ItemKNN"
+    kinds: ClassVar[Kinds] = {
+        **HISTORY,
+        "neighbour_offsets": ("int64", (("m+1",),)),
+        "neighbour_items": ("int32", (("k",),)),
+        "similarities": ("float32", (("k",),)),
+    }
     similarity: ClassVar[str] = "similarity"
 
-    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+    def score_matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         from scipy import sparse
 
@@ -80,12 +86,6 @@ class ItemKNN(Recommender):
 
     name = "knn"
     model_kind = Neighbours
-    model_arrays: ClassVar[Kinds] = {
-        **HISTORY,
-        "neighbour_offsets": ("int64", (("m+1",),)),
-        "neighbour_items": ("int32", (("k",),)),
-        "similarities": ("float32", (("k",),)),
-    }
     model_: Neighbours
 
     def __init__(
@@ -103,13 +103,12 @@ class ItemKNN(Recommender):
         self.shrinkage = shrinkage
         self.unknown = unknown
         self.threads = threads
-        self.native = {}
         self._check_native(unheard)
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         k = check.integer("neighbours", self.neighbours, least=1)
         shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
-        adjusted = check.choice("similarity", self.similarity, _SIMILARITIES) == "adjusted"
+        adjusted = check.choice("similarity", self.similarity, ("cosine", "adjusted")) == "adjusted"
         columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
         counts, neighbours, values = _nearest(columns, k, shrinkage)
         return {"neighbour_offsets": offsets_of(counts), "neighbour_items": neighbours, "similarities": values}

@@ -1,30 +1,33 @@
 """Models of recommenders: ids of users and items, the items that each user has seen, and the arrays of a file."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Ids, offsets_of, places, row_blocks
+from rankwise.arrays import Array, Column, Floats, Ids, Json, Offsets, offsets_of, places, row_blocks
 from rankwise.compiling import kernel
 from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.metrics.order import ROW, ranking, scratch_for
+from rankwise.models import storage
+from rankwise.models.model import Model, Read
+from rankwise.models.schema import Schema
 from rankwise.recommend.verify import Kinds, verify
 from rankwise.sparse import Matrix
 from rankwise.threads import over_queries
 
 UNKNOWN = ("error", "popular", "mean")
-MODEL = "model.npz"
+_FILE = "model.npz"
 _BLOCK = 1 << 22  # how many scores of users by items lie in memory at once
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RecommenderModel(ABC):
+class RecommenderModel(Model):
     """Ids, popularity and seen items; a subclass adds the arrays that it scores with."""
 
     users: Ids
@@ -37,11 +40,22 @@ class RecommenderModel(ABC):
     """(n_users + 1,) where the training items of each user start."""
     seen_items: NDArray[np.int32]
 
+    schema = Schema(0)
+    kinds: ClassVar[Kinds] = {}
+    """The dtypes and shapes of a subclass's own arrays."""
     similarity: ClassVar[str] = ""
     """The name of the similarity of two items; empty where there is none."""
 
+    def scores(self, features: Floats, offsets: Offsets | None = None) -> Never:
+        """Raise: it is ids that are scored."""
+        raise check.error(f"{self.kind} scores ids of users and items, and no features")
+
+    def contributions(self, features: Floats, offsets: Offsets | None = None) -> Never:
+        """Raise: there are no features."""
+        raise check.error(f"a {self.kind} cannot explain its scores by features")
+
     @abstractmethod
-    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+    def score_matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Return the scores of users by items, both by number; −1 stands for an unknown one."""
 
     def similar_to(self, items: NDArray[np.int64]) -> Array:
@@ -56,15 +70,13 @@ class RecommenderModel(ABC):
         """Return the numbers of items; −1 stands for an unknown one, where that is allowed."""
         return _numbers("item", self.items, ids, unknown)
 
-    def score(
-        self, users: NDArray[np.int64], items: NDArray[np.int64], offsets: NDArray[np.int64], unknown: str
-    ) -> Array:
+    def score_lists(self, users: NDArray[np.int64], items: NDArray[np.int64], offsets: Offsets, unknown: str) -> Array:
         """Score lists: ``items[offsets[q]]`` to ``items[offsets[q + 1]]`` for ``users[q]``."""
         scores = np.empty(items.size)
         columns = np.append(np.arange(self.items.size), -1)
         for block in self.blocks(np.arange(users.size)):
             rows, owners = ratings_of(block, offsets)
-            scores[rows] = self.matrix(users[block], columns, unknown)[owners, items[rows]]
+            scores[rows] = self.score_matrix(users[block], columns, unknown)[owners, items[rows]]
         return scores
 
     def blocks(self, users: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -89,7 +101,7 @@ class RecommenderModel(ABC):
 
     def arrays(self) -> dict[str, Column]:
         """Return all arrays as arrays of numbers; ids that are words as rows of code points."""
-        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        arrays: dict[str, Column] = {key: one for key, one in vars(self).items() if isinstance(one, np.ndarray)}
         for name in ("users", "items"):
             if arrays[name].dtype.kind == "U":
                 words = np.ascontiguousarray(arrays[name])
@@ -97,14 +109,35 @@ class RecommenderModel(ABC):
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Column], kinds: Kinds) -> Self:
-        """Return the model of :meth:`arrays`; ``kinds`` are the dtypes and shapes of a subclass's own."""
-        verify(arrays, kinds)
-        values = {field.name: arrays[field.name] for field in fields(cls)}
+    def from_arrays(cls, arrays: Mapping[str, Column], **others: Any) -> Self:
+        """Return the model of :meth:`arrays`, verified, and of what is no array."""
+        verify(arrays, cls.kinds)
+        values = {field.name: arrays[field.name] for field in fields(cls) if field.name not in others}
         for name in ("users", "items"):
             if values[name].ndim == 2:
                 values[name] = np.ascontiguousarray(values[name]).view(f"U{values[name].shape[1]}")[:, 0]
-        return cls(**values)
+        return cls(**values, **others)
+
+    def files(self) -> dict[str, bytes]:
+        """Return the file of its arrays."""
+        return {_FILE: storage.npz(self.arrays())}
+
+    def description(self) -> Json:
+        """Return nothing: all is in the file."""
+        return {}
+
+    @classmethod
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+        """Read the file."""
+        with check.library("the arrays of a recommender", _FILE):
+            arrays = storage.arrays(files[_FILE])
+        return cls.from_arrays(arrays)
+
+    @classmethod
+    def history(cls, liked: "Liked") -> dict[str, Column]:
+        """Return those of its arrays that hold the relevant items of users."""
+        arrays: dict[str, Column] = {"liked_offsets": liked.offsets, "liked_items": liked.items}
+        return {name: array for name, array in arrays.items() if name in cls.kinds}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,10 +174,6 @@ class Liked:
         shared = numbers[self.items] >= 0
         offsets, items = offsets_of(count_flags(shared, self.offsets)), numbers[self.items][shared].astype(np.int32)
         return replace(self, offsets=offsets, items=items, values=self.values[shared], n_items=n_items)
-
-    def history(self) -> dict[str, Column]:
-        """Return the arrays of a :class:`HistoryModel`."""
-        return {"liked_offsets": self.offsets, "liked_items": self.items}
 
     @property
     def n_users(self) -> int:

@@ -16,7 +16,9 @@ from rankwise.recommend.model import Liked, RecommenderModel
 class Counts(RecommenderModel):
     """The number of users for whom each item is relevant."""
 
-    def matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
+    kind = "Popularity"
+
+    def score_matrix(self, users: NDArray[np.int64], items: NDArray[np.int64], unknown: str) -> Array:
         """Scores of users by items."""
         return np.tile(np.append(self.popularity, 0.0)[items], (users.size, 1))
 
@@ -36,13 +38,12 @@ class Popularity(Recommender):
     """
 
     name = "popularity"
-    model_kind, model_arrays = Counts, {}
+    model_kind = Counts
     model_: Counts
 
     def __init__(self, *, unknown: str = "popular", threads: int | None = None, **unheard: Any) -> None:
         self.unknown = unknown
         self.threads = threads
-        self.native = {}
         self._check_native(unheard)
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:

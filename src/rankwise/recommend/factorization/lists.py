@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, offsets_of, rows_of
-from rankwise.data.columns import column_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.objectives.base import Objective
+from rankwise.rankers.inputs import document_columns
 from rankwise.rankers.training.resume import fingerprint
+from rankwise.rankers.training.settings import TrainingData
 from rankwise.recommend.base import by_ids
-from rankwise.recommend.factors import Factors
+from rankwise.recommend.factors import TrainedFactors
 from rankwise.recommend.model import in_order
 
 
@@ -50,9 +51,9 @@ class TrainingLists:
             self.train = self.train.with_(labels=labels, document_ids=self.item_ids[self.items])
         return self.train
 
-    def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats) -> Factors:
+    def factors(self, user_vectors: Floats, item_vectors: Floats, item_bias: Floats, rounds: int = 0) -> TrainedFactors:
         """Return the model of these vectors."""
-        return Factors(
+        return TrainedFactors(
             users=self.user_ids,
             items=self.item_ids,
             popularity=self.popularity,
@@ -61,6 +62,7 @@ class TrainingLists:
             user_vectors=user_vectors,
             item_vectors=item_vectors,
             item_bias=item_bias,
+            rounds=rounds,
         )
 
     @cached_property
@@ -74,8 +76,7 @@ class TrainingLists:
         if self.drawn:
             return taught
         data = self.train
-        names = (*objective.reads, *objective.accepts)
-        columns = {name: column for name in names if (column := column_of(data, name)) is not None}
+        columns = document_columns(data, objective, debias=False)
         scores = np.arange(data.n_docs) % 7 / 7  # equal scores may have no gradient where others have
         gradient = objective(scores, data.labels, data.offsets, data.stream(seed), **columns).gradient
         taught[self.users] = np.logical_or.reduceat(gradient != 0, data.offsets[:-1])
@@ -89,10 +90,17 @@ class TrainingLists:
         return digest.hexdigest()
 
 
-def source(data: object, *, negatives: int | str, resample: bool, graded: bool, seed: int) -> TrainingLists:
-    """Return the training lists of interactions, or of a data set with ids."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ListsData(TrainingData):
+    """Training data in numbers of users and items."""
+
+    lists: TrainingLists
+
+
+def source(data: object, *, resample: bool = False, **drawn: Any) -> TrainingLists:
+    """Return the training lists of interactions, by the arguments of ``lists``, or of a data set with ids."""
     if isinstance(data, Interactions):
-        return _of_interactions(data, negatives, resample, graded, seed)
+        return _drawn_lists(data, resample, **drawn)
     train = by_ids(data, "FactorizationRanker")
     if resample:
         hint = "train on Interactions, or leave resample out"
@@ -108,9 +116,7 @@ def source(data: object, *, negatives: int | str, resample: bool, graded: bool, 
     return TrainingLists(train, user_ids, item_ids, users, items, offsets_of(counts), seen, drawn=False)
 
 
-def _of_interactions(
-    data: Interactions, negatives: int | str, resample: bool, graded: bool, seed: int
-) -> TrainingLists:
+def _drawn_lists(data: Interactions, resample: bool, negatives: int | str, graded: bool, seed: int) -> TrainingLists:
     catalogue = negatives == "all"
     count: Any = 0 if catalogue else negatives
 

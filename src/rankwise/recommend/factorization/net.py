@@ -12,6 +12,7 @@ from rankwise.objectives.autograd import PreparedLoss
 from rankwise.objectives.base import Objective
 from rankwise.objectives.torch import TorchLoss
 from rankwise.recommend.factorization.lists import TrainingLists
+from rankwise.recommend.factors import FactorsModel
 
 
 class FactorNet(torch.nn.Module):
@@ -69,7 +70,8 @@ def factor_arrays(weights: Weights) -> tuple[Floats, Floats, Floats]:
     return users, items, bias
 
 
-def factor_weights(users: Floats, items: Floats, bias: Floats) -> Weights:
-    """Return vectors as the weights of a net."""
-    weights = {"users.weight": torch.from_numpy(users.copy()), "items.weight": torch.from_numpy(items.copy())}
-    return weights | ({"bias.weight": torch.from_numpy(bias[:, None].copy())} if bias.size else {})
+def factor_weights(model: FactorsModel) -> Weights:
+    """Return the vectors of a model as the weights of a net."""
+    arrays = {"users.weight": model.user_vectors, "items.weight": model.item_vectors}
+    arrays |= {"bias.weight": model.item_bias[:, None]} if model.item_bias.size else {}
+    return {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}

@@ -1,37 +1,36 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Floats, Ids, Json, Keywords
-from rankwise.data.columns import column_of
+from rankwise.arrays import Array, Column, Floats, Ids, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.metrics import MetricLike
-from rankwise.models.contributions import Contributions
+from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import inputs
-from rankwise.rankers.inputs import reject_rewards
+from rankwise.rankers import inputs, table
 from rankwise.rankers.nets.batches import Batching, BatchPart
-from rankwise.rankers.nets.ranker import MODEL, TorchRanker
-from rankwise.rankers.training.loop import History, State
+from rankwise.rankers.nets.ranker import TorchRanker
+from rankwise.rankers.sklearn import reject
+from rankwise.rankers.training.loop import History
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
+from rankwise.rankers.training.validation import measures_of
 from rankwise.recommend.base import Recommends, by_ids
 from rankwise.recommend.factorization import lists as sources
-from rankwise.recommend.factors import Factors, fold_in
+from rankwise.recommend.factors import TrainedFactors, fold_in
 from rankwise.recommend.model import UNKNOWN, Liked
 from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
-    from rankwise.models.nets.weights import Weights
     from rankwise.rankers.nets.learner import NetLearner
 
-_OPTIMIZERS = ("adam", "sparse_adam", "sgd")
 FULL_CATALOGUE: Final[Keywords] = {
     "objective": "weighted(softmax_ce, by=relevant, power=0.5)",
     "factors": 64,
@@ -114,7 +113,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         "batch_users": "choice(16, 32, 64, 128, start=32)",
     }
     debias = False
-    model_: Factors
+    model_kind = TrainedFactors
+    model_: TrainedFactors
     """The vectors, and what is needed to recommend with them: ``model_.user_vectors``, ``model_.item_vectors``."""
 
     def __init__(
@@ -170,7 +170,6 @@ class FactorizationRanker(Recommends, TorchRanker):
         self.checkpoint_every = checkpoint_every
         self.progress = progress
         self.device = device
-        self.native = {}
         self._check_native(unheard)
 
     @classmethod
@@ -204,7 +203,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
         after every epoch with its number and the history so far.
         """
-        self._reject("fit", others)
+        reject(self, "fit", others)
         if getattr(train, "document_weights", None) is not None:
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
@@ -214,33 +213,22 @@ class FactorizationRanker(Recommends, TorchRanker):
         source = sources.source(train, resample=self.resample, **drawn)
 
         def lists(data: object) -> RankingDataset:
-            drawn_lists = data.dataset(**drawn) if isinstance(data, Interactions) else data
-            return by_ids(drawn_lists, type(self).__name__)
+            return by_ids(data.dataset(**drawn) if isinstance(data, Interactions) else data, type(self).__name__)
 
-        held_out = None if valid is None else lists(valid)
-        also = self._measures(measure, lists)
-        older = None if init_model is None else self.older(init_model)
-        return self._train(
-            source.train,
-            held_out,
-            learner=lambda _: self._learner_of(source, held_out, older, [one.data for one in also.values()]),
-            older=older,
-            resume=resume,
-            measure=also,
-            watch=watch,
+        data = sources.ListsData(
+            train=source.train,
+            valid=None if valid is None else lists(valid),
+            eval_sets=measures_of(measure or {}, lists, self, debias=False),
+            older=None if init_model is None else self.older(init_model),
             digest=source.digest(),
+            lists=source,
         )
-
-    def contributions(self, data: object) -> Contributions:
-        """Raise: single factors mean nothing, since any rotation of all vectors gives the same scores."""
-        raise check.error(
-            "a factorization has no features to explain scores by, and its factors mean nothing one by one",
-            hint="look at similar_items, or at model_.item_vectors as a whole",
-        )
+        self._train(data, TrainingSettings.of(self, resume=resume, watch=watch))
+        return self
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Train the vectors of the users alone, on the whole catalogue: items keep theirs."""
-        objective = self._objective()
+        objective = objective_of(self)
         if objective.reads:
             got = f"{objective!r}, which reads {', '.join(objective.reads)}"
             raise check.error("a history has labels alone to learn from", got=got, hint="train with the new users")
@@ -249,78 +237,56 @@ class FactorizationRanker(Recommends, TorchRanker):
         strength = strength or 0.5 / max(float(np.square(self.model_.user_vectors).mean()), 1e-12)
         return {"user_vectors": fold_in(self.model_, users, liked, objective, strength, self.seed)}
 
-    def _learner(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None,
-        older: "FactorizationRanker | None",
-        measured: Sequence[RankingDataset] = (),
-    ) -> "NetLearner":
-        source = sources.source(train, negatives=0, resample=False, graded=False, seed=self.seed)
-        return self._learner_of(source, valid, older, measured)
-
-    def _learner_of(
-        self,
-        source: sources.TrainingLists,
-        valid: RankingDataset | None,
-        older: "FactorizationRanker | None",
-        measured: Sequence[RankingDataset],
-    ) -> "NetLearner":
-        check.optional("torch", "torch")
-        check.optional("safetensors", "torch")
+    def learner(self, data: TrainingData, settings: TrainingSettings) -> "NetLearner":
+        """Return what trains the vectors, on lists of items by user."""
+        table.installed(self.name)
         import torch
 
         from rankwise.device import to_device
-        from rankwise.models.nets.state import one_thread
+        from rankwise.models.nets.model import MODEL
+        from rankwise.models.nets.state import one_thread, usable_device
         from rankwise.rankers.nets.learner import NetLearner
         from rankwise.recommend.factorization.net import CatalogueLoss, FactorNet, factor_arrays, factor_weights
 
         openmp(one_thread)
-        seed = check.integer("seed", self.seed, least=0)
+        seed, objective = settings.seed, settings.objective or objective_of(self)
         check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
+        source = data.lists if isinstance(data, sources.ListsData) else sources.source(data.train)
         together = ("optimizer", ("adam",)), ("device", ("auto", "cpu")), ("resample", (False,))
         for what, possible in together if source.catalogue else ():
-            if getattr(self, what) not in possible:
+            if (value := getattr(self, what)) not in possible:
                 hint = f"`set {what}={possible[-1]!r}`, or draw some: `negatives=20`"
-                got = repr(getattr(self, what))
-                raise check.error(f"negatives='all' does not go with this {what}", got=got, hint=hint)
-        device = torch.device("cpu") if source.catalogue else self._device()
-        vectors = self._first(source, seed, older)
-        net = FactorNet(*vectors, sparse=self.optimizer == "sparse_adam")
+                raise check.error(f"negatives='all' does not go with this {what}", got=repr(value), hint=hint)
+        device = torch.device("cpu") if source.catalogue else usable_device(self.device)
+        net = FactorNet(*self._first(source, objective, seed, data.older), sparse=self.optimizer == "sparse_adam")
         net.to(device)
         model = source.factors(*net.vectors())
 
         def scorer(data: RankingDataset) -> Callable[[], Array]:
             users = model.warm(model.user_numbers(np.asarray(data.query_ids), self.unknown))
             items = model.item_numbers(np.asarray(data.document_ids), self.unknown)
-            return lambda: source.factors(*net.vectors()).score(users, items, data.offsets, self.unknown)
+            return lambda: source.factors(*net.vectors()).score_lists(users, items, data.offsets, self.unknown)
 
         def inputs(part: BatchPart) -> "tuple[torch.Tensor, ...]":
             numbers = (source.users[part.queries], source.items[part.rows], np.diff(part.offsets))
             return tuple(to_device(number, device) for number in numbers[: 1 if source.catalogue else 3])
 
-        def unpack(content: bytes) -> "Weights":
-            model = Factors.read(content)
-            return factor_weights(model.user_vectors, model.item_vectors, model.item_bias)
-
-        objective = self._objective()
-        reject_rewards(source.train, objective, objective.accepts)
-        columns = {name: column_of(source.train, name) for name in (*objective.reads, *objective.accepts)}
         learner = NetLearner(
             objective=objective,
             train=source.train,
-            documents={name: column for name, column in columns.items() if column is not None},
+            documents=settings.columns(data),
             seed=seed,
             module=net,
             inputs=inputs,
             forward=net.catalogue if source.catalogue else None,
             losses=(lambda _: CatalogueLoss(objective, source)) if source.catalogue else None,
-            held_out=[scorer(data) for data in (valid, *measured) if data is not None],
+            held_out=[scorer(part) for part in data.held_out],
             optimizer=self._optimizer(source),
             batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
-            made=lambda: source.factors(*net.vectors()),
-            pack=lambda weights: source.factors(*factor_arrays(weights)).content(),
-            unpack=unpack,
+            made=lambda epochs: source.factors(*net.vectors(), epochs),
+            described=lambda epochs: replace(model, rounds=epochs).description(),
+            pack=lambda weights: source.factors(*factor_arrays(weights)).files()[MODEL],
+            unpack=lambda file: factor_weights(model.from_files(model.description(), {MODEL: file}, model.schema)),
             device=device,
             data=None if source.redraw is None else source.epoch,
         )
@@ -329,7 +295,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         return learner
 
     def _first(
-        self, source: sources.TrainingLists, seed: int, older: "FactorizationRanker | None"
+        self, source: sources.TrainingLists, objective: Objective, seed: int, older: "FactorizationRanker | None"
     ) -> tuple[Floats, Floats, Floats]:
         """Return the first vectors, which depend on the seed and on the id of the user or item alone, and biases.
 
@@ -342,7 +308,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         for kind, ids in enumerate((source.user_ids, source.item_ids)):
             draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
             vectors.append(((2.0 * draws - 1.0) * initial).astype(np.float32))
-        vectors[0][~source.taught(self._objective(), seed)] = 0.0
+        vectors[0][~source.taught(objective, seed)] = 0.0
         bias = np.zeros(source.item_ids.size if self.item_bias else 0, np.float32)
         arrays = vectors[0], vectors[1], bias
         if older is None:
@@ -368,27 +334,10 @@ class FactorizationRanker(Recommends, TorchRanker):
         strength = check.number("regularization", self.regularization, least=0.0)
         decay = check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
         rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
-        if check.choice("optimizer", self.optimizer, _OPTIMIZERS) == "sgd":
+        if check.choice("optimizer", self.optimizer, ("adam", "sparse_adam", "sgd")) == "sgd":
             return lambda parameters: torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
         if self.optimizer == "adam":
             return lambda parameters: torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)
         if decay:
             raise check.error("sparse_adam has no weight decay", got=f"weight_decay={decay:g}", hint="use adam")
         return lambda parameters: torch.optim.SparseAdam(list(parameters), lr=rate)
-
-    def _keep(self, model: Factors, state: State) -> None:
-        self.model_ = model
-        self.epochs_ = state.before + state.best
-
-    def _made_of(self, rounds: int) -> Json:
-        return {
-            "epochs": rounds,
-            "versions": {"torch": sys.modules["torch"].__version__} if "torch" in sys.modules else {},
-        }
-
-    def _files(self) -> dict[str, bytes]:
-        return {MODEL: self.model_.content()}
-
-    def _restore(self, description: Json, files: dict[str, bytes]) -> None:
-        self.model_ = Factors.read(files[MODEL])
-        self.epochs_ = int(description["epochs"])
