@@ -66,7 +66,7 @@ class AttributeModel(Model):
     @classmethod
     def from_files(
         cls,
-        description: Json,  # noqa: ARG003 (all is in the files)
+        description: Json,
         files: dict[str, bytes],
         schema: Schema,
         owner: Any = None,

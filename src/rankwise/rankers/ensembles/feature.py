@@ -145,7 +145,7 @@ class FeatureModel(Model):
         return {"sign": self.sign, "mean": self.mean}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:  # noqa: ARG003
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the direction and the mean."""
         sign, mean = (check.number(name, description[name]) for name in ("sign", "mean"))
         return cls(schema, description["column"], sign, mean)
