@@ -282,10 +282,8 @@ class Ranker(Estimator, ABC):
     def _scores(self, data: Documents, offsets: Any, order: Any = None) -> Array:
         """Return the scores of data, whose rows are put into an ``order``."""
         features = self.model_.matrix(data)
-        threads = getattr(self, "threads", None)
-        with contextlib.nullcontext() if threads is None or trains_at_once(self) else use_threads(threads):
-            scores: Array = self.model_.scores(features if order is None else features[order], offsets)
-        return scores
+        with _own_threads(self):
+            return self.model_.scores(features if order is None else features[order], offsets)
 
     def _scored(self, data: Documents, qid: ArrayLike | None, group: ArrayLike | None) -> tuple[RankingDataset, Array]:
         """Return the lists of documents whose queries are known, and their scores in this order."""
@@ -398,11 +396,8 @@ class Ranker(Estimator, ABC):
         features = self.model_.matrix(data)
         self.model_.schema.reject_start("contributions")
         check.explainable(features)
-        threads = getattr(self, "threads", None)
-        with contextlib.nullcontext() if threads is None else use_threads(threads):
-            offsets = data.offsets if isinstance(data, RankingDataset) else None
-            contributions: Contributions = self.model_.contributions(features, offsets)
-        return contributions
+        with _own_threads(self):
+            return self.model_.contributions(features, data.offsets if isinstance(data, RankingDataset) else None)
 
     def scorer(self) -> "Scorer":
         """Return what scores one query's documents in the least time, for serving: ``scorer(features)``."""
@@ -543,6 +538,14 @@ class IterativeRanker(Ranker):
         """Raise an error about columns that the objective needs, or does not take."""
         if "objective" in self.own_parameters():
             TrainingSettings.of(self).columns(TrainingData(train=train))
+
+
+def _own_threads(ranker: Any) -> contextlib.AbstractContextManager[None]:
+    """Use the threads that a ranker, or the first that it is made of, has as its parameter."""
+    rankers = [ranker, *(ranker.nested() or {}).values()]
+    counts = (None if trains_at_once(one) else getattr(one, "threads", None) for one in rankers)
+    threads = next((count for count in counts if count is not None), None)
+    return contextlib.nullcontext() if threads is None else use_threads(threads)
 
 
 def card_facts(ranker: Any) -> Keywords:
