@@ -20,9 +20,9 @@ from rankwise.rankers.expressions import objective_expression
 from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
-from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
+from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.run import Session
-from rankwise.rankers.training.settings import TrainingSettings, Watch
+from rankwise.rankers.training.settings import FREE, TrainingSettings, Watch
 from rankwise.rankers.training.validation import Measure, Measured
 from rankwise.rerank import encoders
 from rankwise.rerank.batches import MiniBatchSize
@@ -84,17 +84,11 @@ def fit(
         valid.compare_with(train, "validation")
     schedule = Schedule(reranker, train.n_queries)
     settings = TrainingSettings(
+        **TrainingSettings.read(reranker),
         unit=UNIT,
         rounds=schedule.rounds,
-        patience=reranker.patience,
         metrics=metrics_for(reranker.metrics, valid),  # a wrong name is an error without validation data, too
-        debias=reranker.debias,
         objective=find_objective(reranker.objective),
-        seed=reranker.seed,
-        threads=reranker.threads,
-        checkpoint=reranker.checkpoint,
-        checkpoint_every=reranker.checkpoint_every,
-        progress=reranker.progress,
         resume=resume,
         watch=watch,
     )

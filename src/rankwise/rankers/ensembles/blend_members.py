@@ -19,9 +19,9 @@ from rankwise.rankers.ensembles.bagged import bagged, is_single
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import kind_of, out_of_fold_of
 from rankwise.rankers.training import constraints
-from rankwise.rankers.training.resume import FREE, checkpoint_folder, fingerprint
+from rankwise.rankers.training.resume import checkpoint_folder, fingerprint
 from rankwise.rankers.training.run import interruption_unannounced
-from rankwise.rankers.training.settings import TrainingSettings, code_of
+from rankwise.rankers.training.settings import FREE, TrainingSettings, code_of
 from rankwise.workspace import Workspace
 
 Member = Ranker | str | int

@@ -21,9 +21,6 @@ from rankwise.rankers.training.loop import State
 from rankwise.sparse import buffers
 from rankwise.workspace import Workspace, refuse_existing
 
-# What may change between a run and its continuation without making it another run.
-FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
-
 _ALWAYS_HASHED = ("weights", "query_ids", "document_weights", "propensities", "positions")
 """Columns that have a place in every digest. Other columns count only where there are some, since names are not in the
 digest: data without them keep the digest that their checkpoints and trials have."""

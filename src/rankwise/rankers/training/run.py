@@ -20,8 +20,8 @@ from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
-from rankwise.rankers.training.resume import FREE, Checkpoint, fingerprint
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, code_of
+from rankwise.rankers.training.resume import Checkpoint, fingerprint
+from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of
 from rankwise.rankers.training.validation import Measure, Measured
 from rankwise.threads import checked, thread_count, use_threads
 

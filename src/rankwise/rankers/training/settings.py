@@ -41,6 +41,8 @@ ONE_ROUND: Keywords = {
     "progress": None,
 }
 """Settings of the loop for a ranker without rounds, whose parameters of these names mean something else."""
+FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
+"""Parameters that may change between a run and its continuation without making it another run."""
 OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
 _DERIVED = {
@@ -128,9 +130,7 @@ class TrainingSettings:
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
         objective, settings = getattr(ranker, "objective", None), ONE_ROUND | {"progress": False}
         if not trains_at_once(ranker):
-            read = (one.name for one in fields(cls) if one.name not in _DERIVED)
-            settings = {name: getattr(ranker, name) for name in read if hasattr(ranker, name)}
-            settings |= {"rounds": getattr(ranker, ranker.unit), "debias": bool(settings.get("debias", False))}
+            settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
             check.integer("seed", settings["seed"], least=0)
         if objective is not None and (builtin := native(objective)) is None:
             settings["objective"] = objective_of(ranker)
@@ -139,6 +139,13 @@ class TrainingSettings:
         if getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
         return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
+
+    @classmethod
+    def read(cls, ranker: object) -> Keywords:
+        """Return the parameters of a ranker, or a reranker, that are settings as they are."""
+        names = [one.name for one in fields(cls) if one.name not in _DERIVED]
+        settings = {name: getattr(ranker, name) for name in names if hasattr(ranker, name)}
+        return settings | {"debias": bool(settings.get("debias", False))}
 
     def exponential_labels(self) -> Collection[str | None]:
         """Return the names of the labels that count by 2^y in training; None for the main ones."""
