@@ -153,3 +153,9 @@ def test_expressions_are_parsed_once_per_fit(monkeypatch):
     train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=10, seed=1), (0.7, 0.3), seed=0)
     rw.LightGBMRanker("xendcg", rounds=2, leaves=4, threads=1).fit(train, valid)
     assert parsed == ["xendcg"]
+
+
+def test_a_setting_of_training_is_in_few_files():
+    """One that all rankers have: on their classes, in the settings, and where it acts."""
+    files = [module for module, text in MODULES.items() if "min_rounds" in text]
+    assert len(files) <= 6, files

@@ -64,6 +64,8 @@ class RerankerSettings:
     patience: int | None = None
     """With validation data, training stops after so many parts without a better first metric; None trains all epochs.
     The best part is kept either way."""
+    min_rounds: int = 0
+    """Number of parts that are trained before ``patience`` may stop training."""
     metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",)
     """Metrics of the validation data after every part; larger is better."""
     debias: bool = False

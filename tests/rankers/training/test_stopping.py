@@ -125,3 +125,21 @@ def test_rankers_keep_the_round_that_the_smoothed_rule_names(library, data, vali
     same.set_params(**{model.unit: model.best_round_}).fit(data)
     scored = valid if library != "factorization" else valid.dataset(1, seed=0)
     assert np.array_equal(model.predict(scored), same.predict(scored))
+
+
+def test_patience_stops_nothing_before_the_least_number_of_rounds():
+    rule: dict[str, Any] = {"rounds": 9, "metrics": ("ndcg",), "patience": 2}
+    assert [bool(Stopping(**rule, min_rounds=least).finished(3, 1)) for least in (0, 3, 4)] == [True, True, False]
+    assert Stopping(**rule, min_rounds=99).finished(9, 1) == "rounds"
+
+
+@pytest.mark.parametrize("make", [lambda ranker: ranker, lambda ranker: rw.bagged(ranker, folds=2)], ids=["one", "bag"])
+def test_rounds_before_the_least_number_are_the_same(make, data, valid):
+    settings: dict[str, Any] = {"rounds": 40, "patience": 2, "smoothing": 1, "learning_rate": 0.5, "threads": 1}
+    short = make(rw.LightGBMRanker("xendcg", leaves=8, **settings)).fit(data, valid)
+    long = make(rw.LightGBMRanker("xendcg", leaves=8, **settings, min_rounds=20)).fit(data, valid)
+    name, *_ = (key for key in short.history_ if key.startswith("ndcg"))
+    done = len(short.history_[name])
+    assert done < 20 <= len(long.history_[name])
+    assert long.history_[name][:done] == short.history_[name]
+    assert long.history_[name][long.best_round_ - 1] == max(long.history_[name])

@@ -78,8 +78,8 @@ class NeuralRanker(TorchRanker):
         epochs: How many times training goes through the data at most.
         seed: Of every draw: the first weights, the order of queries, dropout, the objective. Models repeat exactly on a
             CPU for the same number of threads.
-        threads, patience, smoothing, stop_on, metrics, debias, constraints, checkpoint, checkpoint_every, progress: As
-            those of :class:`TreeRanker`, with epochs for rounds.
+        threads, patience, min_rounds, smoothing, stop_on, metrics, debias, constraints, checkpoint, checkpoint_every,
+            progress: As those of :class:`TreeRanker`, with epochs for rounds.
         device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
         precision: Of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed precision.
 
@@ -137,6 +137,7 @@ class NeuralRanker(TorchRanker):
         seed: int = 0,
         threads: int | None = None,
         patience: int | None = 20,
+        min_rounds: int = 0,
         smoothing: int = 1,
         stop_on: str = "first",
         metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
@@ -171,6 +172,7 @@ class NeuralRanker(TorchRanker):
         self.seed = seed
         self.threads = threads
         self.patience = patience
+        self.min_rounds = min_rounds
         self.smoothing = smoothing
         self.stop_on = stop_on
         self.metrics = metrics

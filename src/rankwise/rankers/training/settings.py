@@ -41,7 +41,18 @@ ONE_ROUND: Keywords = {
     "progress": None,
 }
 """Settings of the loop for a ranker without rounds, whose parameters of these names mean something else."""
-FREE = ("rounds", "epochs", "patience", "progress", "checkpoint", "threads", "device", "processes", "dask")
+FREE = (
+    "rounds",
+    "epochs",
+    "patience",
+    "min_rounds",
+    "progress",
+    "checkpoint",
+    "threads",
+    "device",
+    "processes",
+    "dask",
+)
 """Parameters that may change between a run and its continuation without making it another run."""
 OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
@@ -102,6 +113,7 @@ class TrainingSettings:
     """Name of rounds."""
     rounds: int = 1
     patience: int | None = None
+    min_rounds: int = 0
     smoothing: int | None = 1
     stop_on: str = "first"
     metrics: tuple[Metric, ...] = ()

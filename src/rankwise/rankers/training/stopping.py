@@ -70,7 +70,7 @@ def no_feature(data: RankingDataset) -> NothingLearnedError:
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:
-    """The rule: at most ``rounds``, and no more than ``patience`` of them after the best.
+    """The rule: at most ``rounds``, and no more than ``patience`` of them after the best, but ``min_rounds`` at least.
 
     Rounds are compared by a moving mean over ``smoothing`` rounds of the first metric, or of the mean of all metrics. A
     round stands for itself and the ``smoothing − 1`` rounds before it; rounds that have fewer before them are not
@@ -89,6 +89,7 @@ class Stopping:
     metrics: Sequence[str] = ()
     """Metrics of the validation data; none without such data, and then the last round is the best."""
     patience: int | None = None
+    min_rounds: int = 0
     smoothing: int = 1
     stop_on: str = "first"
     unit: str = "rounds"
@@ -99,12 +100,14 @@ class Stopping:
         check.integer(self.unit, self.rounds, least=1)
         if self.patience is not None:
             check.integer("patience", self.patience, least=1)
+        check.integer("min_rounds", self.min_rounds, least=0)
         check.integer("smoothing", self.smoothing, least=1)
         check.choice("way to stop (stop_on)", self.stop_on, STOP_ON)
 
     def finished(self, done: int, best: int) -> str:
         """Return why training is over after ``done`` rounds, of which ``best`` is the best; empty if it is not."""
-        if self.metrics and self.patience is not None and done - best >= self.patience:
+        patience = self.patience if self.metrics else None
+        if patience is not None and done - best >= patience and done >= self.min_rounds:
             return "patience"
         return self.unit if done >= self.rounds else ""
 

@@ -39,6 +39,8 @@ class TreeRanker(IterativeRanker):
         threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Models repeat for the same number.
         patience: With validation data, training stops after so many rounds without a better first metric, and the
             best round is kept; None trains all rounds (and still keeps the best).
+        min_rounds: How many rounds are trained before ``patience`` may stop training, where the first ones improve
+            slowly; the best round is kept, whichever it is.
         smoothing: Compare rounds by the mean of the metric over so many of them in a row, each with those before it; 1
             compares single rounds, which are noise where validation data are few. By default as ``leaves``.
         stop_on: What rounds are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
@@ -78,6 +80,7 @@ class TreeRanker(IterativeRanker):
         seed: int = 0,
         threads: int | None = None,
         patience: int | None = 50,
+        min_rounds: int = 0,
         smoothing: int | None = None,
         stop_on: str = "first",
         metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
@@ -97,6 +100,7 @@ class TreeRanker(IterativeRanker):
         self.seed = seed
         self.threads = threads
         self.patience = patience
+        self.min_rounds = min_rounds
         self.smoothing = smoothing
         self.stop_on = stop_on
         self.metrics = metrics

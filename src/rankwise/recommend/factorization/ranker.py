@@ -83,6 +83,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
         patience: With validation data, training stops after so many epochs without a better first metric, and the best
             vectors are kept; None trains all epochs (and still keeps the best).
+        min_rounds: How many epochs are trained before ``patience`` may stop training.
         smoothing: Compare epochs by the mean of the metric over so many of them in a row, each with those before it; 1
             compares single epochs, which are noise where validation data are few.
         stop_on: What epochs are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
@@ -137,6 +138,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         seed: int = 0,
         threads: int | None = None,
         patience: int | None = 20,
+        min_rounds: int = 0,
         smoothing: int = 1,
         stop_on: str = "first",
         metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
@@ -163,6 +165,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         self.seed = seed
         self.threads = threads
         self.patience = patience
+        self.min_rounds = min_rounds
         self.smoothing = smoothing
         self.stop_on = stop_on
         self.metrics = metrics
