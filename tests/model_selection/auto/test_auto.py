@@ -17,6 +17,7 @@ from rankwise.model_selection.auto import budget, portfolio
 from rankwise.model_selection.auto.choice import RankerCandidate, choose
 from rankwise.model_selection.auto.leaderboard import Entry, Leaderboard, measured
 from rankwise.rankers.ensembles.members import BagLearner
+from rankwise.rankers.training.constraints import Constraints, UnmetConstraintWarning
 from rankwise.rankers.training.settings import metrics_of
 from tests import tiers
 
@@ -558,6 +559,33 @@ def test_constraints_are_refused_before_anything_is_trained(settings, goals, tra
         auto(**settings | {"recipes": constrained}).fit(goals)
     assert not trainings.calls
     assert auto(recipes=constrained[:1]).fit(goals).leaderboard_.chosen.state == "complete"
+
+
+def test_a_search_with_constraints_chooses_among_what_keeps_them(goals, tmp_path):
+    """An average is measured like a bag; recipes that take no constraints are left out."""
+    tried = [*recipes(2), rw.LightGBMRanker("native:lambdarank", **SMALL)]
+    free, held = (auto(recipes=tried[:2]).fit(goals), auto(recipes=tried, constraints={BUY: 0.4}).fit(goals))
+    bound = Constraints.of_setting({BUY: 0.4}).bounds(held.ranker_.held_out_.cross_fitted, goals)
+    assert bound[f"bound {BUY}"][0] >= 0.4
+    assert held.ranker_.held_out_.values.keys() == free.ranker_.held_out_.values.keys()
+    left_out, kept = sorted(held.leaderboard_.notes, key=lambda note: note[0].isdigit())
+    assert left_out == "Left out: lightgbm(native:lambdarank), which takes no constraints."
+    assert kept.endswith(f" keep {BUY} at least 0.4 (lower bounds, out of fold).")
+    loaded = rw.load(held.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict(goals), held.predict(goals))
+
+
+def test_a_search_without_a_candidate_that_keeps_the_constraints_takes_the_nearest(goals):
+    with pytest.warns(UnmetConstraintWarning, match="no candidate met the constraints: the nearest, lightgbm"):
+        model = auto(recipes=recipes(2), constraints={BUY: 0.999}).fit(goals)
+    short = [
+        0.999 - Constraints.of_setting({BUY: 0.999}).bounds(one.held_out_.cross_fitted, goals)[f"bound {BUY}"][0]
+        for one in getattr(model.ranker_, "members_", [model.ranker_])
+        if hasattr(one, "held_out_")
+    ]
+    assert all(gap > 0 for gap in short)
+    with pytest.raises(ValueError, match="no recipe takes constraints: got lightgbm"):
+        auto(recipes=["lightgbm(native:lambdarank)"], constraints={BUY: 0.1}).fit(goals)
 
 
 def test_refusals(data, tmp_path):

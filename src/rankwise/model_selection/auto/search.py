@@ -20,6 +20,7 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.ensembles.weights import average_weights, centred, spread
+from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.run import interruption_unannounced
 from rankwise.rankers.training.settings import trains_at_once
 from rankwise.rankers.training.stopping import StopTraining
@@ -253,7 +254,7 @@ class Search:
         self._report(one, 0, math.nan)
         before = one.seconds
         try:
-            with interruption_unannounced():
+            with interruption_unannounced(UnmetConstraintWarning):  # every candidate is measured at the end
                 bag.fit(self.data, resume=True, watch=watch)
         except _FAILURES as why:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__

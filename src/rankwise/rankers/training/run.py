@@ -31,10 +31,11 @@ class InterruptedWarning(RuntimeWarning):
 
 
 @contextlib.contextmanager
-def interruption_unannounced() -> Iterator[None]:
-    """Train without a warning about an interruption, for callers that look at ``stopped_`` themselves."""
+def interruption_unannounced(*others: type[Warning]) -> Iterator[None]:
+    """Train without a warning about an interruption, or these, for callers that look at the outcome themselves."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InterruptedWarning)
+        for category in (InterruptedWarning, *others):
+            warnings.simplefilter("ignore", category)
         yield
 
 
