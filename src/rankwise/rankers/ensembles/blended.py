@@ -161,7 +161,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         with leakage.checked():
             bags = trained(members, data.train, folds, settings)
         self._blend(bags, data.train, metrics)
-        self._measure_after(data)
+        run.measure_after(self, data)
 
     @classmethod
     def of_fitted(

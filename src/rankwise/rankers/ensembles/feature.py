@@ -55,6 +55,7 @@ class FeatureRanker(Ranker):
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         inputs.reject_start(data.train, self)
         self.cross_fit(data.train, np.zeros(data.train.n_queries, np.int64))
+        run.measure_after(self, data)
 
     def cross_fit(self, data: RankingDataset, fold: NDArray[np.int64]) -> Self:
         """Find the direction on all queries, and for out-of-fold scores on all that are not of the query's fold."""

@@ -14,8 +14,6 @@ from rankwise.models.model import Model
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.oof import HeldOut
 from rankwise.rankers.sklearn import check_fitted
-from rankwise.rankers.training.settings import TrainingData
-from rankwise.rankers.training.validation import Measure
 
 if TYPE_CHECKING:
     from rankwise.statistics.evaluation import Evaluation
@@ -58,11 +56,6 @@ class MetaRanker(Ranker):
         """The share of each feature in the total gain of all splits, where everything that scores is made of trees."""
         check_fitted(self)
         return super().feature_importances_
-
-    def _measure_after(self, data: TrainingData) -> None:
-        """Add metrics of other data to the history of a ranker that is trained."""
-        for name, measure in data.eval_sets.items():
-            self.history_ |= _measured(name, measure, self)
 
 
 class EnsembleRanker(MetaRanker):
@@ -141,8 +134,3 @@ class DelegatingRanker(MetaRanker):
     def saved(self) -> tuple[Json, dict[str, bytes]]:
         """Return the description and the files of ``ranker_``."""
         return self.ranker_.saved()
-
-
-def _measured(name: str, measure: Measure, ranker: Ranker) -> dict[str, list[float]]:
-    values = measure.function(ranker.predict(measure.data))
-    return {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}

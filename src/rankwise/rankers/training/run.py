@@ -21,8 +21,8 @@ from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
-from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of
-from rankwise.rankers.training.validation import Measure, Measured
+from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of, metrics_of
+from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.threads import checked, thread_count, use_threads
 
 
@@ -34,7 +34,8 @@ class InterruptedWarning(RuntimeWarning):
 def interruption_unannounced(*others: type[Warning]) -> Iterator[None]:
     """Train without a warning about an interruption, or these, for callers that look at the outcome themselves."""
     with warnings.catch_warnings():
-        for category in (InterruptedWarning, *others):
+        warnings.simplefilter("ignore", InterruptedWarning)
+        for category in others:
             warnings.simplefilter("ignore", category)
         yield
 
@@ -133,6 +134,18 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
         text = f"interrupted after {unit[:-1]} {state.done}: the best model so far, of {state.best} {unit}, is kept"
         warnings.warn(text, InterruptedWarning, stacklevel=5)
     return state.stopped
+
+
+def measure_after(ranker: Any, data: TrainingData) -> None:
+    """Add metrics of validation and other data to the history of a ranker that was trained without rounds."""
+    valid = (
+        {}
+        if data.valid is None
+        else {"": Measure(data.valid, Validation(data.valid, metrics_of(ranker), debias=False))}
+    )
+    for name, one in (valid | dict(data.eval_sets)).items():
+        values = one.function(ranker.predict(one.data))
+        ranker.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
 
 
 def remember(ranker: Any, data: TrainingData) -> None:
