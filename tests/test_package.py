@@ -1,6 +1,7 @@
 """What importing rankwise costs, what it offers, and that a missing extra says how to get it."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import rankwise as rw
-from rankwise import check
+from rankwise import check, moved
 
 # What `import rankwise` may bring besides NumPy and the standard library.
-ALLOWED = {"rankwise", "rankwise._version", "rankwise.hooks", "lazy_loader", "packaging"}
+ALLOWED = {"rankwise", "rankwise._version", "rankwise.hooks", "rankwise.moved", "lazy_loader", "packaging"}
 HEAVY = {"numba", "llvmlite", "lightgbm", "scipy", "polars", "matplotlib", "typer", "rich", "torch", "xgboost"}
 
 PUBLIC = rw.__all__  # type: ignore[attr-defined]
@@ -30,6 +31,18 @@ def test_import_brings_nothing_but_numpy():
     assert not roots & HEAVY
     foreign = {name for name in new if name.split(".")[0] not in sys.stdlib_module_names}
     assert {name for name in foreign if name.split(".")[0] not in ("lazy_loader", "packaging")} <= ALLOWED
+
+
+@pytest.mark.parametrize("old", sorted(moved.MODULES))
+def test_a_module_that_has_moved_is_imported_with_a_warning(old, monkeypatch):
+    new = importlib.import_module(moved.MODULES[old])
+    packages = [one for one in moved.MODULES if old.startswith(one)]  # whose import warns too
+    for one in packages:
+        monkeypatch.delitem(sys.modules, one, raising=False)
+    with pytest.warns(DeprecationWarning, match=f"{old} is {new.__name__} now"):
+        again = importlib.import_module(old)
+    public = {name for name in vars(new) if not name.startswith("_")}
+    assert {name for name in public if getattr(again, name) is not getattr(new, name)} == set()
 
 
 def test_making_a_data_set_needs_no_compiler():

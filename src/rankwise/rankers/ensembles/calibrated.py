@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Array, Json
+from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
@@ -99,6 +99,15 @@ class CalibratedRanker(MetaRanker):
     def predicts_(self) -> Event:
         """What the probabilities are of."""
         return Event(self.label_, self.relevant)
+
+    @property
+    def curve(self) -> Curve:
+        """The one curve of a ranker without segments."""
+        return self.model_.curve
+
+    def probabilities(self, scores: Array, features: Floats, offsets: Offsets | None, *, known: bool = True) -> Array:
+        """Return probabilities of scores: see :meth:`CalibratedModel.probabilities`."""
+        return self.model_.probabilities(scores, features, offsets, known=known)
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""

@@ -141,7 +141,7 @@ def measure_after(ranker: Any, data: TrainingData) -> None:
     valid = (
         {}
         if data.valid is None
-        else {"": Measure(data.valid, Validation(data.valid, metrics_of(ranker), debias=False))}
+        else {"": Measure(data.valid, Validation(data.valid, metrics_of(ranker, data.valid), debias=False))}
     )
     for name, one in (valid | dict(data.eval_sets)).items():
         values = one.function(ranker.predict(one.data))
