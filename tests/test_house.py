@@ -118,7 +118,7 @@ def _kinds_in(node: ast.Compare) -> set[str]:
         or (isinstance(one, ast.Subscript) and ast.unparse(one.slice) == "'ranker'")
         for one in sides
     )
-    words = {one.value for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)}
+    words = {str(one.value) for side in sides for one in ast.walk(side) if isinstance(one, ast.Constant)}
     tables = {one.attr for side in sides for one in ast.walk(side) if isinstance(one, ast.Attribute)}
     tables |= {one.id for side in sides for one in ast.walk(side) if isinstance(one, ast.Name)}
     return (words & KINDS) | (tables & {"RANKERS", "ENSEMBLES", "RECOMMENDERS", "SAVED_AS_OTHERS"}) if named else set()
