@@ -27,16 +27,7 @@ class AttributeModel(Model):
 
     def __init__(self, schema: Schema, owner: Any, explain: Callable[[Floats], Contributions] | None = None) -> None:
         self.schema, self.owner, self.explain = schema, owner, explain
-
-    @property
-    def kind(self) -> str:
-        """The name of the ranker."""
-        return self.owner.name or type(self.owner).__name__
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return bool(self.owner.needs_lists)
+        self.kind, self.needs_lists = owner.name or type(owner).__name__, bool(owner.needs_lists)
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return what ``_predict`` returns, checked."""

@@ -21,27 +21,8 @@ class CalibratedModel(Model):
 
     def __init__(self, model: Model, curves: Mapping[str, Curve], segments: "Segments") -> None:
         self.model, self.curves, self.segments = model, dict(curves), segments
-        self.schema, self.least_code = model.schema, model.least_code
-
-    @property
-    def kind(self) -> str:
-        """What is calibrated."""
-        return f"{self.model.kind}, calibrated"
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return self.model.needs_lists
-
-    @property
-    def rounds(self) -> int:
-        """Those of the model."""
-        return self.model.rounds
-
-    @property
-    def parts(self) -> Sequence[Model]:
-        """The model whose scores are not calibrated."""
-        return (self.model,)
+        self.schema, self.least_code, self.needs_lists = model.schema, model.least_code, model.needs_lists
+        self.kind, self.rounds, self.parts = f"{model.kind}, calibrated", model.rounds, (model,)
 
     @property
     def curve(self) -> Curve:

@@ -25,28 +25,16 @@ class Model(ABC):
 
     schema: Schema
     """Columns of training: names, categories, count."""
+    kind: str
+    """What scores, in a few words."""
     least_code: float = 0.0
     """The smallest code of a category that the model takes."""
-
-    @property
-    def kind(self) -> str:
-        """What scores, in a few words."""
-        return type(self).__name__
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return False
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds, trees or epochs, it was trained for; those of a model that it continues included."""
-        return 1
-
-    @property
-    def parts(self) -> "Sequence[Model]":
-        """The models that it is made of, whose features are its own."""
-        return ()
+    needs_lists: bool = False
+    """Whether a score depends on the other documents of its query."""
+    rounds: int = 1
+    """How many rounds, trees or epochs, it was trained for; those of a model that it continues included."""
+    parts: "Sequence[Model]" = ()
+    """The models that it is made of, whose features are its own."""
 
     @abstractmethod
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:

@@ -17,23 +17,10 @@ class SumModel(Model):
 
     def __init__(self, models: Sequence[Model], factors: Sequence[float] | None = None) -> None:
         self.models, self.factors = tuple(models), None if factors is None else tuple(factors)
-        self.schema = self.models[0].schema
+        self.kind = f"{'mean' if factors is None else 'weighted sum'} of {len(self.models)} models"
+        self.schema, self.parts = self.models[0].schema, self.models
         self.least_code = max(one.least_code for one in self.models)
-
-    @property
-    def kind(self) -> str:
-        """What is added up."""
-        return f"{'mean' if self.factors is None else 'weighted sum'} of {len(self.models)} models"
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return any(one.needs_lists for one in self.models)
-
-    @property
-    def parts(self) -> Sequence[Model]:
-        """The models."""
-        return self.models
+        self.needs_lists = any(one.needs_lists for one in self.models)
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Add up the scores."""

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from rankwise import check, files
 from rankwise.arrays import Array, Column, Floats, Ids, Json, Offsets
 from rankwise.compiling import FUSED, kernel
-from rankwise.models.model import Read
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective
 from rankwise.recommend.model import Liked, RecommenderModel
@@ -151,7 +150,7 @@ class TrainedFactors(FactorsModel):
         return {"epochs": self.rounds, "versions": versions}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the file."""
         library = check.optional("safetensors.numpy", "torch")
         with check.library("vectors", "a .safetensors file"):

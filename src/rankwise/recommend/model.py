@@ -15,7 +15,7 @@ from rankwise.data.interactions.lists import Interactions
 from rankwise.data.interactions.parts import count_flags, ratings_of
 from rankwise.metrics.order import ROW, ranking, scratch_for
 from rankwise.models import storage
-from rankwise.models.model import Model, Read
+from rankwise.models.model import Model
 from rankwise.models.schema import Schema
 from rankwise.recommend.verify import Kinds, verify
 from rankwise.sparse import Matrix
@@ -127,7 +127,7 @@ class RecommenderModel(Model):
         return {}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read the file."""
         with check.library("the arrays of a recommender", _FILE):
             arrays = storage.arrays(files[_FILE])

@@ -88,13 +88,8 @@ class ForestModel(Model):
     """Boosted trees of LightGBM, XGBoost or CatBoost: :attr:`booster` is the library's own object."""
 
     def __init__(self, schema: Schema, forest: Forest) -> None:
-        self.schema, self.forest = schema, forest
-        self.least_code = forest.least_code
-
-    @property
-    def kind(self) -> str:
-        """The library's name."""
-        return f"the trees of {self.forest.library}"
+        self.schema, self.forest, self.kind = schema, forest, f"the trees of {forest.library}"
+        self.least_code, self.rounds = forest.least_code, forest.n_trees
 
     @property
     def booster(self) -> Any:
@@ -103,11 +98,6 @@ class ForestModel(Model):
 
     @property
     def n_trees(self) -> int:
-        """The number of trees."""
-        return self.forest.n_trees
-
-    @property
-    def rounds(self) -> int:
         """The number of trees."""
         return self.forest.n_trees
 

@@ -75,6 +75,8 @@ class Perceptron(nn.Module):
                 layers.append(ListAttention(size, settings.attention, settings.dropout))
             width = size
         self.has_attention = bool(settings.attention)
+        self.needs_lists = self.has_attention or self.transform.query
+        """Whether a score depends on the other documents of its query."""
         self.feature_noise = settings.feature_noise
         self.widest = max(self.transform.width, members * max(settings.hidden, default=1))
         """How many numbers of a document a layer has at most."""
@@ -101,11 +103,6 @@ class Perceptron(nn.Module):
         if self.training and self.feature_noise:
             inputs = inputs + self.feature_noise * torch.randn_like(inputs)
         return self.body(inputs, offsets, inside)  # type: ignore[no-any-return]
-
-    @property
-    def needs_lists(self) -> bool:
-        """Whether a score depends on the other documents of its query."""
-        return self.has_attention or self.transform.query
 
     @property
     def device(self) -> torch.device:

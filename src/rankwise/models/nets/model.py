@@ -24,26 +24,18 @@ MODEL = "model.safetensors"
 class NetModel(Perceptron, Model):
     """A multilayer perceptron, a ``torch.nn.Module`` from raw features to scores."""
 
+    kind = "a net"
+
     def __init__(
         self, schema: Schema, settings: NetSettings, *, last_bias: bool = False, runs_on: str = "auto", epochs: int = 0
     ) -> None:
         super().__init__(schema.count, settings, last_bias=last_bias)
-        self.schema, self.settings, self.runs_on, self.epochs = schema, settings, runs_on, epochs
+        self.schema, self.settings, self.runs_on, self.rounds = schema, settings, runs_on, epochs
 
     def trained(self, epochs: int) -> Self:
         """Return this model, after so many epochs."""
-        self.epochs = epochs
+        self.rounds = epochs
         return self
-
-    @property
-    def kind(self) -> str:
-        """What scores."""
-        return "a net"
-
-    @property
-    def rounds(self) -> int:
-        """The number of epochs, those of a net that it continues included."""
-        return self.epochs
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return one score per document, computed on its device."""
@@ -107,7 +99,7 @@ class NetModel(Perceptron, Model):
 
     def description(self) -> Json:
         """Return what builds the net again, whatever presets say by then."""
-        return described(self.settings, self.epochs)
+        return described(self.settings, self.rounds)
 
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:

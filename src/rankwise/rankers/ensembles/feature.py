@@ -109,6 +109,7 @@ class FeatureRanker(Ranker):
 class FeatureModel(Model):
     """Scores that are one column, upwards or downwards."""
 
+    kind = "a feature"
     schema: Schema
     column: int
     sign: float
