@@ -42,6 +42,8 @@ from benchmarks.harness import shuffled, whole
 from rankwise.arrays import Array
 from rankwise.pools import processes as pool_of
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training import run as training
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.training.stopping import Stopping
 
 METRICS = ("ndcg@5", "ndcg@10")
@@ -163,9 +165,9 @@ def measure(job: Job) -> list[list[str]]:
     latest = Latest(
         rounds=job.rounds, rules=[Stopping(rounds=job.rounds, metrics=METRICS[1:], **one) for one in RULES.values()]
     )
-    ranker._stopping = lambda _: latest
+    settings = WatchedSettings(**vars(TrainingSettings.of(ranker)), latest=latest)
     start = time.process_time()
-    ranker.fit(train, valid)
+    training.train(ranker, TrainingData(train=train, valid=valid), settings)
     seconds, whole_model = time.process_time() - start, ranker.model_
     lines = []
     for number, rule in enumerate(RULES):
@@ -175,6 +177,17 @@ def measure(job: Job) -> list[list[str]]:
         shown = " ".join(f"{value:.4f}" for value in values[~np.isnan(values)])
         lines.append([*job.key(), rule, str(ranker.model_.n_trees), f"{seconds:.2f}", shown])
     return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedSettings(TrainingSettings):
+    """Settings that stop by a rule of their own."""
+
+    latest: Stopping
+
+    def stopping(self, names: Sequence[str] = ()) -> Stopping:
+        """Return that rule, whatever the metrics are called."""
+        return self.latest
 
 
 @dataclass(frozen=True, kw_only=True)

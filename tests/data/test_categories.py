@@ -257,7 +257,7 @@ def test_a_model_is_continued_in_its_own_columns_and_categories(kind):
     assert more.feature_names_in_.tolist() == ["noise", "colour"]
     again = ranker(kind).fit(rw.RankingDataset.from_frame(enum(new, [*COLOURS, "violet"])), init_model=one)
     np.testing.assert_array_equal(more.predict(new), again.predict(new))
-    np.testing.assert_array_equal(more.model_.cut(SMALL["rounds"]).predict(one._features(first)), one.predict(first))
+    np.testing.assert_array_equal(more.model_.cut(SMALL["rounds"]).scores(one.model_.matrix(first)), one.predict(first))
 
 
 def test_resuming_needs_the_same_categories(train, tmp_path):

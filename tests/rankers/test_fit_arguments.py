@@ -21,10 +21,10 @@ LACKS: dict[type, set[str]] = {
     rw.CatBoostRanker: set(),
     rw.NeuralRanker: set(),
     rw.bagged: set(),
-    rw.blended: {"init_model"},
-    rw.distilled: {"init_model"},
+    rw.blended: set(),
+    rw.distilled: set(),
     rw.AutoRanker: ROUNDS,
-    FeatureRanker: {"init_model"},
+    FeatureRanker: set(),
 }
 EXPECTED = inspect.signature(IterativeRanker.fit, eval_str=True).parameters
 DATA = {name: one for name, one in EXPECTED.items() if name not in (*ROUNDS, "self", "X", "y", "others")}

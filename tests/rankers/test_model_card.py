@@ -9,6 +9,8 @@ import pytest
 import rankwise as rw
 from rankwise.models import model_card, storage
 from rankwise.rankers.training.resume import fingerprint
+from rankwise.rankers.training.run import remember
+from rankwise.rankers.training.settings import TrainingData
 
 
 @pytest.fixture(scope="module")
@@ -150,10 +152,11 @@ def test_data_on_disk_are_not_read_again_for_a_digest(data, tmp_path):
     features[:] = data.features
     features.flush()
     on_disk = data.with_(features=np.memmap(path, np.float32, "r", shape=data.features.shape))
-    assert "digest" not in model_card.training_data(on_disk)
-    assert model_card.training_data(on_disk, digest="abc", documents=10**9) == {
-        "documents": 10**9, "features": 12, "digest": "abc",
-    }  # fmt: skip
+    ranker = rw.LightGBMRanker()
+    remember(ranker, TrainingData(train=on_disk))
+    assert "digest" not in ranker.trained_on_
+    remember(ranker, TrainingData(train=on_disk, digest="abc", documents=10**9))
+    assert ranker.trained_on_ == {"documents": 10**9, "features": 12, "digest": "abc"}
 
 
 def test_what_is_no_evaluation_is_rejected(model):

@@ -27,23 +27,23 @@ class AttributeModel(Model):
 
     def __init__(self, schema: Schema, owner: Any, explain: Callable[[Floats], Contributions] | None = None) -> None:
         self.schema, self.owner, self.explain = schema, owner, explain
-        self.kind, self.needs_lists = owner.name or type(owner).__name__, bool(owner.needs_lists)
+        self.trained_by, self.needs_lists = type(owner).__name__, bool(owner.needs_lists)
+        self.kind = owner.name or self.trained_by
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return what ``_predict`` returns, checked."""
-        who = type(self.owner).__name__
-        require_lists(self, offsets, who)
+        require_lists(self, offsets)
         scores = np.asarray(self.owner._predict(features, offsets), np.float64)
         if scores.shape != (features.shape[0],) or np.isnan(scores).any():
             got = f"shape {scores.shape}" if scores.shape != (features.shape[0],) else "NaN"
-            what = f"a {who} must give each of {features.shape[0]} documents one number"
+            what = f"a {self.trained_by} must give each of {features.shape[0]} documents one number"
             raise check.error(what, got=got, hint="let _predict return one score per row of features")
         return scores
 
     def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return what the ranker says, if it explains its scores."""
         if self.explain is None:
-            raise check.error(f"a {type(self.owner).__name__} cannot explain its scores by features")
+            raise check.error(f"a {self.trained_by} cannot explain its scores by features")
         return self.explain(features)
 
     def files(self) -> dict[str, bytes]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Self
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
@@ -12,6 +12,10 @@ from rankwise.models.schema import Documents, Schema
 Score = Callable[[Floats, Offsets | None], Array]
 """From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
 
+NO_SHARES = (
+    "{} has no feature_importances_, which are shares in the gain of splits. Hint: "
+    "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
+)
 Read = Callable[[Json, dict[str, bytes], Schema], "Model"]
 """From the description and files of a model, and the columns of training, to the model."""
 
@@ -27,6 +31,8 @@ class Model(ABC):
     """Columns of training: names, categories, count."""
     kind: str
     """What scores, in a few words."""
+    trained_by: str = "the ranker"
+    """The class of rankers that learns it, for errors."""
     least_code: float = 0.0
     """The smallest code of a category that the model takes."""
     needs_lists: bool = False
@@ -56,7 +62,7 @@ class Model(ABC):
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature, of trees."""
-        raise AttributeError(f"{self.kind} has no gain of splits")
+        raise AttributeError(NO_SHARES.format(self.trained_by))
 
     def shares(self) -> Array:
         """Return the share of each feature in the total gain of all splits."""
@@ -80,10 +86,10 @@ class Model(ABC):
         """
 
 
-def require_lists(model: Any, offsets: Offsets | None, who: str) -> None:
+def require_lists(model: Model, offsets: Offsets | None) -> None:
     """Raise if a model that looks at whole lists is to score documents of unknown queries."""
     if offsets is None and model.needs_lists:
-        what = f"a {who} looks at whole lists, and must know which documents belong together"
+        what = f"a {model.trained_by} looks at whole lists, and must know which documents belong together"
         raise check.error(what, hint="pass a RankingDataset, or a table with a column qid")
 
 

@@ -218,19 +218,16 @@ class Ranker(Estimator, ABC):
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train; rankers that are made of others do it in their own way."""
-        if trains_at_once(self):
-            inputs.reject_start(data.train, self)
-            if settings.resume:
-                hint = "leave `resume` out: it is trained at once"
-                raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
+        if settings.resume and trains_at_once(self):
+            hint = "leave `resume` out: it is trained at once"
+            raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
         run.train(self, data, settings)
-        if trains_at_once(self) and self.stopped_ == settings.unit:
-            self.stopped_ = "complete"
 
     def learner(self, data: TrainingData, settings: TrainingSettings) -> Learner[Any]:
         """Return what learns, round by round: it scores ``data.held_out`` after every one."""
         if not trains_at_once(self):
             raise NotImplementedError(f"{type(self).__name__} defines no _fit(train, valid)")
+        inputs.reject_start(data.train, self)
         return OneRound(self, data)
 
     def check_data(self, train: RankingDataset) -> None:

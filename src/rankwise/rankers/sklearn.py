@@ -1,6 +1,5 @@
 """The interface of scikit-learn: parameters, clones, routing. It is imported inside methods that it calls itself."""
 
-import contextlib
 import copy
 import inspect
 from collections.abc import Collection
@@ -10,6 +9,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
+from rankwise.models.model import NO_SHARES
 from rankwise.rankers import argument_names
 
 _Ranker = TypeVar("_Ranker", bound="Estimator")
@@ -39,13 +39,10 @@ class Estimator:
     @property
     def feature_importances_(self) -> Array:
         """The share of each feature in what was learned, of rankers that know it: trees, and what is made of them."""
-        with contextlib.suppress(AttributeError):
-            shares: Array = self.model_.shares()
-            return shares
-        raise AttributeError(
-            f"{type(self).__name__} has no feature_importances_, which are shares in the gain of splits. Hint: "
-            "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
-        )
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(NO_SHARES.format(type(self).__name__))
+        shares: Array = self.model_.shares()
+        return shares
 
     @classmethod
     def own_parameters(cls) -> Keywords:

@@ -13,6 +13,7 @@ from rankwise.models.forests.forest import summed
 from rankwise.objectives.base import base_score, level_totals
 from rankwise.objectives.checks import differences
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.statistics.calibration import sigmoid
 
 CHANCES = np.array([0.9, 0.4, 0.1])
@@ -112,7 +113,7 @@ def log_odds(rate: float) -> float:
 
 
 def start(objective: str, data: rw.RankingDataset) -> float:
-    return rw.LightGBMRanker(objective)._start(data, rw.objective(objective), None)
+    return TrainingSettings.of(rw.LightGBMRanker(objective)).start(TrainingData(train=data))
 
 
 @pytest.mark.parametrize(
@@ -215,4 +216,5 @@ def test_one_forest_of_several_holds_where_they_started(name: str):
     models = [trainer(name, rounds=3).fit(part) for part in (data, data.take(slice(0, 100)))]
     forest = summed([model.model_ for model in models], [0.25, 0.75])
     expected = 0.25 * models[0].predict(data) + 0.75 * models[1].predict(data)
-    np.testing.assert_allclose(forest.predict(data.features), expected, atol=1e-5)
+    assert forest is not None
+    np.testing.assert_allclose(forest.scores(data.features), expected, atol=1e-5)

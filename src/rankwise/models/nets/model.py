@@ -24,7 +24,7 @@ MODEL = "model.safetensors"
 class NetModel(Perceptron, Model):
     """A multilayer perceptron, a ``torch.nn.Module`` from raw features to scores."""
 
-    kind = "a net"
+    kind, trained_by = "a neural net", "NeuralRanker"
 
     def __init__(
         self, schema: Schema, settings: NetSettings, *, last_bias: bool = False, runs_on: str = "auto", epochs: int = 0
@@ -39,7 +39,7 @@ class NetModel(Perceptron, Model):
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return one score per document, computed on its device."""
-        require_lists(self, offsets, "NeuralRanker")
+        require_lists(self, offsets)
         self.to(usable_device(self.runs_on)).eval()
         return self._finite(features, offsets)
 

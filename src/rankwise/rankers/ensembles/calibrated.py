@@ -243,7 +243,6 @@ class CalibratedRanker(MetaRanker):
 
     def saved(self) -> tuple[Json, dict[str, bytes]]:
         """Return the description, and the files of the ranker and the curves."""
-        table.check_named(self.ranker_)
         return self.description(), attributes.files(self)
 
     @classmethod

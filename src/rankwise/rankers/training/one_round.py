@@ -44,6 +44,11 @@ class OneRound(Learner[bool]):
         """Return the attributes of the ranker."""
         return attribute_model(self.ranker, Schema.of(self.data.train))
 
+    def keep(self, ranker: Any, state: State) -> None:
+        """Say that it is complete: there is no other round."""
+        state.stopped = "complete" if state.stopped == ranker.unit else state.stopped
+        ranker.stopped_ = state.stopped
+
     def files(self, best: object) -> dict[str, bytes]:
         """Return what a checkpoint holds."""
         return self.model(1).files()

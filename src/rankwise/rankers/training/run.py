@@ -92,10 +92,13 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
         ranker.history_, ranker.best_round_, ranker.stopped_ = state.history, state.best, state.stopped
         remember(ranker, data)
         learner.keep(ranker, state)
+        if text := settings.constraints.unmet(state.history, state.best, settings.unit):
+            unmet.append(text)
 
+    unmet: list[str] = []
     ranker.stopped_ = run(prepare, keep, settings)
-    if unmet := settings.constraints.unmet(ranker.history_, ranker.best_round_, settings.unit):
-        warnings.warn(unmet, UnmetConstraintWarning, stacklevel=4)
+    if unmet:  # nothing is called any more where a Ctrl-C would end fit
+        warnings.warn(unmet[0], UnmetConstraintWarning, stacklevel=4)
 
 
 def learner_of(ranker: Any, train: RankingDataset, valid: RankingDataset | None = None) -> Any:

@@ -140,14 +140,14 @@ class TrainingSettings:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
         if not trains_at_once(ranker) and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
-        objective, settings = getattr(ranker, "objective", None), ONE_ROUND | {"progress": False}
+        objective: Any = getattr(ranker, "objective", None)
+        settings = ONE_ROUND | {"progress": False}
         if not trains_at_once(ranker):
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
             check.integer("seed", settings["seed"], least=0)
-        if objective is not None and (builtin := native(objective)) is None:
-            settings["objective"] = objective_of(ranker)
-        elif objective is not None:
-            settings["builtin"] = builtin
+        if objective is not None or hasattr(ranker, "library"):  # a ranker of the user's may have none
+            builtin = native(objective)
+            settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
         if getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
         return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
