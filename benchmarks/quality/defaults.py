@@ -165,9 +165,8 @@ def measure(job: Job) -> list[list[str]]:
     latest = Latest(
         rounds=job.rounds, rules=[Stopping(rounds=job.rounds, metrics=METRICS[1:], **one) for one in RULES.values()]
     )
-    settings = WatchedSettings(**vars(TrainingSettings.of(ranker)), latest=latest)
     start = time.process_time()
-    training.train(ranker, TrainingData(train=train, valid=valid), settings)
+    train_by(latest, ranker, train, valid)
     seconds, whole_model = time.process_time() - start, ranker.model_
     lines = []
     for number, rule in enumerate(RULES):
@@ -177,6 +176,12 @@ def measure(job: Job) -> list[list[str]]:
         shown = " ".join(f"{value:.4f}" for value in values[~np.isnan(values)])
         lines.append([*job.key(), rule, str(ranker.model_.n_trees), f"{seconds:.2f}", shown])
     return lines
+
+
+def train_by(rule: Stopping, ranker: Any, train: rw.RankingDataset, valid: rw.RankingDataset) -> None:
+    """Train a ranker that stops by a rule that is not its own."""
+    settings = WatchedSettings(**vars(TrainingSettings.of(ranker)), latest=rule)
+    training.train(ranker, TrainingData(train=train, valid=valid), settings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,7 @@ def test_a_rule_keeps_the_round_that_training_under_it_keeps(benchmark: ModuleTy
     rules: list[dict[str, Any]] = [{"patience": 5, "smoothing": 1}, {"patience": 8, "smoothing": 4}]
     latest = benchmark.Latest(rounds=60, rules=[Stopping(rounds=60, metrics=("ndcg@10",), **one) for one in rules])
     free: Any = rw.LightGBMRanker("xendcg", smoothing=1, **settings)
-    free._stopping = lambda _: latest
-    free.fit(train, valid)
+    benchmark.train_by(latest, free, train, valid)
     ends = []
     for number, options in enumerate(rules):
         kept = rw.LightGBMRanker("xendcg", **settings, **options).fit(train, valid)

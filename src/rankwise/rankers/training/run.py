@@ -18,7 +18,7 @@ from rankwise.models import model_card, storage
 from rankwise.models.schema import Schema
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import Loop, State
+from rankwise.rankers.training.loop import Learner, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of, metrics_of
@@ -121,7 +121,8 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
     ):
         with interrupts.allowed():
             session = prepare()
-            ended.callback(session.loop.learner.close)
+            if type(session.loop.learner).close is not Learner.close:  # or it would be freed too late, see below
+                ended.callback(session.loop.learner.close)
             state, best = session.resumed(resume=settings.resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit
         reports = [session.progress.report]
