@@ -1,6 +1,8 @@
 """Numbers that say how much of the house a reader must know; each has a limit."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -57,3 +59,41 @@ def test_comparing_needs_a_small_part_of_the_house(inside, limit):
     lines = {one: MODULES[one].count("\n") for one in closure("rankwise.evaluation.compare", inside=inside)}
     largest = "\n".join(f"{lines[one]:6,d} {one}" for one in sorted(lines, key=lambda one: -lines[one])[:20])
     assert sum(lines.values()) <= limit, f"{sum(lines.values()):,d} lines in {len(lines)} modules:\n{largest}"
+
+
+WALK = """
+import os, sys
+import lightgbm
+import rankwise as rw
+
+root, entered = os.path.dirname(rw.__file__), set()
+
+def fit(objective, seed, **settings):
+    train, valid = rw.split(rw.synthetic(n_queries=60, n_docs=20, seed=seed), (0.7, 0.3), seed=0)
+    ranker = rw.LightGBMRanker(objective, threads=1, **settings)
+    sys.setprofile(enter if seed == 2 else None)
+    ranker.fit(train, valid)
+
+def enter(frame, event, _):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(root) and not code.co_qualname.endswith(">"):
+        entered.add((os.path.relpath(code.co_filename, root), code.co_qualname))
+
+def first_tree(*_, **__):
+    sys.setprofile(None)
+    for name, function in sorted(entered):
+        print(name, function)
+    sys.stdout.flush()
+    os._exit(0)
+
+fit("listnet", 1, rounds=2, metrics=["ap"])  # imports and compiles; of its own are expressions alone
+lightgbm.train = first_tree
+fit("xendcg", 2)
+"""
+
+
+def test_few_functions_lie_between_fit_and_the_first_tree():
+    ran = subprocess.run([sys.executable, "-c", WALK], capture_output=True, encoding="utf-8")
+    entered = ran.stdout.splitlines()
+    assert len(entered) > 50, ran.stderr
+    assert len(entered) <= 110, "\n".join([f"{len(entered)} functions:", *entered])

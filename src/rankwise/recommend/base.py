@@ -19,7 +19,7 @@ from rankwise.rankers.base import Ranker
 from rankwise.recommend.factors import Factors, write_vectors
 from rankwise.recommend.model import MODEL, HistoryModel, Liked, RecommenderModel, best, in_order
 from rankwise.recommend.verify import Kinds
-from rankwise.threads import checked, thread_count, use_threads
+from rankwise.threads import thread_count, use_threads
 
 if TYPE_CHECKING:
     import polars as pl
@@ -164,7 +164,7 @@ class Recommends(Ranker):
         return write_vectors(path, self.vectors(), format, force=force)
 
     def _thread_count(self) -> int:
-        return thread_count() if self.threads is None else checked(self.threads)
+        return thread_count() if self.threads is None else self.threads
 
     def _score(self, features: Floats) -> Array:
         raise check.error(f"{type(self).__name__} scores ids of users and items, and no features")
