@@ -220,13 +220,14 @@ class Ranker(Estimator, ABC):
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train; rankers that are made of others do it in their own way."""
-        if trains_at_once(self):
+        at_once = trains_at_once(self)
+        if at_once:
             inputs.reject_start(data.train, self)
             if settings.resume:
                 hint = "leave `resume` out: it is trained at once"
                 raise check.error(f"a {type(self).__name__} has no checkpoint to resume from", hint=hint)
         run.train(self, data, settings)
-        if trains_at_once(self) and self.stopped_ == settings.unit:
+        if at_once and self.stopped_ == settings.unit:
             self.stopped_ = "complete"
 
     def learner(self, data: TrainingData, settings: TrainingSettings) -> Learner[Any]:

@@ -70,6 +70,8 @@ class Learner(ABC, Generic[Snapshot]):
 
     processes: ProcessGroup = Alone()
     """The processes that train together."""
+    close: Callable[[], None] | None = None
+    """Ends what it has started, such as processes."""
     validation: Validation | None = None
     """Metrics of the validation data, where this learner scores these in a form of its own."""
 
@@ -114,9 +116,6 @@ class Learner(ABC, Generic[Snapshot]):
     @abstractmethod
     def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
         """Resume from a checkpoint; returns the best model so far."""
-
-    def close(self) -> None:
-        """End what it has started, such as processes."""
 
 
 @dataclass(frozen=True, kw_only=True)

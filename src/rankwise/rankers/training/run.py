@@ -91,7 +91,8 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings) -> None:
         learner.keep(ranker, state)
 
     ranker.stopped_ = run(prepare, keep, settings)
-    if unmet := settings.constraints.unmet(ranker.history_, ranker.best_round_, settings.unit):
+    constraints = settings.constraints
+    if constraints.goals and (unmet := constraints.unmet(ranker.history_, ranker.best_round_, settings.unit)):
         warnings.warn(unmet, UnmetConstraintWarning, stacklevel=4)
 
 
@@ -115,7 +116,8 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
     ):
         with interrupts.allowed():
             session = prepare()
-            ended.callback(session.loop.learner.close)
+            if (close := session.loop.learner.close) is not None:  # else the learner would live until then
+                ended.callback(close)
             fresh = session.loop.checkpoint is None
             state, best = (session.start, None) if fresh else session.resumed(resume=settings.resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit

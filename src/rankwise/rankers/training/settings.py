@@ -142,8 +142,9 @@ class TrainingSettings:
     def exponential_labels(self) -> Collection[str | None]:
         """Return the names of the labels that count by 2^y in training; None for the main ones."""
         names: Collection[str | None] = (None,) if self.objective is None else on.exponential_labels(self.objective)
-        goals = (getattr(one, "label", None) for one in self.constraints.goals)
-        return {*names, *goals} if names and self.constraints.goals else names  # which the same objective learns
+        if names:  # constraints are learned by the same objective
+            names = {*names, *(getattr(one, "label", None) for one in self.constraints.goals)}
+        return names
 
     def for_data(self, ranker: Any, data: TrainingData) -> Self:
         """Settle what the data decide: metrics, parameters that are not set, terms and scales of the objective."""
