@@ -31,14 +31,9 @@ APART = 64
 """Elements to leave between arrays that one loop reads and writes; see :func:`separate`."""
 
 
-def read_only(array: Column) -> Column:
-    """Return a contiguous read-only array: Numba would compile once more for writable input."""
-    return read_only_view(np.ascontiguousarray(array))
-
-
-def read_only_view(array: Column) -> Column:
-    """Return a read-only view of an array, contiguous or not."""
-    array = array.view()
+def read_only(array: Column, *, contiguous: bool = True) -> Column:
+    """Return a read-only view of an array, or a contiguous copy: Numba would compile once more for writable input."""
+    array = np.ascontiguousarray(array).view() if contiguous else array.view()
     array.flags.writeable = False
     return array
 
@@ -140,13 +135,8 @@ def row_blocks(n_rows: int, width: int, numbers: int | None = None) -> Iterator[
     >>> list(row_blocks(5, 2, numbers=4))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    step = rows_at_once(width, BLOCK if numbers is None else numbers)
+    step = max(1, (BLOCK if numbers is None else numbers) // max(1, width))
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
-
-
-def rows_at_once(width: int, numbers: int) -> int:
-    """Return the number of rows in a block of about so many ``numbers``."""
-    return max(1, numbers // max(1, width))
 
 
 def separate(size: int) -> Array:

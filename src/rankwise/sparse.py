@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.arrays import Column, Floats, read_only_view
+from rankwise.arrays import Column, Floats, read_only
 
 Matrix = Any
 """A dense matrix, or a sparse one of scipy, which has no types."""
@@ -37,7 +37,7 @@ def compressed(values: Matrix) -> Matrix:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    parts = tuple(read_only_view(part) for part in (matrix.data, matrix.indices, matrix.indptr))
+    parts = tuple(read_only(part) for part in (matrix.data, matrix.indices, matrix.indptr))
     shared = csr_array(parts, shape=matrix.shape, copy=False)
     shared.has_canonical_format = True
     return shared

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Floats, read_only_view
+from rankwise.arrays import Array, Floats, read_only
 
 Kernel = Callable[..., object]
 """``kernel(first, last, offsets, …)``, compiled."""
@@ -114,13 +114,6 @@ def check_tables() -> None:
         )
 
 
-def checked(count: object) -> int:
-    """Check a number of threads; libraries abort the process if the system cannot start them."""
-    if check.integer("threads", count, least=1) > MOST:
-        raise check.error(f"threads must be at most {MOST}", got=count)
-    return int(count)  # type: ignore[call-overload, no-any-return]
-
-
 @contextlib.contextmanager
 def use_threads(count: int) -> Iterator[None]:
     """Use ``count`` threads inside a ``with`` block; results never depend on it.
@@ -129,7 +122,9 @@ def use_threads(count: int) -> Iterator[None]:
     ...     thread_count()
     1
     """
-    token = _chosen.set(checked(count))
+    if check.integer("threads", count, least=1) > MOST:  # libraries abort if the system cannot start them
+        raise check.error(f"threads must be at most {MOST}", got=count)
+    token = _chosen.set(int(count))
     try:
         yield
     finally:
@@ -148,7 +143,7 @@ def over_queries(
     ten.
     """
     if offsets.flags.writeable:  # Numba would compile every kernel once more for offsets that can be written
-        offsets = read_only_view(offsets)
+        offsets = read_only(offsets)
     n_queries, count = offsets.size - 1, thread_count()
     total = 10.0 * float(offsets[-1]) if work is None else float(work.sum())
     if count == 1 or n_queries < 2 or total < _WORTH_THREADS:

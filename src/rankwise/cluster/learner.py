@@ -159,7 +159,9 @@ class WorkerTraining:
             growth, step = cast("Growth", self._growth), cast("_ClusterStep", self._step)
             stream, derive = data.stream(step.learner.seed), None if step.learner.objective is None else step
             for done in range(job.done, job.rounds):
-                step.start(stream.at(job.before + done), job.weights)
+                step.stream = stream.at(job.before + done)
+                if job.weights:
+                    step.weigh(job.weights)
                 if not growth.add(derive):
                     break
                 losses.append(step.loss)
@@ -232,7 +234,6 @@ class ClusterLearner(Trees):
     block: int
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self.training = secrets.token_hex(8)
         self._grown: list[Grown] = []
         self._losses: deque[float | None] = deque()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Keywords, read_only_view
+from rankwise.arrays import Column, Keywords, read_only
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -64,7 +64,7 @@ class DataColumn:
         arrays: dict[str, Column] = {}
         for name in sorted(values):
             with check.naming(f"{self.name}[{name!r}]"):
-                arrays[name] = read_only_view(self.check(values[name], data))
+                arrays[name] = read_only(self.check(values[name], data), contiguous=False)
         return MappingProxyType(arrays) if arrays else None
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Keywords, read_only_view, rows_of
+from rankwise.arrays import Column, Ids, Keywords, read_only, rows_of
 from rankwise.data import columns
 from rankwise.data.categories import Values, lists
 from rankwise.data.columns import Changes, Columns, NamedColumns, Roles
@@ -114,7 +114,7 @@ class RankingDataset:
         self._set("categories", lists(categories, self.categorical))
 
     def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, read_only_view(value) if isinstance(value, np.ndarray) else value)
+        object.__setattr__(self, name, read_only(value, contiguous=False) if isinstance(value, np.ndarray) else value)
 
     @classmethod
     def from_sizes(

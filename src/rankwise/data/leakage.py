@@ -15,7 +15,7 @@ from rankwise import check
 from rankwise.arrays import Array, Floats, Ids, comparable, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import DiskDataset
-from rankwise.sparse import dense
+from rankwise.sparse import dense, is_sparse
 
 ANSWERS = (
     *("label", "labels", "relevance", "relevant", "grade", "judgment", "judgement", "judged", "target"),
@@ -76,6 +76,10 @@ def warn_features(names: Sequence[str], hint: str, data: RankingDataset | None =
             warnings.warn(check.Sentence(f"{what}.", hint.format([f"!{name}"])), stacklevel=2)
 
 
+_hashed: "WeakKeyDictionary[RankingDataset, NDArray[np.uint64]]" = WeakKeyDictionary()
+"""The contents of queries, computed once for a data set: of each the sum of the hashes of its documents."""
+
+
 class Queries(NamedTuple):
     """Ids and contents of queries, by which two parts are compared."""
 
@@ -87,8 +91,12 @@ class Queries(NamedTuple):
     @classmethod
     def of(cls, data: RankingDataset) -> "Queries":
         """Return the queries of a data set; contents are hashes of features, if these are in memory."""
-        in_memory = data.n_features and data.n_queries and not isinstance(data, DiskDataset)
-        return cls(unless_numbers(data.query_ids), _contents(data) if in_memory else None)
+        ids, in_memory = unless_numbers(data.query_ids), not isinstance(data, DiskDataset)
+        if in_memory and data.n_features and data.n_queries and data not in _hashed:
+            sums = np.add.reduceat(document_hashes(data), data.offsets[:-1])
+            # A query of one document has 0: there is nothing to rank.
+            _hashed[data] = np.where(np.diff(data.offsets) > 1, sums, 0).astype(np.uint64)
+        return cls(ids, _hashed.get(data))
 
 
 def unless_numbers(ids: Ids | None) -> Ids | None:
@@ -104,8 +112,15 @@ def unless_numbers(ids: Ids | None) -> Ids | None:
 
 def shared(seen: Sequence[Queries], held_out: Queries) -> list[NDArray[np.bool_] | None]:
     """Return which held-out queries were seen, by their ids and by their contents; None where that is unknown."""
-    by_id = _among(held_out.ids, [one.ids for one in seen])
-    by_contents = _among(held_out.contents, [one.contents for one in seen])
+    found: list[NDArray[np.bool_] | None] = []
+    for values, *others in zip(held_out, *seen, strict=True):
+        present = [one for one in others if one is not None]
+        if values is None or len(present) < len(others) or not present:
+            found.append(None)
+            continue
+        mine, *theirs = comparable(values, *present)
+        found.append(np.isin(mine, np.concatenate(theirs)))
+    by_id, by_contents = found
     return [by_id, None if by_contents is None else by_contents & (held_out.contents != 0)]
 
 
@@ -192,34 +207,11 @@ def checked() -> Iterator[None]:
         CHECKED.reset(token)
 
 
-def _among(values: Ids | None, seen: Sequence[Ids | None]) -> NDArray[np.bool_] | None:
-    """Return which values are among those seen; None where that is unknown."""
-    present = [one for one in seen if one is not None]
-    if values is None or len(present) < len(seen) or not present:
-        return None
-    first, *rest = comparable(values, *present)
-    return np.isin(first, np.concatenate(rest))
-
-
-_hashed: "WeakKeyDictionary[RankingDataset, NDArray[np.uint64]]" = WeakKeyDictionary()
-
-
-def _contents(data: RankingDataset) -> NDArray[np.uint64]:
-    """Return a hash of the features of each query: the sum of those of its documents; computed once for a data set.
-
-    A query of one document has 0: there is nothing to rank.
-    """
-    if data not in _hashed:
-        sums = np.add.reduceat(document_hashes(data), data.offsets[:-1])
-        _hashed[data] = np.where(data.sizes > 1, sums, 0).astype(np.uint64)
-    return _hashed[data]
-
-
 def document_hashes(data: RankingDataset) -> NDArray[np.uint64]:
     """Return a hash of the features of each document: mixed sums over columns, to which zeros add nothing."""
     factors = np.random.default_rng(0).integers(1, 2**64, data.n_features, np.uint64, endpoint=False)
     rows = np.zeros(data.n_docs, np.uint64)
-    if data.is_sparse:
+    if is_sparse(data.features):
         matrix: Any = data.features
         stored = np.append((matrix.data + np.float32(0.0)).view(np.uint32) * factors[matrix.indices], np.uint64(0))
         some = np.diff(matrix.indptr) > 0

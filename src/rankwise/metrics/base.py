@@ -209,10 +209,10 @@ class RankMetric(Metric):
         return replace(self, cutoff=cutoff)
 
     def __str__(self) -> str:
-        shared = tuple(field.name for field in fields(RankMetric))
-        special = tuple(field.name for field in fields(self) if field.name not in shared)
-        parts = [grammar.arguments(self, leave_out=shared), grammar.arguments(self, leave_out=(*special, "cutoff"))]
-        options = ", ".join(filter(None, parts))
+        shared = {field.name for field in fields(RankMetric)}
+        values = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
+        names = sorted((name for name in values if name != "cutoff"), key=shared.__contains__)  # its own come first
+        options = ", ".join(f"{name}={grammar.word(values[name])}" for name in names)
         return self.name + (f"({options})" if options else "") + (f"@{self.cutoff}" if self.cutoff else "")
 
     __repr__ = __str__

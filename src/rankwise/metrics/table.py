@@ -1,6 +1,7 @@
 """The table of metrics by name, and metrics from expressions and functions."""
 
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, overload
@@ -35,6 +36,7 @@ DEFAULT = ("ndcg@10",)
 """The metrics of rankers and evaluations that name none."""
 OF_REWARDS = ("reward@10",)
 """The same on data whose documents have rewards."""
+_PLAIN = re.compile(r"([a-z_]+)(?:@([1-9][0-9]{0,9}))?")
 
 
 @overload
@@ -62,6 +64,9 @@ def metric(expression: MetricLike, *, conventions: str | None = None, **options:
     >>> metric("recip_rank"), metric("AP(rel=2)@100")
     (rr(ties=row, empty=0), ap(relevant=2, ties=row, empty=0)@100)
     """
+    plain = _PLAIN.fullmatch(expression) if isinstance(expression, str) else None
+    if plain is not None and plain[1] in METRICS and conventions is None and not options:  # needs no grammar
+        return METRICS[plain[1]](cutoff=None if plain[2] is None else int(plain[2]))
     if isinstance(expression, type):
         name = expression.__name__
         raise check.error("a metric is needed, and not its class", got=name, hint=f"write {name}()")

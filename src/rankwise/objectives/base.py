@@ -44,10 +44,8 @@ class Objective(ABC):
     steepness: ClassVar[str] = ""
     """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
 
-    @property
-    def children(self) -> "tuple[Objective, ...]":
-        """The objectives inside: that of a wrapper, or the terms of a sum."""
-        return ()
+    children: ClassVar["tuple[Objective, ...]"] = ()
+    """The objectives inside: that of a wrapper, or the terms of a sum."""
 
     @property
     def exact_hessian(self) -> bool:
@@ -177,7 +175,7 @@ class Sum(Objective):
     """The factor of each term beside its weight; None: computed from the lists that are prepared."""
 
     @property
-    def children(self) -> tuple[Objective, ...]:
+    def children(self) -> tuple[Objective, ...]:  # type: ignore[override]
         """The terms."""
         return tuple(term for _, term in self.terms)
 
@@ -274,8 +272,6 @@ def with_scales(objective: Objective, measure: Callable[[Objective], Sequence[Go
 
     ``measure`` returns :func:`goal_totals` of each part of the data. Inner sums come first: outer ones depend on them.
     """
-    if not any(name.startswith(MORE_LABELS) for name in objective.reads):
-        return objective  # nothing is measured
     while (parts := measure(objective))[0]:
         totals = {goal: [*map(sum, zip(*(part[goal] for part in parts), strict=True))] for goal in parts[0]}
         objective = _rescaled(objective, {goal: scales_of(total) for goal, total in totals.items()})

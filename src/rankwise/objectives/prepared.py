@@ -274,7 +274,8 @@ def checked_lists(labels: Values, offsets: Any) -> tuple[Values, Lists]:
     """
     if isinstance(offsets, Lists):
         return labels, offsets
-    if has_kernels(getattr(getattr(labels, "device", None), "type", "")):
+    device = getattr(getattr(labels, "device", None), "type", "")
+    if device and has_kernels(device):
         from rankwise.objectives.device import DeviceLists  # torch and Triton, which the CPU does without
 
         return DeviceLists.checked_labels(labels, offsets)

@@ -52,6 +52,8 @@ def objective(expression: ObjectiveLike) -> Objective:
     """
     if not isinstance(expression, str):
         return as_objective(expression)
+    if expression in OBJECTIVES:  # a plain name needs no grammar
+        return OBJECTIVES[expression]()
     return as_objective(grammar.parse(expression, makers(), "objective", otherwise=registry.HINT))
 
 

@@ -201,7 +201,9 @@ class Ranker(Estimator, ABC):
         columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
         columns |= {"older": None if older is None else older.model_.schema, "settings": settings}
         train, held_out = self._inputs(X, y, valid=valid, **columns)
-        eval_sets = measures_of(measure or {}, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
+        eval_sets: Mapping[str, Measure] = {}
+        if measure:
+            eval_sets = measures_of(measure, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
         self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=eval_sets), settings)
         return self
 

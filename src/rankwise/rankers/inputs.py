@@ -54,6 +54,7 @@ def dataset(
         extra = [name for name, value in beside.items() if value is not None]
         if extra:
             raise check.error(f"a RankingDataset says itself what {extra[0]} is", hint=f"leave {extra[0]} out")
+        return data.without_rows()  # what is made of them here has their own order
     if labels is None and qid is None and group is None:
         return lists_of(data, schema)
     if labels is None:
@@ -122,17 +123,20 @@ def parts(
     if older is not None:
         train = older.align(train, extend=True)
     warn_of_training_data(train, exponential)
-    held_out = validation(valid)
-    if held_out is None:
+    if valid is None:
         return train, None
-    held_out = aligned(held_out, train, extend=extend)
+    part: Any = validation(valid) if isinstance(valid, tuple) else valid
+    held_out = aligned(part, train, extend=extend)
     leakage.compare_parts([train], held_out, "validation")
     return train, held_out
 
 
 def aligned(data: Documents, train: RankingDataset, *, extend: bool = False) -> RankingDataset:
     """Return data with the columns of the training data, in their order; ``extend`` keeps categories that are new."""
-    aligned = Schema.of(train).align(dataset(data), extend=extend).with_(feature_names=train.feature_names)
+    data, schema = dataset(data), Schema.of(train)
+    if Schema.of(data) == schema:
+        return data
+    aligned = schema.align(data, extend=extend).with_(feature_names=train.feature_names)
     return aligned if train.init_scores is not None else aligned.with_(init_scores=None)
 
 
@@ -232,7 +236,8 @@ def _column(what: str, values: ArrayLike, count: int) -> Column:
 
 def document_columns(data: RankingDataset, objective: Objective, *, debias: bool) -> dict[str, Column]:
     """Return the columns that the objective reads, and weights, which ``debias`` divides by propensities."""
-    reject_rewards(data, objective, accepts=objective.accepts)
+    if data.document_rewards is not None:
+        reject_rewards(data, objective, accepts=objective.accepts)
     names = (*objective.reads, *objective.accepts)
     columns: dict[str, Column] = {name: column for name in names if (column := column_of(data, name)) is not None}
     weights = data.document_weights

@@ -19,7 +19,7 @@ from rankwise.rankers.base import Ranker
 from rankwise.rankers.sklearn import check_fitted, reject
 from rankwise.recommend.factors import FactorsModel, write_vectors
 from rankwise.recommend.model import Liked, RecommenderModel, best, in_order
-from rankwise.threads import checked, thread_count, use_threads
+from rankwise.threads import thread_count, use_threads
 
 if TYPE_CHECKING:
     import polars as pl
@@ -163,7 +163,7 @@ class Recommends(Ranker):
         return write_vectors(path, self.vectors(), format, force=force)
 
     def _thread_count(self) -> int:
-        return thread_count() if self.threads is None else checked(self.threads)
+        return thread_count() if self.threads is None else self.threads
 
     def contributions(self, data: object) -> Never:
         """Raise: there are no features to explain scores by."""

@@ -32,7 +32,7 @@ from rankwise.rerank.learner import BF16, RerankLearner, Schedule
 from rankwise.rerank.model_card import VALIDATION
 from rankwise.rerank.scoring import score_pairs
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.threads import checked, thread_count, use_threads
+from rankwise.threads import thread_count, use_threads
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker, TextsOrPairs
@@ -49,7 +49,7 @@ def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
     encoder = reranker.encoder
     if not hasattr(reranker, "history_") and isinstance(reranker.model, str | Path):
         encoders.check_head(encoders.folder_of(reranker.model))
-    with use_threads(_thread_count(reranker)), torch_threads():
+    with use_threads(thread_count() if reranker.threads is None else reranker.threads), torch_threads():
         return score_pairs(encoder, pairs, MiniBatchSize(reranker.token_budget), mixed=mixed)
 
 
@@ -216,7 +216,3 @@ def _checked_pairs(texts: object) -> list[Pair]:
                 hint = "pass Lists, or [(query, document), …]"
                 raise check.error("texts must be pairs", got=repr(pair)[:80], where=f"number {number}", hint=hint)
     return pairs
-
-
-def _thread_count(reranker: "Reranker") -> int:
-    return thread_count() if reranker.threads is None else checked(reranker.threads)

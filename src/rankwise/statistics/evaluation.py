@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
-from rankwise.arrays import Ids, Json, read_only_view
+from rankwise.arrays import Ids, Json, read_only
 from rankwise.compiling import kernel
 from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
@@ -129,7 +129,9 @@ class Evaluation:
         check.integer("seed", self.seed, least=0)
         check.number("confidence", self.confidence, least=0.0, most=1.0, open_ends=True)
         check.integer("resamples", self.resamples, least=1)
-        object.__setattr__(self, "values", {name: read_only_view(column) for name, column in values.items()})
+        object.__setattr__(
+            self, "values", {name: read_only(column, contiguous=False) for name, column in values.items()}
+        )
         object.__setattr__(self, "query_ids", ids)
         object.__setattr__(self, "weights", weights)
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 import rankwise as rw
 from rankwise.data.disk.mapped import blocks
-from rankwise.rankers.training.interrupts import Interrupts, held
+from rankwise.rankers.training.interrupts import Interrupts
 from tests.rankers.training.pressing import ranker
 
 CALLBACK = ctypes.CFUNCTYPE(None)
@@ -33,7 +33,7 @@ def test_an_interruption_in_a_callback_from_c_comes_when_the_call_is_over():
     done = []
 
     def call():
-        with held():
+        with Interrupts(held=True):
             CALLBACK(press)()
             done.append("the rest of the call")
 
@@ -47,7 +47,7 @@ def test_an_interruption_may_come_where_a_call_allows_it():
     done = []
 
     def call():
-        with held() as interrupts, interrupts.allowed():
+        with Interrupts(held=True) as interrupts, interrupts.allowed():
             press()
             done.append("more")
 
@@ -58,7 +58,7 @@ def test_an_interruption_may_come_where_a_call_allows_it():
 
 def test_a_held_interruption_keeps_the_error_of_the_call():
     def call():
-        with held():
+        with Interrupts(held=True):
             press()
             raise ValueError("of the call")
 
@@ -70,7 +70,7 @@ def test_a_held_interruption_keeps_the_error_of_the_call():
 def test_a_handler_of_the_users_own_is_called_once_the_call_is_over():
     calls: list[str] = []
     signal.signal(signal.SIGINT, lambda *_: calls.append("handler"))
-    with held() as interrupts:
+    with Interrupts(held=True) as interrupts:
         press()
         calls.append("call")
         with interrupts.allowed():
@@ -81,7 +81,7 @@ def test_a_handler_of_the_users_own_is_called_once_the_call_is_over():
 
 def test_a_signal_that_is_ignored_stays_ignored():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with held():
+    with Interrupts(held=True):
         press()
 
 
@@ -90,7 +90,7 @@ def test_other_threads_are_left_alone():
     seen = []
 
     def work():
-        with held():
+        with Interrupts(held=True):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

@@ -46,13 +46,12 @@ def data_of(documents: int, seed: int = 1) -> rw.RankingDataset:
 def test_the_rule_holds_from_its_first_document_to_its_last(library: str):
     small = SMALL[library]
     assert small != USUAL
-    assert [ranker_class(library).library.defaults(count) for count in (0, FEW - 1, FEW, MANY - 1, MANY)] == [
-        USUAL, USUAL, small, small, USUAL
-    ]  # fmt: skip
     made: Any = ranker_class(library)
-    assert made().settings_for(FEW) == {
-        "leaves": small.leaves, "min_documents": small.min_documents, "smoothing": small.smoothing, **small.native
-    }  # fmt: skip
+    rules = [
+        {"leaves": rule.leaves, "min_documents": rule.min_documents, "smoothing": rule.smoothing, **rule.native}
+        for rule in (USUAL, USUAL, small, small, USUAL)
+    ]
+    assert [made().settings_for(count) for count in (0, FEW - 1, FEW, MANY - 1, MANY)] == rules
 
 
 @pytest.mark.parametrize("library", tuple(SMALL))

@@ -76,7 +76,7 @@ def test_other_lines_of_standard_error_are_kept(capfd):
 
 
 def test_that_the_network_listens_is_not_said(capfd, monkeypatch):
-    from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth
+    from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
 
     class Booster:
         def num_trees(self):
@@ -85,12 +85,12 @@ def test_that_the_network_listens_is_not_said(capfd, monkeypatch):
         def model_to_string(self, **_):
             return "num_leaves=2\n"
 
-    def started(*_):
+    def started(*_, **__):
         os.write(1, b"[LightGBM] [Info] Listening...\nanother line\n")  # as a thread of the library does
         return Booster()
 
-    monkeypatch.setattr(LightGBMGrowth, "_started", started)
-    matrices: Any = None
+    monkeypatch.setattr("lightgbm.train", started)
+    matrices: Any = LightGBMMatrices(None, [])  # type: ignore[arg-type]
     assert LightGBMGrowth({"num_machines": 2}, matrices, None).add(None)
     assert capfd.readouterr() == ("another line\n", "")
 

@@ -108,7 +108,7 @@ def _looked_up(
 
 def rows_at_once(n_features: int, block: int | None = None) -> int:
     """Return the number of rows to read at once."""
-    return arrays.rows_at_once(n_features, (block or BLOCK) // 4)
+    return max(1, (block or BLOCK) // 4 // max(1, n_features))
 
 
 class MappedRows:

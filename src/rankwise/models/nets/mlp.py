@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from rankwise import arrays
-from rankwise.arrays import Array, Floats, Offsets, row_blocks, rows_at_once
+from rankwise.arrays import Array, Floats, Offsets, row_blocks
 from rankwise.models.nets.layers import ListAttention, MemberHeads, MemberLinear, padded_batch_norm
 from rankwise.models.nets.presets import NetSettings
 from rankwise.models.nets.transforms import Transform
@@ -184,7 +184,7 @@ def blocks(offsets: Offsets, width: int, numbers: int) -> Iterator[tuple[slice, 
     >>> [(rows, starts.tolist()) for rows, starts in blocks(np.array([0, 2, 3, 7]), width=1, numbers=3)]
     [(slice(0, 3, None), [0, 2, 3]), (slice(3, 7, None), [0, 4])]
     """
-    most, start, last = rows_at_once(width, numbers), 0, offsets.size - 1
+    most, start, last = max(1, numbers // max(1, width)), 0, offsets.size - 1
     while start < last:
         end = max(int(np.searchsorted(offsets, offsets[start] + most, side="right")) - 1, start + 1)
         yield slice(int(offsets[start]), int(offsets[end])), offsets[start : end + 1] - offsets[start]

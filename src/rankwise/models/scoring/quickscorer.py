@@ -22,7 +22,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Column, Floats, Offsets, offsets_of, read_only_view
+from rankwise.arrays import Array, Column, Floats, Offsets, offsets_of, read_only
 from rankwise.compiling import kernel
 from rankwise.models.formats.nodes import LEAF, Nodes
 
@@ -251,4 +251,4 @@ class Rearranged:
 
     def __call__(self, documents: Floats, offsets: Offsets | None) -> Array:
         """Score documents, each by itself."""
-        return score(self.splits, read_only_view(documents))
+        return score(self.splits, read_only(documents, contiguous=False))

@@ -4,6 +4,7 @@ With ρ = softmax(scores) and a target φ that sums to 1, the loss of a list is 
 diagonal Hessian ρ(1 − ρ). ListNet, SoftmaxCE and XE-NDCG differ in φ alone.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -37,9 +38,12 @@ class _CrossEntropy(Objective):
     accepted: ClassVar[tuple[str, ...]] = ()
     """The columns of documents that it takes."""
     target: ClassVar[int]
+    words: ClassVar[Mapping[str, Collection[str]]] = {"newton": ("neumann", "diagonal")}
+    """The choices of settings that are words."""
 
     def __post_init__(self) -> None:
-        check.choice("newton", self.newton, ("neumann", "diagonal"))
+        for name, words in self.words.items():
+            check.choice(name, getattr(self, name), words)
         check.number("epsilon", self.epsilon, least=0.0)
 
     @property
@@ -49,9 +53,10 @@ class _CrossEntropy(Objective):
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> Prepared:
         """Compute the target distribution, or gains where it depends on draws or scores."""
-        reject_columns(self, columns, self.accepted)
+        if columns:
+            reject_columns(self, columns, self.accepted)
         checked, lists = checked_lists(labels, offsets)
-        weights = document_weights(columns, lists)
+        weights = document_weights(columns, lists) if columns else lists.none
         masses, units = lists.empty_documents(), lists.empty_queries()
         device_kernel = f"{_DEVICE}.targets:fill_targets"
         lists.run(cpu.fill_targets, device_kernel, checked, (weights, self.target), None, (masses, units))
@@ -137,10 +142,7 @@ class XENDCG(_CrossEntropy):
     paper: ClassVar[str] = "Bruch 2021"
     exponential_gains: ClassVar[bool] = True
     accepted: ClassVar[tuple[str, ...]] = ("document_weights",)
-
-    def __post_init__(self) -> None:
-        check.choice("gamma", self.gamma, _GAMMAS)
-        super().__post_init__()
+    words: ClassVar[Mapping[str, Collection[str]]] = {"gamma": _GAMMAS, **_CrossEntropy.words}
 
     @property
     def target(self) -> int:  # type: ignore[override]

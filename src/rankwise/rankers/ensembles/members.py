@@ -247,8 +247,9 @@ class BagLearner(Learner[bool]):
         ranker.held_out_ = HeldOut.measured(scores, self.cross_fitted.scores, self.data, metrics)
         ranker.become(self._trained, state.stopped)
 
-    def validation(self, settings: TrainingSettings, valid: RankingDataset) -> OutOfFold:
-        """Return the metrics of out-of-fold scores."""
+    @property
+    def validation(self) -> OutOfFold:  # type: ignore[override]
+        """The metrics of out-of-fold scores."""
         return self.cross_fitted.validation
 
     def description(self, rounds: int) -> Json:

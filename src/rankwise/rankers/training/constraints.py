@@ -55,13 +55,8 @@ class Constraints:
         goals = (setting or {}).items()
         return cls({metric(name): check.number(f"the goal of {name}", goal) for name, goal in goals})
 
-    def __bool__(self) -> bool:
-        return bool(self.goals)
-
     def objective(self, objective: Objective) -> Objective:
         """Return the sum that is trained; its weights vary from round to round."""
-        if not self.goals:
-            return objective
         parts = [_learning(objective, getattr(constrained, "label", None)) for constrained in self.goals]
         return Sum(((1.0, objective), *((0.0, part) for part in parts)))
 
@@ -83,10 +78,10 @@ class Constraints:
 
     def shortfall(self, history: History, done: int) -> float:
         """Return how far round ``done`` is from meeting the constraint that it misses most; 0 if it meets all."""
-        short = (
+        short = [
             (goal - history[f"{BOUND}{name}"][done - 1]) / max(1.0, abs(goal)) for name, goal in self.goals.items()
-        )
-        return max(0.0, *short) if self.goals else 0.0
+        ]
+        return max(0.0, *short) if short else 0.0
 
     def bounds(self, scores: Array, data: RankingDataset) -> History:
         """Return the lower bounds that scores reach, as the history of one round."""

@@ -8,35 +8,39 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Self
 
 
+@dataclass(kw_only=True, eq=False)
 class Interrupts:
     """While this is entered, Ctrl-C raises KeyboardInterrupt only inside :meth:`allowed`, and else waits for it.
 
     So what lies between two such places happens as a whole. Handlers of SIGINT other than Python's own are left alone,
-    unless ``any_handler``, as are threads other than the main one, to which no signal comes.
+    as are threads other than the main one, to which no signal comes. ``held`` defers whatever handler there is until a
+    library's call is over.
     """
 
-    def __init__(self, *, any_handler: bool = False) -> None:
-        self.asked = False
-        """Whether an interruption is waiting."""
-        self.any_handler = any_handler
-        self._open = False
-        self._raised: list[BaseException] = []
-        self._before: Any = None
+    held: bool = False
+    asked: bool = field(default=False, init=False)
+    """Whether an interruption is waiting."""
+    _open: bool = field(default=False, init=False)
+    _raised: list[BaseException] = field(default_factory=list, init=False)
+    _before: Any = field(default=None, init=False)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             handler = signal.getsignal(signal.SIGINT)
-            if handler is signal.default_int_handler or (self.any_handler and callable(handler)):
+            if handler is signal.default_int_handler or (self.held and callable(handler)):
                 self._before = signal.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
+        if self.held and self.asked:
+            self._deliver()
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
@@ -44,7 +48,8 @@ class Interrupts:
         self._raised.clear()
         self._open = True
         try:
-            self.deliver()
+            if self.asked:
+                self._deliver()
             yield
         except Exception as error:
             if not self._raised or error is self._raised[0]:
@@ -55,11 +60,10 @@ class Interrupts:
         if self._raised:  # lost, as while an object is freed
             raise self._raised[0]
 
-    def deliver(self) -> None:
-        """Call the handler that was there before, if an interruption is waiting."""
-        if self.asked:
-            self.asked = False
-            self._before(signal.SIGINT, None)
+    def _deliver(self) -> None:
+        """Call the handler that was there before, for an interruption that was waiting."""
+        self.asked = False
+        self._before(signal.SIGINT, None)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._open:
@@ -72,14 +76,3 @@ class Interrupts:
             self._raised.append(interruption)
             raise
         self._open = True
-
-
-@contextlib.contextmanager
-def held() -> Iterator[Interrupts]:
-    """Defer Ctrl-C until a library's call is over; ``allowed()`` of the yielded object admits it where Python runs."""
-    interrupts = Interrupts(any_handler=True)
-    try:
-        with interrupts:
-            yield interrupts
-    finally:
-        interrupts.deliver()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rankwise.arrays import Array, Json
-from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.stopping import Exhausted, Stopping, StopTraining
 from rankwise.rankers.training.validation import DeviceScores, Measured, Validation
@@ -19,7 +18,6 @@ from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     from rankwise.rankers.training.resume import Checkpoint
-    from rankwise.rankers.training.settings import TrainingSettings
 
 History = dict[str, list[float]]
 Snapshot = TypeVar("Snapshot")
@@ -40,11 +38,6 @@ class State:
     data set of that name, where it is measured too. ``bound ndcg@5``, ``multiplier ndcg@5``: of a constraint."""
     stopped: str = ""
     """Why training ended."""
-
-    @property
-    def total(self) -> int:
-        """How many rounds the model has, and the number of the next one."""
-        return self.before + self.done
 
 
 class ProcessGroup(Protocol):
@@ -77,6 +70,10 @@ class Learner(ABC, Generic[Snapshot]):
 
     processes: ProcessGroup = Alone()
     """The processes that train together."""
+    close: Callable[[], None] | None = None
+    """Ends what it has started, such as processes."""
+    validation: Validation | None = None
+    """Metrics of the validation data, where this learner scores these in a form of its own."""
 
     @abstractmethod
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
@@ -105,10 +102,6 @@ class Learner(ABC, Generic[Snapshot]):
     def keep(self, ranker: Any, state: State) -> None:
         """Give the ranker what training knows beside the model."""
 
-    def validation(self, settings: "TrainingSettings", valid: RankingDataset) -> Validation:
-        """Return the metrics of the validation data as this learner scores them."""
-        return settings.validation(valid)
-
     def description(self, rounds: int) -> Json:
         """Return what the description of a model of so many rounds holds of its own."""
         return {}
@@ -123,9 +116,6 @@ class Learner(ABC, Generic[Snapshot]):
     @abstractmethod
     def resume(self, files: Mapping[str, bytes], state: State) -> Snapshot:
         """Resume from a checkpoint; returns the best model so far."""
-
-    def close(self) -> None:
-        """End what it has started, such as processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +161,8 @@ class Loop:
     def _round(self, state: State) -> dict[str, float]:
         """Train a round, and return its loss and measures."""
         learner, constraints = self.learner, self.stopping.constraints
-        loss = learner.round(self.stream.at(state.total), constraints.weights(state.history))
+        weights = constraints.weights(state.history) if constraints.goals else ()
+        loss = learner.round(self.stream.at(state.before + state.done), weights)
         measures = {} if loss is None else {"loss": loss}
         for number, measured in enumerate(self.measured):
             values = [0.0] * len(measured.names)

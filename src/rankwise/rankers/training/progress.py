@@ -2,31 +2,32 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from rankwise.progress import Update, bar
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.stopping import Stopping
 
 
+@dataclass
 class ProgressBar:
     """A bar that counts rounds; or steps, where the learner reports them: a round of a large model takes hours."""
 
-    def __init__(self, stopping: Stopping, *, loss: bool = True, steps: Callable[[int], int] | None = None) -> None:
-        """Describe a training; ``loss`` is False where the losses of different rounds do not compare.
-
-        ``steps`` maps a number of rounds to the number of their steps.
-        """
-        self.stopping, self.loss, self.steps = stopping, loss, steps
-        self._metric = ""
-        self._update: Update | None = None
+    stopping: Stopping
+    loss: Callable[[], bool] | None = None
+    """Returns whether the losses of different rounds compare."""
+    steps: Callable[[int], int] | None = None
+    """Maps a number of rounds to the number of their steps."""
+    _metric: str = field(default="", init=False)
+    _update: Update | None = field(default=None, init=False)
 
     @contextlib.contextmanager
-    def showing(self, shown: bool | None, done: int) -> Iterator[None]:
-        """Show the bar within the context, from ``done`` rounds on; None shows it on terminals only."""
+    def showing(self, done: int) -> Iterator[None]:
+        """Show the bar within the context, from ``done`` rounds on."""
         count = self.steps or int
         total, width = count(self.stopping.rounds), 40 if self.steps is None else 20
         columns = ("bar", "count", "text", "elapsed", "left")
-        with bar(shown, total, self.stopping.unit, completed=count(done), columns=columns, width=width) as update:
+        with bar(True, total, self.stopping.unit, completed=count(done), columns=columns, width=width) as update:
             self._update = update
             try:
                 yield
@@ -35,11 +36,10 @@ class ProgressBar:
 
     def report(self, state: State) -> None:
         """Update the bar after a round."""
-        line = described(self.stopping, state, loss=self.loss)
         if self.steps is None and self._update is not None:
-            self._update(state.done, line)
+            self._update(state.done, described(self.stopping, state, loss=self.loss is None or self.loss()))
         elif self.steps is not None and self.stopping.metrics:
-            self._metric = f", {line}"
+            self._metric = f", {described(self.stopping, state)}"
 
     def step(self, number: int, loss: float) -> None:
         """Update the bar after a step: how many there were, and the loss of the last."""

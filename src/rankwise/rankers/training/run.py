@@ -16,14 +16,15 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.models import model_card, storage
 from rankwise.models.schema import Schema
+from rankwise.progress import is_shown
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import Learner, Loop, State
+from rankwise.rankers.training.loop import Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.settings import FREE, TrainingData, TrainingSettings, code_of, metrics_of
 from rankwise.rankers.training.validation import Measure, Measured, Validation
-from rankwise.threads import checked, thread_count, use_threads
+from rankwise.threads import thread_count, use_threads
 
 
 class InterruptedWarning(RuntimeWarning):
@@ -50,8 +51,8 @@ class Session:
 
     def resumed(self, *, resume: bool) -> tuple[State, object]:
         """Return the state and the best model to start from: those of the checkpoint, if there is one to resume."""
-        checkpoint = self.loop.checkpoint
-        if checkpoint is None or (content := checkpoint.read(resume=resume)) is None:
+        checkpoint: Any = self.loop.checkpoint
+        if (content := checkpoint.read(resume=resume)) is None:
             return self.start, None
         state, files = content
         with storage.making_sense(checkpoint.work.path):
@@ -68,22 +69,23 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
 
     def prepare() -> Session:
         learner = (make or ranker.learner)(data, settings)
-        validation = None if data.valid is None else learner.validation(settings, data.valid)
+        validation = None if data.valid is None else learner.validation or settings.validation(data.valid)
         stopping = settings.stopping(() if validation is None else validation.names)
         measured = [Measured(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]
         if data.valid is not None and validation is not None:
             measured.insert(0, Measured(Measure(data.valid, validation)))
+        kept = settings.resume or settings.checkpoint is not None
         loop = Loop(
             learner=learner,
             stream=data.train.stream(settings.seed),
             stopping=stopping,
             measured=measured,
-            checkpoint=_checkpoint(ranker, data, settings, learner),
+            checkpoint=_checkpoint(ranker, data, settings, learner) if kept else None,
         )
         return Session(
             loop=loop,
-            progress=ProgressBar(stopping, loss=settings.loss_compares),
-            start=State(before=data.before),
+            progress=ProgressBar(stopping, loss=lambda: settings.loss_compares),
+            start=State(before=0 if data.older is None else data.older.model_.rounds),
         )
 
     def keep(learner: Any, state: State) -> None:
@@ -92,8 +94,8 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
         ranker.history_, ranker.best_round_, ranker.stopped_ = state.history, state.best, state.stopped
         remember(ranker, data)
         learner.keep(ranker, state)
-        if text := settings.constraints.unmet(state.history, state.best, settings.unit):
-            unmet.append(text)
+        if settings.constraints.goals:
+            unmet.extend(filter(None, [settings.constraints.unmet(state.history, state.best, settings.unit)]))
 
     unmet: list[str] = []
     ranker.stopped_ = run(prepare, keep, settings)
@@ -116,19 +118,21 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
     with (
         contextlib.ExitStack() as ended,  # after the others: a second Ctrl-C ends waiting for processes
         Interrupts() as interrupts,
-        use_threads(thread_count() if settings.threads is None else checked(settings.threads)),
+        use_threads(thread_count() if settings.threads is None else settings.threads),
         caches.announce_compiling(settings.progress),
     ):
         with interrupts.allowed():
             session = prepare()
-            if type(session.loop.learner).close is not Learner.close:  # or it would be freed too late, see below
-                ended.callback(session.loop.learner.close)
-            state, best = session.resumed(resume=settings.resume)
+            if (close := session.loop.learner.close) is not None:  # else the learner would live until then
+                ended.callback(close)
+            fresh = session.loop.checkpoint is None
+            state, best = (session.start, None) if fresh else session.resumed(resume=settings.resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit
         reports = [session.progress.report]
         if (watch := settings.watch) is not None:
             reports.append(lambda state: watch(state.done, state.history))
-        with session.progress.showing(settings.progress if learner.processes.first else False, state.done):
+        shown = learner.processes.first and is_shown(settings.progress)
+        with session.progress.showing(state.done) if shown else contextlib.nullcontext():
             state = replace(session.loop, reports=reports).run(state, best, interrupts)
         keep(learner, state)
         del session, learner, best  # Python loses a Ctrl-C that comes while a library's data are freed; here it waits

@@ -1,7 +1,6 @@
 """Settings of a training, resolved and checked once per ``fit``: one object from there to the loop and its learners."""
 
-import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +10,7 @@ from rankwise.arrays import Array, Column, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metrics_for
 from rankwise.objectives.base import (
+    MORE_LABELS,
     GoalTotals,
     Objective,
     base_score,
@@ -99,11 +99,6 @@ class TrainingData:
         """Data sets that the learner scores: the validation data, and the others that are measured."""
         return [*([] if self.valid is None else [self.valid]), *(one.data for one in self.eval_sets.values())]
 
-    @property
-    def before(self) -> int:
-        """Rounds of the model that is continued."""
-        return 0 if self.older is None else int(self.older.model_.rounds)
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
@@ -138,11 +133,12 @@ class TrainingSettings:
     @classmethod
     def of(cls, ranker: Any, *, resume: bool = False, watch: Watch | None = None) -> Self:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
-        if not trains_at_once(ranker) and not hasattr(ranker, ranker.unit):  # others are trained inside
+        at_once = trains_at_once(ranker)
+        if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
         objective: Any = getattr(ranker, "objective", None)
         settings = ONE_ROUND | {"progress": False}
-        if not trains_at_once(ranker):
+        if not at_once:
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
             check.integer("seed", settings["seed"], least=0)
         if objective is not None or hasattr(ranker, "library"):  # a ranker of the user's may have none
@@ -162,8 +158,9 @@ class TrainingSettings:
     def exponential_labels(self) -> Collection[str | None]:
         """Return the names of the labels that count by 2^y in training; None for the main ones."""
         names: Collection[str | None] = (None,) if self.objective is None else on.exponential_labels(self.objective)
-        goals = (getattr(one, "label", None) for one in self.constraints.goals)
-        return {*names, *goals} if names and self.constraints else names  # which the same objective learns
+        if names:  # constraints are learned by the same objective
+            names = {*names, *(getattr(one, "label", None) for one in self.constraints.goals)}
+        return names
 
     def for_data(self, ranker: Any, data: TrainingData) -> Self:
         """Settle what the data decide: metrics, parameters that are not set, terms and scales of the objective."""
@@ -171,16 +168,18 @@ class TrainingSettings:
         if data.older is not None and train.init_scores is not None and not data.older.model_.schema.init_scores:
             hint = "leave one of them out: either says where training starts"
             raise check.error("training starts from init_scores or from init_model", got="both", hint=hint)
-        if data.valid is None and self.constraints:
+        if data.valid is None and self.constraints.goals:
             got, hint = f"constraints={ranker.constraints!r}", "pass validation data, or train a bag, whose members"
             raise check.error("constraints need validation data", got=got, hint=f"{hint} validate each other")
         parameters = ranker.settings_for(train.n_docs if data.documents is None else data.documents)
         objective = self.objective
-        if objective is not None:
+        if objective is not None and self.constraints.goals:
             objective = self.constraints.objective(objective)
+        if objective is not None and any(name.startswith(MORE_LABELS) for name in objective.reads):
             measure = data.totals or (lambda one: [self.totals(goal_totals, data, one)])
             objective = with_scales(objective, measure)
         metrics = metrics_of(ranker, data.valid)  # a wrong name is an error without validation data, too
+        check.integer("checkpoint_every", self.checkpoint_every, least=1)
         smoothing = check.integer("smoothing", parameters.get("smoothing", self.smoothing), least=1)
         return replace(self, metrics=metrics, smoothing=smoothing, objective=objective, parameters=parameters)
 
@@ -192,7 +191,7 @@ class TrainingSettings:
     @property
     def loss_compares(self) -> bool:
         """Whether the losses of different rounds compare."""
-        return self.objective is None or not (self.constraints or self.objective.held_fixed)
+        return self.objective is None or not (self.constraints.goals or self.objective.held_fixed)
 
     def stopping(self, names: Sequence[str] = ()) -> Stopping:
         """Return the rule by which training ends; ``names`` are those of the metrics of the validation data."""
@@ -243,9 +242,8 @@ def objective_of(ranker: Any) -> Objective:
             hint="choose one of ours, such as lambdarank, or train a ranker of trees",
         )
     try:
-        with _explained(ranker, "objective", objective):
-            return find_objective(objective)
-    except ValueError:
+        return find_objective(objective)
+    except ValueError as unknown:
         text = str(objective)
         for builtin in () if library is None else library.builtins:
             rest = text[len(builtin) :]  # CatBoost's have options behind a colon
@@ -255,7 +253,7 @@ def objective_of(ranker: Any) -> Objective:
                     got=repr(text),
                     hint=f"write native:{builtin}{rest}",
                 ) from None
-        raise
+        raise _explained(ranker, "objective", unknown) from None
 
 
 def metrics_of(ranker: Any, data: RankingDataset | None = None) -> tuple[Metric, ...]:
@@ -263,8 +261,10 @@ def metrics_of(ranker: Any, data: RankingDataset | None = None) -> tuple[Metric,
     measured = getattr(ranker, "metrics", METRICS)
     if measured is None:
         return next((metrics_of(one, data) for one in (ranker.nested() or {}).values()), metrics_for(METRICS, data))
-    with _explained(ranker, "metrics", measured):
+    try:
         return metrics_for(measured, data)
+    except ValueError as unknown:
+        raise _explained(ranker, "metrics", unknown) from None
 
 
 def exponential_labels(ranker: Any) -> Collection[str | None]:
@@ -286,15 +286,10 @@ def code_of(ranker: Any) -> dict[str, str]:
     return user_code.digests(ranker.get_params(deep=False) | resolved)
 
 
-@contextlib.contextmanager
-def _explained(ranker: Any, what: str, value: object) -> Iterator[None]:
-    """Explain an unknown name where a ranker was read from a file."""
-    try:
-        yield
-    except ValueError as unknown:
-        if not ranker.__sklearn_is_fitted__() or callable(value):
-            raise
-        trained_with = {"objective": "an objective", "metrics": "metrics"}[what]
-        hint = f"register it first: rw.register(…); or pass another with set_params({what}=…)"
-        sentence = f"this model was trained with {trained_with} not known here"
-        raise check.error(sentence, got=str(unknown), hint=hint) from None
+def _explained(ranker: Any, what: str, unknown: ValueError) -> ValueError:
+    """Return the error of an unknown name; of a ranker that was read from a file it says more."""
+    if not ranker.__sklearn_is_fitted__() or callable(getattr(ranker, what)):
+        return unknown
+    trained_with = {"objective": "an objective", "metrics": "metrics"}[what]
+    hint = f"register it first: rw.register(…); or pass another with set_params({what}=…)"
+    return check.error(f"this model was trained with {trained_with} not known here", got=str(unknown), hint=hint)

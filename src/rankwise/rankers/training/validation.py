@@ -22,7 +22,7 @@ from rankwise.arrays import Array, Offsets, part_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import Metric, require_scored, weighted_mean, with_labels
 from rankwise.metrics.dcg import NDCG
-from rankwise.metrics.gains import gains
+from rankwise.metrics.gains import GRADES, gains
 from rankwise.rankers.training.constraints import BOUND, lower_bound
 
 Function = Callable[[Array], Mapping[str, float]]
@@ -57,9 +57,16 @@ class Measured:
     """The measures of a data set's scores, and their names in a history."""
 
     def __init__(self, measure: Measure, *, prefix: str = "") -> None:
-        self.function = measure.function
-        measures = measure.function(np.zeros(measure.data.n_docs))  # nothing relevant is an error before a round
-        self.names = tuple(prefix + name for name in measures)
+        function: Any = measure.function
+        self.function = function
+        # Nothing relevant is an error before a round; NDCG is sure to score a query with a grade above 0.
+        sure = isinstance(function, Validation) and function.weights is None and all(
+            isinstance(metric, NDCG) and isinstance(metric.gain, str) and 0.0 < labels.max(initial=0.0) < GRADES
+            for metric, labels in function.arguments
+        )  # fmt: skip
+        bounded = sure and any(name.startswith(BOUND) for name in function.names)
+        names = function.names if sure and not bounded else function(np.zeros(measure.data.n_docs))
+        self.names = tuple(prefix + name for name in names)
 
     def __call__(self, scores: Array | DeviceScores) -> list[float]:
         """Return the measures, in the order of their names."""

@@ -15,7 +15,7 @@ from rankwise.models.forests.refusals import as_input_errors
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.rankers.training import stopping
-from rankwise.rankers.training.interrupts import held
+from rankwise.rankers.training.interrupts import Interrupts
 from rankwise.rankers.training.loop import Learner, State
 from rankwise.rankers.training.stopping import Exhausted, NothingLearnedError
 from rankwise.rankers.trees.newton import newton, newton_on_device
@@ -24,6 +24,7 @@ from rankwise.sparse import same_rows
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
+    from rankwise.objectives.lists import Derivatives
     from rankwise.rankers.trees.device_newton import DeviceNewton
 
 
@@ -43,9 +44,7 @@ class Trees(Learner[int]):
     """How many there are."""
     done: int = field(default=0, init=False)
     """Trees grown since then."""
-
-    def __post_init__(self) -> None:
-        self._forest: Forest | None = None
+    _forest: Forest | None = field(default=None, init=False)
 
     @abstractmethod
     def content(self) -> bytes:
@@ -99,13 +98,11 @@ class TreeLearner(Trees):
     block: int | None
     """Rounds after which growing starts anew with a seed of its own, where an interruption must not change what the
     library draws; None where it draws nothing, or cannot be resumed."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._matrices: Any = None  # made in the first round: a checkpoint that does not fit is refused before
-        self._step: Step | None = None
-        self._growth: Growth | None = None
-        self._content: tuple[int, bytes] | None = None
+    _matrices: Any = field(default=None, init=False)
+    """Made in the first round: a checkpoint that does not fit is refused before."""
+    _step: "Step | None" = field(default=None, init=False)
+    _growth: Growth | None = field(default=None, init=False)
+    _content: tuple[int, bytes] | None = field(default=None, init=False)
 
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Grow a tree."""
@@ -113,9 +110,11 @@ class TreeLearner(Trees):
             if self._growth is None or (self.block is not None and self.done % self.block == 0):
                 self._growth = self._fresh()
             step = cast("Step", self._step)
-            step.start(stream, weights)
+            step.stream = stream
+            if weights:
+                step.weigh(weights)
             try:
-                with held() as interrupts:
+                with Interrupts(held=True) as interrupts:
 
                     def derive(scores: Array) -> tuple[Any, Any]:
                         with interrupts.allowed():
@@ -131,7 +130,7 @@ class TreeLearner(Trees):
 
     def scores(self, number: int) -> Array:
         """Return the scores that the library keeps up to date, from ``init_scores`` on."""
-        with held():
+        with Interrupts(held=True):
             return from_start(cast("Growth", self._growth).scores(number), self.held_out[number])
 
     def content(self) -> bytes:
@@ -144,12 +143,12 @@ class TreeLearner(Trees):
 
     def _fresh(self) -> Growth:
         if self._matrices is None:
-            with held():
+            with Interrupts(held=True):
                 self._matrices = self.library.matrices(self.settings, self.train, self.held_out, self.seed)
             self._step = Step(self)
         start = self.start if self._growth is None else self.content()
         seed = self.seed if self.block is None else block_seed(self.seed, self.done // self.block)
-        with held():
+        with Interrupts(held=True):
             return self.library.grow(self.settings, self._matrices, seed, start)
 
     def nothing_learned(self) -> NothingLearnedError:
@@ -180,18 +179,18 @@ class Step:
         self.data, self.floor = learner.train, learner.settings.floor_hessian
         self.loss, self.flat = np.nan, False
         self.on_device: DeviceNewton | None = None
+        self.out: Derivatives | None = None
         if learner.objective is not None:
             self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
-            self.out = self.prepared.empty()
+        if learner.objective is not None and learner.settings.native:  # one of them may name a device
             device, queries = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
             self.on_device = newton_on_device(self.prepared, device, *queries, floor_hessian=self.floor)
 
-    def start(self, stream: Stream, weights: Sequence[float]) -> None:
-        """Start a round, with weights of the terms of the objective where these vary."""
-        self.stream = stream
-        if weights and isinstance(self.prepared, PreparedSum):
+    def weigh(self, weights: Sequence[float]) -> None:
+        """Set the weights of the terms of the objective, where these vary from round to round."""
+        if isinstance(self.prepared, PreparedSum):
             self.prepared = self.prepared.weighed(weights)
-        if weights and self.on_device is not None and isinstance(self.on_device.prepared, PreparedSum):
+        if self.on_device is not None and isinstance(self.on_device.prepared, PreparedSum):
             self.on_device.prepared = self.on_device.prepared.weighed(weights)
 
     def __call__(self, scores: Array) -> tuple[Any, Any]:
@@ -202,9 +201,9 @@ class Step:
         if self.on_device is not None:
             value, numerator, hessian = self.on_device(scores, self.stream)
         else:
-            derivatives, data = self.prepared(numbers(scores), self.stream, out=self.out), self.data
-            value, floor = derivatives.value, self.floor
-            numerator, hessian = newton(derivatives, data.offsets, data.query_ids, data.weights, floor_hessian=floor)
+            self.out = self.prepared(numbers(scores), self.stream, out=self.out)
+            value, data, floor = self.out.value, self.data, self.floor
+            numerator, hessian = newton(self.out, data.offsets, data.query_ids, data.weights, floor_hessian=floor)
         self.flat = not numerator.any()
         if self.flat and self.alone:
             raise FlatError

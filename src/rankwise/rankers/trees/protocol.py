@@ -151,10 +151,6 @@ class Library(ABC):
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
 
-    def defaults(self, documents: int) -> Defaults:
-        """Return the defaults for so many training documents."""
-        return self.small_data if FEW <= documents < MANY else USUAL
-
     def check_builtin(self, builtin: str) -> None:
         """Check that an objective of the library's own is one that ranks."""
         check.choice(f"objective of {self.name} itself", builtin, self.builtins)

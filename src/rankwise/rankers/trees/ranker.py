@@ -112,7 +112,8 @@ class TreeRanker(IterativeRanker):
         self.progress = progress
         self._check_native(native)
         self.native = native
-        check_losses(self)
+        if native:
+            check_losses(self)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -132,7 +133,9 @@ class TreeRanker(IterativeRanker):
         >>> rw.LightGBMRanker(leaves=63).settings_for(20_000)
         {'leaves': 63, 'min_documents': 50, 'smoothing': 10}
         """
-        rule, canonical = self.library.defaults(documents), self.library.canonical
+        rule, canonical = trees.USUAL, self.library.canonical
+        if trees.FEW <= documents < trees.MANY:
+            rule = self.library.small_data
         settings = {
             name: getattr(rule, name) if getattr(self, name) is None else getattr(self, name)
             for name in ("leaves", "min_documents", "smoothing")
@@ -178,12 +181,12 @@ class TreeRanker(IterativeRanker):
             settings=replace(built, base_score=settings.start(data)),
             held_out=data.held_out,
             start=None if data.older is None else data.older.model_.content(),
-            before=data.before,
+            before=0 if data.older is None else data.older.model_.rounds,
             objective=settings.objective,
             train=data.train,
             documents=columns,
             seed=settings.seed,
-            block=check.integer("checkpoint_every", self.checkpoint_every, least=1) if blocks else None,
+            block=settings.checkpoint_every if blocks else None,
         )
 
     def check_data(self, train: RankingDataset) -> None:
@@ -242,14 +245,18 @@ def library_settings(
 ) -> trees.Settings:
     """Return checked settings of the library for data of these columns."""
     library, parameters, objective = ranker.library, dict(settings.parameters), settings.objective
-    check_losses(ranker)  # the objective may be another one by now
+    if ranker.native:
+        check_losses(ranker)  # the objective may be another one by now
     if settings.builtin is not None:
-        if settings.constraints:
+        if settings.constraints.goals:
             hint, got = "train one of ours, such as lambdarank, or leave constraints out", settings.builtin
             raise check.error(f"objectives of {library.name} itself take no constraints", got=got, hint=hint)
         library.check_builtin(settings.builtin)
     leaves, least = parameters.pop("leaves"), parameters.pop("min_documents")
     drawn = {name: value for name, value in parameters.items() if name != "smoothing"}
+    native = {library.canonical(name): value for name, value in (ranker.native | drawn).items()}
+    if monotone.NAME in native:
+        native = _monotone(native, schema, older)
     with contextlib.nullcontext() if settings.threads is None else use_threads(settings.threads):
         threads = library.threads()
     built = trees.Settings(
@@ -259,8 +266,8 @@ def library_settings(
         min_documents=check.integer("min_documents", least, least=1),
         threads=threads,
         floor_hessian=bool(ranker.floor_hessian),
-        keep_constants=objective is not None and objective.estimator and not ranker.floor_hessian,
-        native=_native(ranker, drawn, schema, older),
+        keep_constants=objective is not None and not ranker.floor_hessian and objective.estimator,
+        native=native,
     )
     if monotone.NAME in built.native and library.draws(built):
         # Features that may not be split may be all that was drawn.
@@ -271,10 +278,9 @@ def library_settings(
     return built
 
 
-def _native(ranker: TreeRanker, drawn: Keywords, schema: Schema, older: TreeRanker | None) -> Keywords:
-    """Return the library's own parameters by their main names; monotone constraints by column, where there are any."""
-    native = {ranker.library.canonical(name): value for name, value in (ranker.native | drawn).items()}
-    constraints = monotone.by_column(native.pop(monotone.NAME, None), schema)
+def _monotone(native: Keywords, schema: Schema, older: TreeRanker | None) -> Keywords:
+    """Return parameters with the monotone constraints by column, where there are any."""
+    constraints = monotone.by_column(native.pop(monotone.NAME), schema)
     if any(constraints):
         if older is not None:
             monotone.check_continued(constraints, older.monotone_constraints, schema)
@@ -284,7 +290,7 @@ def _native(ranker: TreeRanker, drawn: Keywords, schema: Schema, older: TreeRank
 
 def check_losses(ranker: TreeRanker) -> None:
     """Reject parameters that the objective does not have."""
-    builtin = native(ranker.objective) if ranker.native else None
+    builtin = native(ranker.objective)
     for name, value in ranker.native.items():
         loss = ranker.library.losses.get(ranker.library.canonical(name))
         if loss is None or any(f"{builtin}:".startswith(f"{one}:") for one in loss.builtins):  # options follow it

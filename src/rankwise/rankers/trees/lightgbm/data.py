@@ -5,8 +5,8 @@ from a sample of documents, so that nothing has to be sorted in full.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ _LABEL_GAINS = 31  # of LightGBM itself: 2^label - 1 as long as that fits into a
 _SAMPLE = (50_000, 200_000)  # at least and at most; the last is LightGBM's own number
 _SHARE = 20  # one document of so many is in the sample, of which LightGBM makes several copies
 _CHECKED, _MOST_CHECKED = 8, 1000  # rows, and features at most, with which parameters are checked
+_NAME = re.compile(r"[\w.+/()-]+")  # that LightGBM's file can hold: it splits at spaces, and JSON must escape others
+_SURE = 2**16  # LightGBM takes our own parameters up to this
 _QUIET_SHARE, _QUIET_SAMPLE = 5, 100_000  # LightGBM warns of a sample below both
 
 
@@ -37,16 +39,20 @@ def matrices(
 ) -> LightGBMMatrices:
     """Build LightGBM's own data once; LightGBM derives ``data_random_seed``, of its sample for bins, from the seed."""
     parameters = training_parameters(settings, seed)
-    _check_parameters(parameters, train.n_features)
+    if settings.native or max(settings.leaves, settings.min_documents, seed) > _SURE:
+        _check_parameters(parameters, train.n_features)
+    if settings.builtin is not None:
+        _check_labels(settings, train)
     if on_disk(train) is not None:
         parameters.setdefault("bin_construct_sample_cnt", sample_size(train.n_docs))
+    names = train.feature_names or ("",)  # LightGBM itself names features where there are no names
     dataset = _dataset(
         train,
-        _labels(settings, train),
+        train.labels,
         group=train.sizes,
         weight=_row_weights(train) if settings.builtin is not None else None,
-        position=_positions(parameters, train),
-        feature_name=_feature_names(train),
+        position=_positions(train) if POSITION_BIAS in parameters else None,
+        feature_name=list(names) if all(map(_NAME.fullmatch, names)) else "auto",
         categorical_feature=list(train.categorical),
         params=parameters,
         free_raw_data=False,
@@ -127,10 +133,10 @@ def _check_parameters(parameters: Keywords, n_features: int) -> None:
                     raise
 
 
-def _labels(settings: Settings, data: RankingDataset) -> Array:
-    """LightGBM's own objectives take grades."""
+def _check_labels(settings: Settings, data: RankingDataset) -> None:
+    """Raise unless labels are grades, as LightGBM's own objectives need them."""
     integral = data.labels == np.floor(data.labels)
-    if settings.builtin is not None and not integral.all():
+    if not integral.all():
         row = int(np.argmin(integral))
         raise check.error(
             f"native:{settings.builtin} needs whole labels",
@@ -146,7 +152,6 @@ def _labels(settings: Settings, data: RankingDataset) -> Array:
             where=check.query_of_row(row, data.offsets, data.query_ids),
             hint="set label_gain to a gain for each label, or use our own objective",
         )
-    return data.labels
 
 
 def _gains(settings: Settings) -> int:
@@ -165,17 +170,9 @@ def _row_weights(data: RankingDataset) -> Array | None:
     return by_query * data.document_weights
 
 
-def _positions(parameters: Mapping[str, object], data: RankingDataset) -> NDArray[np.int64] | None:
-    """Displayed positions, which make LightGBM's lambdarank learn a bias of each; only where that is asked for."""
-    if POSITION_BIAS not in parameters:
-        return None
+def _positions(data: RankingDataset) -> NDArray[np.int64]:
+    """Displayed positions, which make LightGBM's lambdarank learn a bias of each."""
     if data.positions is None:
         hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.simulate_clicks)|`"
         raise check.error(f"{POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions
-
-
-def _feature_names(data: RankingDataset) -> list[str] | Literal["auto"]:
-    """Names that LightGBM's file can hold: it splits them at spaces and refuses what JSON must escape."""
-    names = data.feature_names
-    return list(names) if names is not None and all(map(re.compile(r"[\w.+/()-]+").fullmatch, names)) else "auto"

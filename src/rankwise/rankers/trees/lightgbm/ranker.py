@@ -1,7 +1,9 @@
 """LightGBM: the adapter of boosted trees, and the ranker."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from rankwise.arrays import Keywords
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
@@ -110,6 +112,9 @@ class LightGBM(Library):
         tries = _TRIES if settings.keep_constants and self.draws(settings) else 1
         older = None if start is None else LightGBMForest.read(start)
         base_score = settings.base_score if older is None else 0.0  # its first tree has it
+        for data in (matrices.train, *matrices.held_out) if base_score else ():
+            labels: Any = data.get_label()
+            data.set_init_score(np.full(len(labels), base_score))
         return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries, base_score)
 
 
