@@ -132,7 +132,7 @@ def test_xgboost_is_handed_tensors_of_the_device(monkeypatch):
         "progress": False,
         "seed": 1,
     }
-    settings |= {"device": DEVICE} if cuda else {}
+    settings |= {"device": DEVICE if cuda else "cpu"}  # by which a ranker may have one
     monkeypatch.setattr(XGBoost, "device", lambda self, settings: None)
     here = rw.XGBoostRanker("lambdarank", **settings).fit(data)
     assert all(isinstance(part, np.ndarray) for pair in handed for part in pair)
