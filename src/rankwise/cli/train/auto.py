@@ -21,6 +21,7 @@ def auto(
     prefer: str = "best",
     max_recipes: int | None = None,
     monotone: list[str] | None = None,
+    constraint: list[str] | None = None,
     bag: int = 5,
     study: Path | None = None,
     processes: int = 1,
@@ -53,6 +54,8 @@ def auto(
     --max-recipes N>=1: Try the first N recipes only; with --minutes inf the result repeats.
     --monotone NAME=SIGN: A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets,
         which cannot be told, are left out.
+    --constraint METRIC=GOAL: A goal that the lower bound of a metric must reach on queries that members have not seen:
+        'ndcg(label=purchase)@10=0.62'; may be repeated.
     --bag N>=2: Members of the bag that each recipe is trained as, and folds.
 
     Running:
@@ -77,6 +80,7 @@ def auto(
         metric,
         prefer=prefer,
         max_recipes=max_recipes,
+        constraints=None if constraint is None else inputs.goals(constraint),
         monotone_constraints=inputs.settings(monotone) if monotone else None,  # type: ignore[arg-type]
         folds=bag,
         seed=seed,
