@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Keywords
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES
+from rankwise.statistics.figures.comparisons import COLOURS, DASHES, light_grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,8 +51,7 @@ def band(panel: "Axes", rows: "pl.DataFrame", x: str, number: int, label: str, *
 
 def grid(panel: "Axes") -> None:
     """Draw the lines that help to read values."""
-    panel.grid(color="#E4E4E4", linewidth=0.6)
-    panel.set_axisbelow(True)
+    light_grid(panel)
 
 
 def within(panel: "Axes") -> None:

@@ -14,7 +14,7 @@ from rankwise.clicks.logs import findings
 from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.findings import LogFinding
 from rankwise.statistics import diagnostics, tables
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
+from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure, light_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,8 +160,7 @@ class Examination:
         panel.set_ylabel("click-through, 95% interval")
         panel.set_title("Click-through by position", loc="left", fontweight="bold")
         panel.legend(fontsize=8)
-        panel.grid(color="#E4E4E4", linewidth=0.6)
-        panel.set_axisbelow(True)
+        light_grid(panel)
 
     def _draw_exchanges(self, panel: "Axes") -> None:
         import matplotlib as mpl
