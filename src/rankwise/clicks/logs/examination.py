@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _Z = float(special.ndtri(0.975))
 _PRINTED = 20  # positions
+_EXCHANGED = ("exchanged", "harvested", "propensity")
 _NUMBERED = 10  # positions of a heat map with numbers in it
 
 
@@ -85,16 +86,7 @@ class Examination:
             )
             for k, position in enumerate(self.exchanges.positions[:_PRINTED])
         )
-        header = (
-            "position",
-            "shown",
-            "clicks",
-            "click-through",
-            "95% interval",
-            "exchanged",
-            "harvested",
-            "propensity",
-        )
+        header = ("position", "shown", "clicks", "click-through", "95% interval", *_EXCHANGED)
         notes = [
             "exchanged: documents in common with another position, at most; harvested: clicks on these, at most; "
             "propensity: end of its 95% interval, relative to the first position, at best"

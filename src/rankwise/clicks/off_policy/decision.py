@@ -24,16 +24,8 @@ LEAST_EFFECTIVE = 1000.0
 """Impressions that an effective sample needs: with fewer, a few clicks decide, and intervals are too narrow."""
 MOST_UNSUPPORTED = 0.2
 """The largest share of a system's exposure for documents that were hardly shown: of these only R̂ is known."""
-COLUMNS = (
-    "clicks",
-    "difference",
-    "{:.0%} interval",
-    "bounds",
-    "likely low",
-    "effective size",
-    "largest weight",
-    "unsupported",
-)
+COLUMNS: tuple[str, ...] = ("clicks", "difference", "{:.0%} interval", "bounds", "likely low")
+COLUMNS += ("effective size", "largest weight", "unsupported")
 """Of printed blends."""
 _OFF = 0.1  # how far the mean weight may be from 1
 _UNITS = {"query": "queries", "user": "users"}

@@ -233,13 +233,19 @@ class Catalog(tuple[CatalogEntry, ...]):
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        rows: list[tuple[str, ...]] = [("name", "queries", "documents", "features", "labels", "folds", "download")]
+    header = ("name", "queries", "documents", "features", "labels", "folds", "download")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the texts of the table."""
+        rows = []
         for entry in self:
-            numbers = (entry.n_queries, entry.n_docs, entry.n_features)
-            texts = ("" if number is None else f"{number:,}" for number in numbers)
+            counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
             download = "yes" if entry.archive else "by hand"
-            rows.append((entry.name, *texts, entry.grades, str(entry.folds or "-"), download))
+            rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), download))
+        return rows
+
+    def __repr__(self) -> str:
+        rows = [self.header, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join(lines)
