@@ -306,5 +306,5 @@ def _show(document: object, *pages: object, json: bool, wrote: tuple[Path | None
     outputs.said(*wrote)
 
 
-_COMMANDS = {"info": info, "propensities": propensities, "train": train, "compare": compare}
-app = grouped("From a click log to a ranker that may be shipped.", _COMMANDS, _OPTIONS)
+_commands = {"info": info, "propensities": propensities, "train": train, "compare": compare}
+app = grouped("From a click log to a ranker that may be shipped.", _commands, _OPTIONS)

@@ -366,7 +366,7 @@ def _facts(facts: Json) -> Table:
     return Table(header=("fact", "value"), rows=tuple(rows), align="ll")
 
 
-_COMMANDS = {"info": info, "check": check_, "skew": skew, "convert": convert, "split": split, "noise": noise}
-_COMMANDS |= {"thin": thin, "clicks": clicks, "list": catalog}
+_commands = {"info": info, "check": check_, "skew": skew, "convert": convert, "split": split, "noise": noise}
+_commands |= {"thin": thin, "clicks": clicks, "list": catalog}
 _TITLE = "Look at data, convert it, split it, perturb it, simulate clicks on it."
-app = grouped(_TITLE, _COMMANDS, _OPTIONS, leave_out={"check": ("part",)})
+app = grouped(_TITLE, _commands, _OPTIONS, leave_out={"check": ("part",)})

@@ -118,5 +118,6 @@ def _loaded(model: str, device: str) -> "Reranker":
     return Reranker(model, device=device)
 
 
+_commands = {"train": train, "score": score, "evaluate": evaluate}
 _TITLE = "Train cross-encoders that rank texts, score with them, and measure them."
-app = grouped(_TITLE, {"train": train, "score": score, "evaluate": evaluate}, text_options.OPTIONS)
+app = grouped(_TITLE, _commands, text_options.OPTIONS)
