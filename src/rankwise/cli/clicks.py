@@ -13,7 +13,7 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.command import Group, register
+from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
 from rankwise.data.compressed import shown
 
@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 
 _UBI = (".json", ".ndjson", ".jsonl")
 _MODEL = "bagged(lightgbm(plrank))"
-
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="From a click log to a ranker that may be shipped.",
-)
 
 _OPTIONS = options.SHARED | options.described(f"""
 --query COLUMN: The column of the log with the query. [default: query]
@@ -313,11 +306,5 @@ def _show(document: object, *pages: object, json: bool, wrote: tuple[Path | None
     outputs.said(*wrote)
 
 
-_commands: dict[str, Callable[..., None]] = {
-    "info": info,
-    "propensities": propensities,
-    "train": train,
-    "compare": compare,
-}
-for _name, _command in _commands.items():
-    register(app, _name, _command, shared=_OPTIONS)
+_commands = {"info": info, "propensities": propensities, "train": train, "compare": compare}
+app = grouped("From a click log to a ranker that may be shipped.", _commands, _OPTIONS)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -110,6 +111,19 @@ def register(
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     app.command(name, cls=Command, help=text, rich_help_panel=panel)(run)
+
+
+def grouped(
+    title: str,
+    commands: Mapping[str, Any],
+    shared: Mapping[str, Any] = SHARED,
+    leave_out: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> typer.Typer:
+    """Return a group of commands, whose help begins with ``title``; ``leave_out`` is by command."""
+    app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich", help=title)
+    for name, command in commands.items():
+        register(app, name, command, shared=shared, leave_out=leave_out.get(name, ()))
+    return app
 
 
 def _without_types(command: Any, ctx: Any) -> None:

@@ -1,7 +1,6 @@
 """The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
 from rankwise.cli import console, inputs, options, outputs
-from rankwise.cli.command import Group, register
+from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
 from rankwise.statistics.tables import Table
 
@@ -20,13 +19,6 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _SHOWN = 40  # features that data info names
-
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Look at data, convert it, split it, perturb it, simulate clicks on it.",
-)
 
 _OPTIONS = options.SHARED | options.described("""
 --output -o FILE: The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.
@@ -308,12 +300,7 @@ def catalog(json: bool = False) -> None:
     from rankwise.data.catalog.sets import datasets
 
     entries = datasets()
-    rows = []
-    for entry in entries:
-        counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
-        rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), "yes" if entry.archive else "by hand"))
-    header = ("name", "queries", "documents", "features", "labels", "folds", "download")
-    table = Table(header=header, rows=tuple(rows), align="lrrrlrl")
+    table = Table(header=entries.header, rows=tuple(entries.rows()), align="lrrrlrl")
     outputs.show([asdict(entry) for entry in entries], ("", table), json=json)
 
 
@@ -379,16 +366,7 @@ def _facts(facts: Json) -> Table:
     return Table(header=("fact", "value"), rows=tuple(rows), align="ll")
 
 
-_commands: dict[str, Callable[..., None]] = {
-    "info": info,
-    "check": check_,
-    "skew": skew,
-    "convert": convert,
-    "split": split,
-    "noise": noise,
-    "thin": thin,
-    "clicks": clicks,
-    "list": catalog,
-}
-for _name, _command in _commands.items():
-    register(app, _name, _command, shared=_OPTIONS, leave_out=("part",) if _name == "check" else ())
+_commands = {"info": info, "check": check_, "skew": skew, "convert": convert, "split": split, "noise": noise}
+_commands |= {"thin": thin, "clicks": clicks, "list": catalog}
+_TITLE = "Look at data, convert it, split it, perturb it, simulate clicks on it."
+app = grouped(_TITLE, _commands, _OPTIONS, leave_out={"check": ("part",)})

@@ -7,11 +7,7 @@ import typer
 
 import rankwise as rw
 from rankwise.cli import console, inputs, outputs
-from rankwise.cli.command import Group, register
-
-app = typer.Typer(
-    cls=Group, no_args_is_help=True, rich_markup_mode="rich", help="Few labels: which documents to judge."
-)
+from rankwise.cli.command import grouped
 
 
 def plan(
@@ -50,4 +46,4 @@ def plan(
         outputs.said(output)
 
 
-register(app, "plan", plan)
+app = grouped("Few labels: which documents to judge.", {"plan": plan})

@@ -18,7 +18,7 @@ MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Breakdown:
+class Breakdown(tables.Printed):
     """How a score, or the difference of two, comes about: ``start`` and all ``contributions`` add up to ``end``.
 
     Made by ``document`` and ``versus`` of an :class:`~rankwise.evaluation.explanation.Explanation`.
@@ -103,9 +103,6 @@ class Breakdown:
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.table().text()}"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def other_features(count: int) -> list[str]:

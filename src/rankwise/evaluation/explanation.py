@@ -27,7 +27,7 @@ _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Explanation:
+class Explanation(tables.Printed):
     """The contributions of all features to the scores of a query's documents. Made by :func:`explain`."""
 
     query: str | int
@@ -202,9 +202,6 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"{self.title}\n{self.table().text()}"
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def explain(model: FeatureModel, data: "Documents", query: object = None) -> Explanation:

@@ -14,7 +14,7 @@ _TITLES = {"equal": "equal exposure", "proportional": "exposure in proportion to
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupExposure:
+class GroupExposure(tables.Printed):
     """The shares of each group, and the disparity between groups; ``metrics/exposure.py`` has the definitions.
 
     Intervals resample queries, as those of metrics do.
@@ -60,12 +60,6 @@ class GroupExposure:
         note = "Variance between groups of exposure over merit, which is 1 on average: 0 is fair."
         table = self.disparity.table(titles=[_TITLES[name] for name in self.disparity.metrics])
         return [shares, replace(table, header=("disparity", *table.header[1:]), notes=(note,))]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(table.text() for table in self.tables())
-
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
 
 
 class Moments:

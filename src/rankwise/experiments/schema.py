@@ -5,44 +5,14 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 KEY = pl.Schema({"data": pl.String(), "level": pl.Float64(), "trial": pl.Int64(), "method": pl.String()})
-QUERIES = pl.Schema(
-    {
-        **KEY,
-        "query": pl.String(),
-        "documents": pl.Int64(),
-        "relevant": pl.Int64(),
-        "weight": pl.Float64(),
-    }
-)
+_COUNTS = {"documents": pl.Int64(), "relevant": pl.Int64()}
+QUERIES = pl.Schema({**KEY, "query": pl.String(), **_COUNTS, "weight": pl.Float64()})
 CURVES = pl.Schema({**KEY, "round": pl.Int64(), "series": pl.String(), "value": pl.Float64()})
-DOCUMENTS = pl.Schema(
-    {
-        "data": pl.String(),
-        "method": pl.String(),
-        "query": pl.String(),
-        "document": pl.Int64(),
-        "id": pl.String(),
-        "label": pl.Float64(),
-        "score": pl.Float64(),
-    }
-)
-FEATURES = pl.Schema(
-    {
-        "data": pl.String(),
-        "query": pl.String(),
-        "document": pl.Int64(),
-        "features": pl.List(pl.Float32),
-    }
-)
-CONTRIBUTIONS = pl.Schema(
-    {
-        "data": pl.String(),
-        "method": pl.String(),
-        "query": pl.String(),
-        "document": pl.Int64(),
-        "contributions": pl.List(pl.Float32),
-    }
-)
+_DOCUMENT = {"query": pl.String(), "document": pl.Int64()}
+_SCORED = {"data": pl.String(), "method": pl.String(), **_DOCUMENT}
+DOCUMENTS = pl.Schema({**_SCORED, "id": pl.String(), "label": pl.Float64(), "score": pl.Float64()})
+FEATURES = pl.Schema({"data": pl.String(), **_DOCUMENT, "features": pl.List(pl.Float32)})
+CONTRIBUTIONS = pl.Schema({**_SCORED, "contributions": pl.List(pl.Float32)})
 FRAMES = {
     "queries": QUERIES,
     "curves": CURVES,

@@ -36,7 +36,7 @@ _Row = tuple[str, str, float, float, float, int, float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Agreement:
+class Agreement(tables.Printed):
     """How well a judge agrees with people; made by :func:`agreement`."""
 
     grades: tuple[float, ...]
@@ -87,9 +87,6 @@ class Agreement:
 
     def _part(self, part: str) -> list[_Row]:
         return [row for row in self.estimates if row[0] == part]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(table.text() for table in self.tables())
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw people's mean grade by the judge's, and the judge's leniency by system: .png, .svg or .pdf."""

@@ -33,7 +33,7 @@ _MOST = 24  # documents of lists whose outcomes are enumerated
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Interleaving:
+class Interleaving(tables.Printed):
     """The preference of users between rankings a and b; made by :func:`interleaving`."""
 
     preference: float
@@ -91,9 +91,6 @@ class Interleaving:
         preference = f"Preference: {CREDITS[self.credit]} of a less those of b."
         notes = (preference, against, *self.notes, self.sentence)
         return tables.Table(header=tuple(columns), rows=(tuple(columns.values()),), align="r" * 7, notes=notes)
-
-    def __repr__(self) -> str:
-        return self.table().text()
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw preference, interval and e-value as they changed over the last 95% of the log: .png, .svg or .pdf."""

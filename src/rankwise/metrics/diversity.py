@@ -62,15 +62,7 @@ class AspectMetric(BinaryMetric):
             chosen = (names,) if isinstance(names, str) else tuple(dict.fromkeys(self.aspects))
             object.__setattr__(self, "aspects", chosen)
 
-    def __call__(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        judged: ArrayLike | None = None,
-        document_rewards: ArrayLike | None = None,
-        strata: ArrayLike | None = None,
-    ) -> Array:
+    def __call__(self, *arrays: object, **columns: object) -> Array:
         """Raise: one array of labels has no aspects."""
         what, hint = f"{self} reads labels by name, from a data set", "use metric.of(scores, data)"
         raise check.error(what, got="an array of labels", hint=hint)

@@ -25,7 +25,7 @@ from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import reject
 from rankwise.statistics import tables
 from rankwise.statistics.evaluation import Evaluation
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure
+from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION, figure, light_grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +40,7 @@ class Hypervolume(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Frontier:
+class Frontier(tables.Printed):
     """What different weights of two or three goals reach; made by :func:`frontier`."""
 
     goals: dict[str, Objective]
@@ -154,17 +154,10 @@ class Frontier:
                 panel.set_xlabel(names[x])
                 panel.set_ylabel(names[y])
                 panel.margins(0.1)
-                panel.grid(color="#E4E4E4", linewidth=0.6)
-                panel.set_axisbelow(True)
+                light_grid(panel)
             title = f"Points by the weight of {' / '.join(names[-len(pairs) :])}\n{self._size}"
             drawing.suptitle(title, x=0.02, ha="left", fontsize=10, fontweight="bold")
         return Path(path)
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def frontier(

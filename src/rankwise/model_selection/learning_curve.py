@@ -30,7 +30,7 @@ _T = float(stdtrit(sum(_PARTS[:-1]) - len(_PARTS[:-1]), 0.975))  # freedom: the 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearningCurve:
+class LearningCurve(tables.Printed):
     """A metric by number of training queries, and the forecast of a doubling; made by :func:`learning_curve`."""
 
     metric: str
@@ -94,9 +94,6 @@ class LearningCurve:
             panel.legend(loc="upper left")
             panel.set_title("\n".join(textwrap.wrap(self.sentence, 90)), loc="left", fontweight="bold")
         return Path(path)
-
-    def __repr__(self) -> str:
-        return self.table().text()
 
 
 def learning_curve(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rankwise.model_selection.result import COMPLETE, FAILED, PRUNED, Tuning
 from rankwise.model_selection.spaces import Choice, Range
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import GREY, figure
+from rankwise.statistics.figures.comparisons import GREY, figure, light_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def _draw_history(panel: "Axes", tuning: Tuning) -> None:
     panel.set_ylabel(f"{tuning.metric}, validation")
     panel.set_title(f"The search found {tuning.metric} {tables.number(tuning.value)}", loc="left", fontweight="bold")
     panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, fontsize=8, borderaxespad=0.2)
-    _grid(panel)
+    light_grid(panel)
 
 
 def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
@@ -144,7 +144,7 @@ def _draw_slice(panel: "Axes", tuning: Tuning, name: str, part: float) -> None:
     panel.set_title(f"{part:.0%}", loc="right", fontsize=8.5, color="#555555")
     low, high = _limits(tuning)
     panel.set_ylim(low, high + 0.05 * (high - low))
-    _grid(panel)
+    light_grid(panel)
 
 
 def _plain_ticks(panel: "Axes", dimension: Range) -> None:
@@ -170,8 +170,3 @@ def _limits(tuning: Tuning) -> tuple[float, float]:
     low = max(worst, best - 4.0 * (best - middle)) if best > middle else worst
     room = best - low or max(abs(best), 1e-6) * 0.01
     return low - 0.06 * room, best + 0.06 * room
-
-
-def _grid(panel: "Axes") -> None:
-    panel.grid(color="#E4E4E4", linewidth=0.6)
-    panel.set_axisbelow(True)

@@ -44,7 +44,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Tuning:
+class Tuning(tables.Printed):
     """A search: made by :func:`rankwise.tune`."""
 
     ranker_name: str
@@ -214,12 +214,6 @@ class Tuning:
             f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
         )
         return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def build(ranker: str, bag: int | None, parameters: Keywords) -> "IterativeRanker":

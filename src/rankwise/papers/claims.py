@@ -26,16 +26,11 @@ from rankwise import check
 from rankwise.arrays import Json
 
 _SPREADS = ("±", "sd")
+_NUMBERS = ("level", "value", "low", "high")
 PUBLISHED = pl.Schema(
     {
-        "data": pl.String(),
-        "level": pl.Float64(),
-        "method": pl.String(),
-        "metric": pl.String(),
-        "value": pl.Float64(),
-        "low": pl.Float64(),
-        "high": pl.Float64(),
-        "source": pl.String(),
+        name: pl.Float64() if name in _NUMBERS else pl.String()
+        for name in ("data", "level", "method", "metric", "value", "low", "high", "source")
     }
 )
 """The columns of published figures."""

@@ -59,8 +59,8 @@ class Candidate:
         return cast("Recommends", ranker.fit(train))
 
 
-@dataclass(frozen=True)
-class RecommenderChoice:
+@dataclass(frozen=True, repr=False)
+class RecommenderChoice(tables.Printed):
     """All candidates in the order in which they were tried; the best is by the first metric."""
 
     candidates: tuple[Candidate, ...]
@@ -106,9 +106,6 @@ class RecommenderChoice:
                 for one in self.candidates
             ]
         )
-
-    def __repr__(self) -> str:
-        return self.table().text()
 
 
 def choose_recommender(

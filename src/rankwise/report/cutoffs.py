@@ -41,7 +41,7 @@ def by_cutoff(view: View) -> list[Plot]:
                 panel.locator_params(axis="x", integer=True)
                 lines.within(panel)
                 lines.heading(panel, data)
-                lines.grid(panel)
+                lines.light_grid(panel)
             lines.legend(drawing, panels[0])
 
         ends = rows.group_by("data", "method", maintain_order=True).agg(pl.first("mean"), pl.last("mean").alias("end"))

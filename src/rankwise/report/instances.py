@@ -149,7 +149,7 @@ def _by_group(view: View, name: str, title: str, caption: str, draw_one: _Draw, 
                 draw_one(panel, view, data, method, against)
                 text = f"{method}" + (f", {data}" if len(view.datasets) > 1 else "")
                 lines.heading(panel, text)
-                lines.grid(panel)
+                lines.light_grid(panel)
                 if place % wide:
                     panel.set_ylabel("")
 

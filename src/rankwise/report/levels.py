@@ -69,7 +69,7 @@ def _draw(panel: "Axes", view: View, rows: pl.DataFrame, percent: bool) -> None:
         curve = rows.filter(pl.col("method") == method)
         if curve.height:
             lines.band(panel, curve, "level", number, method, marked=True)
-    lines.grid(panel)
+    lines.light_grid(panel)
 
 
 def level_means(view: View) -> pl.DataFrame:

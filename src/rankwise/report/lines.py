@@ -7,6 +7,7 @@ import numpy as np
 
 from rankwise.arrays import Keywords
 from rankwise.statistics.figures.comparisons import COLOURS, DASHES
+from rankwise.statistics.figures.comparisons import light_grid as light_grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,12 +48,6 @@ def band(panel: "Axes", rows: "pl.DataFrame", x: str, number: int, label: str, *
     if np.isfinite(low).any():
         panel.fill_between(places, low, high, color=look["color"], alpha=0.16, linewidth=0)
     panel.plot(places, mean, linewidth=1.5, label=label, **look, **marks)
-
-
-def grid(panel: "Axes") -> None:
-    """Draw the lines that help to read values."""
-    panel.grid(color="#E4E4E4", linewidth=0.6)
-    panel.set_axisbelow(True)
 
 
 def within(panel: "Axes") -> None:

@@ -229,4 +229,4 @@ def _lines(panel: "Axes", rows: pl.DataFrame) -> None:
         columns = curve.to_numpy()[:, 2:].astype(np.float64).T
         panel.plot(*columns, linewidth=1.4, label=name[0], **lines.neutral(number))
     panel.legend(fontsize=7.5)
-    lines.grid(panel)
+    lines.light_grid(panel)

@@ -190,7 +190,7 @@ def _panel(panel: "Axes", view: View, frame: pl.DataFrame, series: list[str]) ->
     panel.margins(x=0.01)
     if all(" " in one for one in series) and float(frame["mean"].max()) <= 1.0:  # type: ignore[arg-type]
         lines.within(panel)
-    lines.grid(panel)
+    lines.light_grid(panel)
 
 
 def floor(frame: pl.DataFrame) -> float | None:

@@ -1,6 +1,6 @@
 """Results as figures and tables need them: means with intervals, values by query, who is held against whom."""
 
-import ast
+import contextlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from rankwise import syntax
 from rankwise.experiments.comparisons import alpha
 from rankwise.experiments.effects import contrast
 from rankwise.experiments.schema import KEY
@@ -230,30 +231,27 @@ def student(
 
 def _normal(text: str) -> str:
     """Write a method's expression in one way, whatever its spaces."""
-    try:
-        return ast.unparse(ast.parse(text.strip(), mode="eval"))
-    except SyntaxError:
-        return text.strip()
+    return "".join(text.split())
 
 
 def _unwrapped(text: str) -> list[str]:
     """A method's expression without one of its wrappers.
 
     >>> _unwrapped("lightgbm(bounded(approx_ndcg, method=min_max), leaves=7)")
-    ['lightgbm(approx_ndcg, leaves=7)']
+    ['lightgbm(approx_ndcg,leaves=7)']
     """
-
-    class Without(ast.NodeTransformer):
-        def __init__(self, word: str) -> None:
-            self.word = word
-
-        def visit_Call(self, node: ast.Call) -> ast.AST:
-            self.generic_visit(node)
-            wrapper = isinstance(node.func, ast.Name) and node.func.id == self.word and node.args
-            return node.args[0] if wrapper else node
-
-    try:
-        texts = [ast.unparse(Without(word).visit(ast.parse(text.strip(), mode="eval"))) for word in _WRAPPERS]
-    except SyntaxError:
-        return []
+    texts = [_without(word, text) for word in _WRAPPERS]
     return [one for one in texts if one != _normal(text)]
+
+
+def _without(wrapper: str, text: str) -> str:
+    nodes = []
+    with contextlib.suppress(ValueError):  # words, and no expression
+        nodes.append(syntax.read(text, "method"))
+    for node in nodes:
+        if node.kind == "call" and node.value == wrapper and node.parts:
+            inner = node.parts[0]
+            return _without(wrapper, text[: node.start] + text[inner.start : inner.end] + text[node.end :])
+        added = node.value if node.kind == "chain" else ()
+        nodes += [*node.parts, *node.named.values(), *(one[-1] for one in added)]
+    return _normal(text)

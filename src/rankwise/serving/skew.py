@@ -25,7 +25,7 @@ _CHANCE = 0.01  # of a false alarm in one of all features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FeatureComparison:
+class FeatureComparison(tables.Printed):
     """Differences of features between training and serving; printed, a table with the largest first."""
 
     frame: pl.DataFrame
@@ -58,12 +58,6 @@ class FeatureComparison:
             "alarms": list(self.alarms),
             "features": self.frame.fill_nan(None).to_dicts(),
         }
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def compare_features(

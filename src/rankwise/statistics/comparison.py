@@ -102,7 +102,7 @@ class Paired:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Comparison:
+class Comparison(tables.Printed):
     """Means of several systems and paired tests between them; made by :func:`compare`."""
 
     systems: tuple[str, ...]
@@ -315,7 +315,7 @@ class Comparison:
         self, path: str | Path, *, metric: str | None = None, system: str | None = None, against: str | None = None,
         force: bool = False,
     ) -> Path:  # fmt: skip
-        """Draw the sorted differences per query; see ``evaluation/figures/comparisons.py``."""
+        """Draw the sorted differences per query: see ``rankwise.statistics.figures.comparisons.plot_differences``."""
         return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
 
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
@@ -333,9 +333,3 @@ class Comparison:
         """Write it as one HTML page for a browser; see :func:`rankwise.report.comparison.write_comparison`."""
         write: Callable[..., Path] = hooks.find("report", "Comparison")
         return write(self, path, titles=titles, about=about, force=force)
-
-    def __repr__(self) -> str:
-        return self.to_text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()

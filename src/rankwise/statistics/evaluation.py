@@ -69,7 +69,7 @@ class JudgedShare(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(tables.Printed):
     """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
 
     >>> evaluation = Evaluation({"ndcg@10": [0.5, 1.0, float("nan")]}, ["a", "b", "c"])
@@ -339,12 +339,6 @@ class Evaluation:
     def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
         """Return all tables: the summary, and those of a policy."""
         return [self.table(titles=titles)]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(table.text() for table in self.tables())
-
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
 
 
 def varies(weights: NDArray[np.float64] | None) -> bool:

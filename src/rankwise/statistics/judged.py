@@ -15,7 +15,7 @@ _UNITS = {"query": ("labelled query", "labelled queries"), "document": ("judgeme
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JudgedEvaluation:
+class JudgedEvaluation(tables.Printed):
     """Made by :func:`rankwise.evaluate` and :func:`rankwise.compare` with ``judge=``."""
 
     means: tuple[JudgedMean, ...]
@@ -70,9 +70,3 @@ class JudgedEvaluation:
         """Return everything as plain data that JSON can hold."""
         facts = {"unit": self.unit, "queries": self.n_queries, "confidence": self.confidence}
         return facts | {"means": [one._asdict() for one in self.means], "notes": list(self.notes)}
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()

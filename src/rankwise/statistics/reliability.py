@@ -127,7 +127,7 @@ def _intervals(rates: Array, relevance: Array, mass: Array, worth: Array, confid
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Reliability:
+class Reliability(tables.Printed):
     """Probabilities and labels in bins of about as many documents each; made by ``Evaluation.reliability``.
 
     >>> import rankwise as rw
@@ -270,12 +270,6 @@ class Reliability:
             yield f"Observed: {self.event}." + (
                 f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
             )
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
     def plot(self, path: str | Path, *, title: str = "", force: bool = False) -> Path:
         """Draw the share of relevant documents by probability, with intervals: .png, .svg or .pdf."""

@@ -8,7 +8,7 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -274,6 +274,22 @@ class Table:
         body = "".join("<tr>" + "".join(map(write, row, self.align)) + "</tr>" for row in self.cells())
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+class Printed:
+    """A result that prints as its tables, in notebooks too; a subclass has ``table``, or several ``tables``."""
+
+    table: Callable[..., Table]
+
+    def tables(self) -> list[Table]:
+        """Return all tables."""
+        return [self.table()]
+
+    def __repr__(self) -> str:
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self.tables())
 
 
 def shortened(text: str, most: int = 24) -> str:

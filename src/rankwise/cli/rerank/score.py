@@ -1,6 +1,5 @@
 """The commands ``rerank train``, ``rerank score`` and ``rerank evaluate``."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +8,7 @@ import typer
 import rankwise as rw
 from rankwise.arrays import Json
 from rankwise.cli import console, inputs, outputs
-from rankwise.cli.command import Group, register
+from rankwise.cli.command import grouped
 from rankwise.cli.evaluate.evaluate import summary
 from rankwise.cli.options import DEFAULT_METRICS
 from rankwise.cli.rerank import text_options
@@ -19,12 +18,6 @@ from rankwise.models import storage
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Train cross-encoders that rank texts, score with them, and measure them.",
-)
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder that 'rankwise rerank train' wrote, or any cross-encoder.")
 ]
@@ -125,6 +118,6 @@ def _loaded(model: str, device: str) -> "Reranker":
     return Reranker(model, device=device)
 
 
-_commands: dict[str, Callable[..., None]] = {"train": train, "score": score, "evaluate": evaluate}
-for _name, _command in _commands.items():
-    register(app, _name, _command, shared=text_options.OPTIONS)
+_commands = {"train": train, "score": score, "evaluate": evaluate}
+_TITLE = "Train cross-encoders that rank texts, score with them, and measure them."
+app = grouped(_TITLE, _commands, text_options.OPTIONS)

@@ -14,7 +14,7 @@ from rankwise.clicks.logs import findings
 from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.findings import LogFinding
 from rankwise.statistics import diagnostics, tables
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
+from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure, light_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _Z = float(special.ndtri(0.975))
 _PRINTED = 20  # positions
+_EXCHANGED = ("exchanged", "harvested", "propensity")
 _NUMBERED = 10  # positions of a heat map with numbers in it
 
 
@@ -85,16 +86,7 @@ class Examination:
             )
             for k, position in enumerate(self.exchanges.positions[:_PRINTED])
         )
-        header = (
-            "position",
-            "shown",
-            "clicks",
-            "click-through",
-            "95% interval",
-            "exchanged",
-            "harvested",
-            "propensity",
-        )
+        header = ("position", "shown", "clicks", "click-through", "95% interval", *_EXCHANGED)
         notes = [
             "exchanged: documents in common with another position, at most; harvested: clicks on these, at most; "
             "propensity: end of its 95% interval, relative to the first position, at best"
@@ -160,8 +152,7 @@ class Examination:
         panel.set_ylabel("click-through, 95% interval")
         panel.set_title("Click-through by position", loc="left", fontweight="bold")
         panel.legend(fontsize=8)
-        panel.grid(color="#E4E4E4", linewidth=0.6)
-        panel.set_axisbelow(True)
+        light_grid(panel)
 
     def _draw_exchanges(self, panel: "Axes") -> None:
         import matplotlib as mpl

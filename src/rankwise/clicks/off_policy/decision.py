@@ -24,16 +24,8 @@ LEAST_EFFECTIVE = 1000.0
 """Impressions that an effective sample needs: with fewer, a few clicks decide, and intervals are too narrow."""
 MOST_UNSUPPORTED = 0.2
 """The largest share of a system's exposure for documents that were hardly shown: of these only R̂ is known."""
-COLUMNS = (
-    "clicks",
-    "difference",
-    "{:.0%} interval",
-    "bounds",
-    "likely low",
-    "effective size",
-    "largest weight",
-    "unsupported",
-)
+COLUMNS: tuple[str, ...] = ("clicks", "difference", "{:.0%} interval", "bounds", "likely low")
+COLUMNS += ("effective size", "largest weight", "unsupported")
 """Of printed blends."""
 _OFF = 0.1  # how far the mean weight may be from 1
 _UNITS = {"query": "queries", "user": "users"}
@@ -72,7 +64,7 @@ class Blend:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OffPolicyComparison:
+class OffPolicyComparison(tables.Printed):
     """The candidate beside production by a click log, and whether to ship it; made by :func:`compare`."""
 
     candidate: str
@@ -152,12 +144,6 @@ class OffPolicyComparison:
     def _name(self, blend: Blend) -> str:
         return self.candidate if blend.share == 1.0 else f"{blend.share:g} {self.candidate}"
 
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
-
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the difference of each blend with its interval, and the verdict: .png, .svg or .pdf."""
         rows = [(self._name(blend), blend, blend.share <= self.recommended) for blend in self.blends]
@@ -166,7 +152,7 @@ class OffPolicyComparison:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class OffPolicyComparisons:
+class OffPolicyComparisons(tables.Printed):
     """Several candidates beside production by one click log; made by :func:`compare`.
 
     Levels are Holm's: with m candidates, each is tested at a level of 1 − (1 − level)/m; where some pass, the
@@ -210,12 +196,6 @@ class OffPolicyComparisons:
             align="lrrllrrrrrlr",
             notes=(*first.basis(), correction, *(one.reason for one in self.comparisons)),
         )
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
     def plot(self, path: str | Path, *, force: bool = False) -> Path:
         """Draw the difference of each candidate with its interval: .png, .svg or .pdf."""

@@ -4,6 +4,7 @@ This is the one table: :func:`rankwise.load_dataset` reads by it, and the docume
 """
 
 import re
+from typing import Any
 
 from rankwise import check
 from rankwise.data.catalog.download import Archive
@@ -34,7 +35,18 @@ _FOLDS = {
 _SPLIT = {"train": ("train.txt",), "valid": ("vali.txt", "valid.txt"), "test": ("test.txt",)}
 
 
-def _mslr(size: str, share: str, sha256: str, n_bytes: int, *, n_queries: int, n_docs: int) -> CatalogEntry:
+# The checksums are those that TensorFlow Datasets and pytorchltr (MSLR), and TensorFlow Datasets and others
+# (MovieLens), publish for these archives. A distributor who changes an archive makes the download stop, not go wrong.
+_SHA256 = {
+    "10k": "2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
+    "30k": "08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
+    "latest-small": "696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
+    "100k": "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
+    "1m": "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
+}
+
+
+def _mslr(size: str, share: str, n_bytes: int, **counts: Any) -> CatalogEntry:
     title = f"MSLR-WEB{size.upper()}"
     url = f"https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8n{share}/root/content"
     return CatalogEntry(
@@ -49,13 +61,12 @@ def _mslr(size: str, share: str, sha256: str, n_bytes: int, *, n_queries: int, n
         source=_MSLR_PAGE,
         terms=_RESEARCH,
         citation=_QIN_LIU,
-        archive=Archive(url=url, sha256=sha256, size=n_bytes, folder=title),
-        n_queries=n_queries,
-        n_docs=n_docs,
+        archive=Archive(url=url, sha256=_SHA256[size], size=n_bytes, folder=title),
+        **counts,
     )
 
 
-def _million_query(year: int, n_queries: int, n_docs: int) -> CatalogEntry:
+def _million_query(year: int, **counts: Any) -> CatalogEntry:
     return CatalogEntry(
         name=f"mq{year}",
         title=f"LETOR 4.0 MQ{year}, supervised ranking",
@@ -67,12 +78,11 @@ def _million_query(year: int, n_queries: int, n_docs: int) -> CatalogEntry:
         source=f"{_LETOR_PAGE}, LETOR 4.0, MQ{year}.rar",
         terms=_RESEARCH,
         citation=_QIN_LIU,
-        n_queries=n_queries,
-        n_docs=n_docs,
+        **counts,
     )
 
 
-def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> CatalogEntry:
+def _yahoo(number: int, n_used: int, **counts: Any) -> CatalogEntry:
     return CatalogEntry(
         name=f"yahoo-set{number}",
         title=f"Yahoo! Learning to Rank Challenge, set {number}",
@@ -84,15 +94,12 @@ def _yahoo(number: int, note: str, n_queries: int, n_docs: int) -> CatalogEntry:
         source="Yahoo Webscope, data set C14, on request (a form)",
         terms="on request, for academic research; not to be passed on",
         citation=_CHAPELLE,
-        note=note,
-        n_queries=n_queries,
-        n_docs=n_docs,
+        note=f"{n_used} of the 700 features occur in this set; the others are 0",
+        **counts,
     )
 
 
-def _movielens(
-    size: str, file: str, sha256: str, n_bytes: int | None = None, *, n_queries: int, n_docs: int, note: str = ""
-) -> CatalogEntry:
+def _movielens(size: str, file: str, n_bytes: int | None = None, *, note: str = "", **counts: Any) -> CatalogEntry:
     folder = f"ml-{size}"
     url = f"https://files.grouplens.org/datasets/movielens/{folder}.zip"
     return CatalogEntry(
@@ -106,34 +113,17 @@ def _movielens(
         source=_GROUPLENS_PAGE,
         terms=_GROUPLENS,
         citation=_HARPER,
-        archive=Archive(url=url, sha256=sha256, size=n_bytes, folder=folder),
+        archive=Archive(url=url, sha256=_SHA256[size], size=n_bytes, folder=folder),
         note=note,
-        n_queries=n_queries,
-        n_docs=n_docs,
+        **counts,
     )
 
 
-# The checksums are those that TensorFlow Datasets and pytorchltr (MSLR), and TensorFlow Datasets and others
-# (MovieLens), publish for these archives. A distributor who changes an archive makes the download stop, not go wrong.
 ENTRIES: tuple[CatalogEntry, ...] = (
-    _mslr(
-        "10k",
-        "bOIoJ6Ks0bEMp78",
-        "2902142ea33f18c59414f654212de5063033b707d5c3939556124b1120d3a0ba",
-        1_234_144_912,
-        n_queries=10_000,
-        n_docs=1_200_192,
-    ),
-    _mslr(
-        "30k",
-        "bXGPBlwD1rnFdBY",
-        "08cb7977e1d5cbdeb57a9a2537a0923dbca6d46a76db9a6afc69e043c85341ae",
-        3_849_406_307,
-        n_queries=31_531,
-        n_docs=3_771_125,
-    ),
-    _yahoo(1, "519 of the 700 features occur in this set; the others are 0", n_queries=29_921, n_docs=709_877),
-    _yahoo(2, "596 of the 700 features occur in this set; the others are 0", n_queries=6_330, n_docs=172_870),
+    _mslr("10k", "bOIoJ6Ks0bEMp78", 1_234_144_912, n_queries=10_000, n_docs=1_200_192),
+    _mslr("30k", "bXGPBlwD1rnFdBY", 3_849_406_307, n_queries=31_531, n_docs=3_771_125),
+    _yahoo(1, n_used=519, n_queries=29_921, n_docs=709_877),
+    _yahoo(2, n_used=596, n_queries=6_330, n_docs=172_870),
     CatalogEntry(
         name="istella",
         title="Istella LETOR, full",
@@ -205,26 +195,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     _movielens(
         "latest-small",
         "ratings.csv",
-        "696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436",
-        note="GroupLens may replace this archive; the checksum is that of the release of September 2018",
-        n_docs=100_836,
         n_queries=610,
+        n_docs=100_836,
+        note="GroupLens may replace this archive; the checksum is that of the release of September 2018",
     ),
-    _movielens(
-        "100k",
-        "u.data",
-        "50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
-        4_924_029,
-        n_docs=100_000,
-        n_queries=943,
-    ),
-    _movielens(
-        "1m",
-        "ratings.dat",
-        "a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
-        n_docs=1_000_209,
-        n_queries=6_040,
-    ),
+    _movielens("100k", "u.data", 4_924_029, n_queries=943, n_docs=100_000),
+    _movielens("1m", "ratings.dat", n_queries=6_040, n_docs=1_000_209),
 )
 
 
@@ -233,13 +209,19 @@ class Catalog(tuple[CatalogEntry, ...]):
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        rows: list[tuple[str, ...]] = [("name", "queries", "documents", "features", "labels", "folds", "download")]
+    header = ("name", "queries", "documents", "features", "labels", "folds", "download")
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the texts of the table."""
+        rows = []
         for entry in self:
-            numbers = (entry.n_queries, entry.n_docs, entry.n_features)
-            texts = ("" if number is None else f"{number:,}" for number in numbers)
+            counts = ("" if one is None else f"{one:,}" for one in (entry.n_queries, entry.n_docs, entry.n_features))
             download = "yes" if entry.archive else "by hand"
-            rows.append((entry.name, *texts, entry.grades, str(entry.folds or "-"), download))
+            rows.append((entry.name, *counts, entry.grades, str(entry.folds or "-"), download))
+        return rows
+
+    def __repr__(self) -> str:
+        rows = [self.header, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join(lines)

@@ -1,7 +1,7 @@
 """The rows that a trial leaves: values per query, learning curves, single documents."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -55,30 +55,15 @@ def of_documents(
 def _documents(key: Mapping[str, object], test: RankingDataset, scores: NDArray[np.float64]) -> pl.DataFrame:
     """Label and score of every document, of as many queries as a page can hold."""
     rows = _whole_queries(test, _MOST_DOCUMENTS)
-    frame = pl.DataFrame(
-        {
-            "query": pl.Series(test.qids()[:rows]).cast(pl.String),
-            "document": _places(test)[:rows],
-            "label": test.labels[:rows],
-            "score": scores[:rows],
-        }
-    )
-    ids = None if test.document_ids is None else pl.Series(test.document_ids[:rows]).cast(pl.String)
-    frame = frame.with_columns(pl.lit(None, pl.String).alias("id") if ids is None else ids.alias("id"))
-    return frame.with_columns(_constant(key)).select(list(DOCUMENTS)).cast(DOCUMENTS)
+    ids = pl.lit(None) if test.document_ids is None else pl.Series(test.document_ids[:rows])
+    return _by_document(key, test, rows, DOCUMENTS, id=ids, label=test.labels[:rows], score=scores[:rows])
 
 
 def _features(key: Mapping[str, object], test: RankingDataset) -> pl.DataFrame:
     """The features of as many of those documents as a page can hold."""
     rows = _whole_queries(test, min(_MOST_DOCUMENTS, _MOST_NUMBERS // max(test.n_features, 1)))
-    frame = pl.DataFrame(
-        {
-            "query": pl.Series(test.qids()[:rows]).cast(pl.String),
-            "document": _places(test)[:rows],
-            "features": pl.Series(test.features[:rows].tolist(), dtype=pl.List(pl.Float32)),
-        }
-    )
-    return frame.with_columns(_constant(key)).select(list(FEATURES))
+    values = pl.Series(test.features[:rows].tolist(), dtype=pl.List(pl.Float32))
+    return _by_document(key, test, rows, FEATURES, features=values)
 
 
 def contributions(
@@ -95,14 +80,8 @@ def contributions(
         parts = ranker.contributions(some).parts[:, :-1]
     except ValueError:  # trees that their library cannot explain, and factors
         return None
-    frame = pl.DataFrame(
-        {
-            "query": pl.Series(some.qids()).cast(pl.String),
-            "document": _places(some),
-            "contributions": pl.Series(parts.astype(np.float32).tolist(), dtype=pl.List(pl.Float32)),
-        }
-    )
-    return frame.with_columns(_constant(key)).select(list(CONTRIBUTIONS))
+    added = pl.Series(parts.astype(np.float32).tolist(), dtype=pl.List(pl.Float32))
+    return _by_document(key, some, some.n_docs, CONTRIBUTIONS, contributions=added)
 
 
 def curves(key: Mapping[str, object], ranker: "Ranker | Untrained") -> pl.DataFrame:
@@ -132,9 +111,13 @@ def _constant(key: Mapping[str, object]) -> list[pl.Expr]:
     return [pl.lit(value).alias(name) for name, value in key.items()]
 
 
-def _places(data: RankingDataset) -> NDArray[np.int64]:
-    places: NDArray[np.int64] = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
-    return places
+def _by_document(
+    key: Mapping[str, object], data: RankingDataset, rows: int, schema: pl.Schema, **columns: Any
+) -> pl.DataFrame:
+    """One row for each of the first documents, with the number of its place in its query."""
+    places = np.arange(data.n_docs) - np.repeat(data.offsets[:-1], data.sizes)
+    frame = pl.DataFrame({"query": pl.Series(data.qids()[:rows]), "document": places[:rows]})
+    return frame.with_columns(*_constant(key), **columns).select(list(schema)).cast(schema)
 
 
 def _whole_queries(data: RankingDataset, most: int) -> int:

@@ -75,7 +75,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Leaderboard:
+class Leaderboard(tables.Printed):
     """All recipes, the best first: ``AutoRanker.leaderboard_``."""
 
     metric: str
@@ -199,12 +199,6 @@ class Leaderboard:
             align="lrr",
             notes=(*full.notes, "A wider terminal has room for intervals, weights, rounds and costs."),
         )
-
-    def __repr__(self) -> str:
-        return self.table().text()
-
-    def _repr_html_(self) -> str:
-        return self.table().html()
 
 
 def measured(one: RankerCandidate, leader: RankerCandidate, baseline: RankerCandidate) -> Keywords:

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -37,6 +38,7 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.verdict import listed
 
 
+@dataclass(eq=False, repr=False)
 class AutoRanker(DelegatingRanker):
     """AutoML within a time budget: an average of many bags, or one forest of the best library.
 
@@ -89,45 +91,28 @@ class AutoRanker(DelegatingRanker):
     True
     """
 
-    name = "auto"
-    ranker_: Any
-    """The chosen ranker: a trained bag, or a blend of several."""
-    leaderboard_: Leaderboard
-    """Every recipe with its value, its distance to the leader, and its cost."""
+    minutes: float | None = 10.0
+    metric: MetricLike = "ndcg@10"
+    _: KW_ONLY
+    recipes: Sequence[Ranker | str] | None = None
+    prefer: str = BEST
+    max_recipes: int | None = None
+    monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None
+    constraints: Mapping[str, float] | None = None
+    folds: int = 5
+    seed: int = 0
+    threads: int | None = None
+    processes: int = 1
+    dask: str | None = None
+    study: str | Path | None = None
+    progress: bool | None = None
 
-    def __init__(
-        self,
-        minutes: float | None = 10.0,
-        metric: MetricLike = "ndcg@10",
-        *,
-        recipes: Sequence[Ranker | str] | None = None,
-        prefer: str = BEST,
-        max_recipes: int | None = None,
-        monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None,
-        constraints: Mapping[str, float] | None = None,
-        folds: int = 5,
-        seed: int = 0,
-        threads: int | None = None,
-        processes: int = 1,
-        dask: str | None = None,
-        study: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.minutes = minutes
-        self.metric = metric
-        self.recipes = recipes
-        self.prefer = prefer
-        self.max_recipes = max_recipes
-        self.monotone_constraints = monotone_constraints
-        self.constraints = constraints
-        self.folds = folds
-        self.seed = seed
-        self.threads = threads
-        self.processes = processes
-        self.dask = dask
-        self.study = study
-        self.progress = progress
-        self.native = {}
+    name = "auto"
+    native: Keywords = field(default_factory=dict, init=False)
+    ranker_: Any = field(init=False)
+    """The chosen ranker: a trained bag, or a blend of several."""
+    leaderboard_: Leaderboard = field(init=False)
+    """Every recipe with its value, its distance to the leader, and its cost."""
 
     @property
     def objective(self) -> ObjectiveLike:  # type: ignore[override]

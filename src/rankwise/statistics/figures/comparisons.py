@@ -81,6 +81,12 @@ def figure(
             new.write_bytes(content.getvalue())
 
 
+def light_grid(panel: "Axes") -> None:
+    """Draw a light grid behind everything else."""
+    panel.grid(color="#E4E4E4", linewidth=0.6)
+    panel.set_axisbelow(True)
+
+
 def plot_differences(
     comparison: "Comparison",
     path: str | Path,

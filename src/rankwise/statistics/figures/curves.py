@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise.arrays import Keywords
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure
+from rankwise.statistics.figures.comparisons import COLOURS, DASHES, figure, light_grid
 
 _LEAST_GAP = 0.05  # of the height of the picture, between names at the end of curves
 
@@ -49,8 +49,7 @@ def plot_curves(
         panel.set_ylabel(f"{metric}, validation")
         if title:
             panel.set_title(title, loc="left", fontsize=12, fontweight="bold")
-        panel.grid(color="#E4E4E4", linewidth=0.6)
-        panel.set_axisbelow(True)
+        light_grid(panel)
     return Path(path)
 
 
