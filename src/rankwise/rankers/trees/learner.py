@@ -182,8 +182,8 @@ class Step:
         self.out: Derivatives | None = None
         if learner.objective is not None:
             self.prepared = learner.objective.prepare(self.data.labels, self.data.offsets, **learner.documents)
-        if learner.objective is not None and learner.settings.native:  # one of them may name a device
-            device, queries = learner.library.device(learner.settings), (self.data.query_ids, self.data.weights)
+        if learner.objective is not None and (find := learner.library.device) is not None:
+            device, queries = find(learner.settings), (self.data.query_ids, self.data.weights)
             self.on_device = newton_on_device(self.prepared, device, *queries, floor_hessian=self.floor)
 
     def weigh(self, weights: Sequence[float]) -> None:

@@ -150,6 +150,8 @@ class Library(ABC):
     """Defaults for small data."""
     weighs_documents = False
     """Whether its own objectives have a weight for each document; else one for each query."""
+    device: Callable[[Settings], str | None] | None = None
+    """Returns the device, by torch's name, on which the library reads derivatives; None where it reads arrays."""
 
     def check_builtin(self, builtin: str) -> None:
         """Check that an objective of the library's own is one that ranks."""
@@ -178,10 +180,6 @@ class Library(ABC):
     @abstractmethod
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers, so that a continued model would differ from an uninterrupted one."""
-
-    def device(self, settings: Settings) -> str | None:
-        """Return the device, by torch's name, on which the library reads derivatives; None where it reads arrays."""
-        return None
 
     @abstractmethod
     def matrices(self, settings: Settings, train: RankingDataset, held_out: Sequence[RankingDataset], seed: int) -> Any:
