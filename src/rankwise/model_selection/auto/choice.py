@@ -101,7 +101,7 @@ def keeping(
 
     An average may break what each of its bags keeps, and so every candidate is measured.
     """
-    if not constraints:
+    if not constraints.goals:
         return list(candidates), ""
     bounds = [constraints.bounds(out_of_fold_of(one.ranker).cross_fitted, data) for one in candidates]
     short = [constraints.shortfall(one, 1) for one in bounds]
