@@ -38,27 +38,13 @@ _ALIASES = {
     "min_child_samples": "min_data_in_leaf",
 }
 _ACROSS_ROUNDS = (
-    "langevin",
-    "posterior_sampling",
-    "diffusion_temperature",
-    "model_shrink_mode",
-    "model_shrink_rate",
-    "first_feature_use_penalties",
-    "per_object_feature_penalties",
-    "approx_on_full_history",
+    *("langevin", "posterior_sampling", "diffusion_temperature", "model_shrink_mode", "model_shrink_rate"),
+    *("first_feature_use_penalties", "per_object_feature_penalties", "approx_on_full_history"),
 )
 _ELSEWHERE = (
-    "save_snapshot",
-    "snapshot_file",
-    "snapshot_interval",
-    "use_best_model",
-    "best_model_min_trees",
-    "eval_fraction",
-    "boost_from_average",
-    "text_features",
-    "embedding_features",
-    "input_borders",
-    "output_borders",
+    *("save_snapshot", "snapshot_file", "snapshot_interval", "use_best_model", "best_model_min_trees"),
+    *("eval_fraction", "boost_from_average", "text_features", "embedding_features"),
+    *("input_borders", "output_borders"),
 )
 _YETI = ("mode", "permutations", "decay", "top", "dcg_type", "dcg_denominator", "noise", "noise_power", "num_neighbors")
 _METRIC = ("metric", "top", "type", "denominator", "sigma", "decay")
@@ -79,14 +65,8 @@ class CatBoost(Library):
     name, title = "catboost", "CatBoost"
     forest = CatBoostForest
     builtins = (
-        "YetiRank",
-        "YetiRankPairwise",
-        "PairLogit",
-        "PairLogitPairwise",
-        "QueryRMSE",
-        "QuerySoftMax",
-        "StochasticRank",
-        "LambdaMart",
+        *("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise"),
+        *("QueryRMSE", "QuerySoftMax", "StochasticRank", "LambdaMart"),
     )
     ours: Mapping[str, str] = {
         "loss_function": "objective",
