@@ -212,8 +212,8 @@ class Ranker(Estimator, ABC):
         return reject(self, "fit", {"init_model": model}, without=("init_model",))
 
     def _inputs(
-        self, data: Documents, labels: ArrayLike | RankingDataset | None, settings: TrainingSettings, **columns: Any
-    ) -> tuple[RankingDataset, RankingDataset | None]:
+        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
+    ) -> inputs.Parts:
         """Return training and validation data from the arguments of ``fit``."""
         exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
         return inputs.parts(data, labels, **columns, exponential=exponential)
