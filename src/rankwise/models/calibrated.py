@@ -84,10 +84,8 @@ class CalibratedModel(Model):
     @classmethod
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
         """Read the model by ``read``, and its curves."""
-        model, segments = (
-            (read or unread)(description["model"], files, schema),
-            Segments(schema, description["segment"]),
-        )
+        model = (read or unread)(description["model"], files, schema)
+        segments = Segments(schema, description["segment"])
         return cls(model, curves_of(description["curves"], segments), segments)
 
 

@@ -198,9 +198,10 @@ class Ranker(Estimator, ABC):
             valid = inputs.with_eval_set(valid, self, others)
         older = None if init_model is None else self.older(init_model)
         settings = TrainingSettings.of(self, resume=resume, watch=watch)
-        columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
-        columns |= {"older": None if older is None else older.model_.schema, "settings": settings}
-        train, held_out = self._inputs(X, y, valid=valid, **columns)
+        columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+        if older is not None:
+            columns["older"] = older.model_.schema
+        train, held_out = self._inputs(X, y, settings, **columns)
         eval_sets: Mapping[str, Measure] = {}
         if measure:
             eval_sets = measures_of(measure, lambda data: inputs.aligned(data, train), self, debias=settings.debias)

@@ -6,7 +6,7 @@ queries fall into parts, each part has the round that is best on the curve of th
 its queries are scored after that round. Only the estimate is made so; the model is that of the common round.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Ids, rows_of
+from rankwise.arrays import Array, Ids, Keywords, rows_of
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric
@@ -31,15 +31,25 @@ if TYPE_CHECKING:
 _CROSS_FITTED, _OUT_OF_FOLD = "cross_fitted.npz", "out_of_fold.npz"
 
 
-def pooled(data: Documents, labels: inputs.Labels, **columns: Any) -> RankingDataset:
-    """Return all queries that ``fit`` is passed, those of the training data first; ``columns`` as of ``inputs.parts``.
+def pooled(
+    data: Documents,
+    labels: inputs.Labels,
+    *,
+    valid: inputs.Validation = None,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    exponential: Collection[str | None] = (None,),
+) -> RankingDataset:
+    """Return all queries that ``fit`` is passed, those of the training data first.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=5, n_docs=5, seed=1), (0.6, 0.4), seed=0)
-    >>> pooled(train, valid, valid=None).n_queries
+    >>> pooled(train, valid).n_queries
     5
     """
-    train, held_out = inputs.parts(data, labels, **columns, extend=True)
+    columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+    train, held_out = inputs.parts(data, labels, **columns, extend=True, exponential=exponential)
     if held_out is None:
         return train
     if train.query_ids is not None and held_out.query_ids is not None:

@@ -63,7 +63,7 @@ class TreeRanker(IterativeRanker):
     """
 
     library: trees.Library
-    single = True
+    single = has_importances = True
     model_: ForestModel
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
@@ -147,12 +147,6 @@ class TreeRanker(IterativeRanker):
             names = {canonical(name) for name in drawn}
             settings |= {name: value for name, value in rule.native.items() if name not in names}
         return settings | drawn
-
-    @property
-    def feature_importances_(self) -> Array:
-        """The share of each feature in the total gain of all splits."""
-        check_fitted(self)
-        return super().feature_importances_
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""

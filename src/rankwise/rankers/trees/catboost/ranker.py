@@ -155,26 +155,16 @@ class CatBoost(Library):
                 parameters["bootstrap_type"] = "No"
         if monotone.NAME in native:
             native[monotone.NAME] = list(native[monotone.NAME])
-            parameters["model_shrink_rate"] = (
-                0.0  # CatBoost would set it for every tree, and say each time that it cannot
-            )
+            parameters["model_shrink_rate"] = 0.0  # CatBoost would set it for every tree, and say that it cannot
         if native.get("grow_policy") == "Lossguide":
             parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, _DEEPEST)}
         else:
             parameters["depth"] = depth(settings.leaves)
         if (least := self.least_documents(settings)) is not None:
             parameters["min_data_in_leaf"] = least
-        return (
-            parameters
-            | native
-            | {
-                "loss_function": _loss(settings),
-                "iterations": 1,
-                "boosting_type": "Plain",
-                "learning_rate": settings.learning_rate,
-                "thread_count": settings.threads,
-            }
-        )
+        fixed = {"loss_function": _loss(settings), "iterations": 1, "boosting_type": "Plain"}
+        fixed |= {"learning_rate": settings.learning_rate, "thread_count": settings.threads}
+        return parameters | native | fixed
 
 
 class CatBoostRanker(TreeRanker):
