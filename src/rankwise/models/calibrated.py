@@ -113,13 +113,9 @@ class Segments:
 
     def _named(self) -> tuple[int, Callable[[float], str]]:
         """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
-        schema, column = self.schema, self.column
-        if isinstance(column, str):
-            if schema.names is None:
-                raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
-            column = schema.names.index(check.choice("segment", column, schema.names))
-        number: int = check.columns("segment", [0 if column is None else column], schema.count)[0]
-        listed = [str(value) for value in schema.categories.get(number, ())]
+        column = 0 if self.column is None else self.column
+        number = self.schema.column("segment", column, hint="pass its number")
+        listed = [str(value) for value in self.schema.categories.get(number, ())]
         missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
 
         def named(value: float) -> str:

@@ -570,8 +570,6 @@ def card_facts(ranker: Any) -> Keywords:
     if "out_of_fold" not in facts:
         with contextlib.suppress(AttributeError, ValueError):  # a recommender has none; or one that is not known here
             columns = {str(one): ranker.history_.get(str(one)) for one in metrics_of(ranker)}
-            best = {
-                name: column[min(ranker.best_round_, len(column)) - 1] for name, column in columns.items() if column
-            }
-            facts["validation"] = best
+            best = ranker.best_round_
+            facts["validation"] = {name: one[min(best, len(one)) - 1] for name, one in columns.items() if one}
     return facts

@@ -178,11 +178,8 @@ def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validat
         raise check.error("validation data were passed twice", got="valid and eval_set", hint="leave one of them out")
     for name, value in {"eval_set": None, **lists}.items():
         if not isinstance(value, list | tuple) or len(value) != 1:
-            got = (
-                f"{len(value)} entries"
-                if isinstance(value, list | tuple)
-                else type(value).__name__.replace("NoneType", "nothing")
-            )
+            got = "nothing" if value is None else type(value).__name__
+            got = f"{len(value)} entries" if isinstance(value, list | tuple) else got
             hint = "pass eval_set=[(X, y)], on which training stops, and further data sets in measure={…: data}"
             raise check.error(f"{name} must be a list with one entry", got=got, hint=hint)
     entry, *_ = cast("Sequence[Any]", lists.pop("eval_set"))

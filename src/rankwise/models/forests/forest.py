@@ -126,9 +126,7 @@ class ForestModel(Model):
             nodes = self.nodes()
         except CannotSplitError:
             return self.scores
-        if nodes.scaled:
-            return self.scores
-        return quickscorer.Rearranged(nodes)
+        return self.scores if nodes.scaled else quickscorer.Rearranged(nodes)
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""

@@ -148,12 +148,8 @@ class FeatureModel(Model):
 
 
 def _column(feature: str | int, schema: Schema) -> int:
-    if isinstance(feature, str):
-        if schema.names is None:
-            hint = "name the features of the data, or pass the number of the feature, from 0"
-            raise check.error("the features of these data have no names", got=repr(feature), hint=hint)
-        return schema.names.index(check.choice("feature", feature, schema.names))
-    return check.columns("feature", [feature], schema.count)[0]
+    hint = "name the features of the data, or pass the number of the feature, from 0"
+    return schema.column("feature", feature, hint)
 
 
 def _values(features: Floats, column: int) -> Array:

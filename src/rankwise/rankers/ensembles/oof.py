@@ -152,11 +152,7 @@ class CrossFitted:
     """Out-of-fold scores of each part of the queries after the round that is best on the other parts."""
 
     def __init__(
-        self,
-        validation: OutOfFold,
-        parts: Sequence[NDArray[np.int64]],
-        data: RankingDataset,
-        stopping: Stopping,
+        self, validation: OutOfFold, parts: Sequence[NDArray[np.int64]], data: RankingDataset, stopping: Stopping
     ) -> None:
         """Cross-fit the rounds of a bag whose scores ``validation`` measures; ``parts`` are numbers of queries."""
         self.validation, self.stopping = validation, stopping

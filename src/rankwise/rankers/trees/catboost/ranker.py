@@ -12,14 +12,7 @@ from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost.foreign import read_foreign
 from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
-from rankwise.rankers.trees.protocol import (
-    LARGE_DATA,
-    SMALL_DATA,
-    Library,
-    ObjectiveParameter,
-    Refusal,
-    Settings,
-)
+from rankwise.rankers.trees.protocol import LARGE_DATA, SMALL_DATA, Library, ObjectiveParameter, Refusal, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.threads import thread_count
 
