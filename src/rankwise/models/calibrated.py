@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
-from rankwise.models.model import Model, Read, Score, unread
+from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
 from rankwise.sparse import dense
 from rankwise.statistics.calibration import Curve
@@ -82,11 +82,10 @@ class CalibratedModel(Model):
         return {"model": self.model.description(), "curves": knots(self.curves), "segment": self.segments.column}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Any = None) -> Self:
         """Read the model by ``read``, and its curves."""
-        model = (read or unread)(description["model"], files, schema)
         segments = Segments(schema, description["segment"])
-        return cls(model, curves_of(description["curves"], segments), segments)
+        return cls(read(description["model"], files, schema), curves_of(description["curves"], segments), segments)
 
 
 class Segments:

@@ -50,7 +50,7 @@ _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
 
 class Ranker(Estimator, ABC):
-    """A model that scores documents, and the base class of a ranker of one's own.
+    """Parameters and ``fit``, and then ``model_``, which scores documents; the base class of a ranker of one's own.
 
     A subclass keeps every argument of ``__init__`` under its own name, as estimators of scikit-learn do, and defines
     two methods:

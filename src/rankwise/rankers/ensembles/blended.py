@@ -193,9 +193,13 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         """Choose weights, and become the weighted sum of the members."""
         inputs.reject_start(data, self)
         metric, labels = with_labels(metrics[0], data)
-        weights, scores, cross_fitted = choose(
+        # A feature has no number of rounds to choose.
+        cross_fitted = [
+            out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
+        ]
+        weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
-            np.stack([_cross_fitted(member) for member in members]),
+            np.stack(cross_fitted),
             labels,
             data.offsets,
             metric,
@@ -208,7 +212,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
         weights = replace(weights, metric=str(metrics[0]))
-        self.held_out_ = HeldOut.measured(scores, cross_fitted, data, metrics)
+        self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))
         self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self.held_out_.values.items()}
         self.best_round_, self.stopped_ = 1, "complete"
@@ -310,11 +314,5 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
 def _groups(rankers: Sequence[Any]) -> list[int]:
     """Return a number for each member; those that differ in their seed alone have the same."""
-    keys = [one.recipe(("seed",)) if isinstance(one, Ranker) else one for one in rankers]
+    keys = [blend_members.described(one, ("seed",)) for one in rankers]
     return [keys.index(key) for key in keys]
-
-
-def _cross_fitted(member: Any) -> Array:
-    """Return the scores by which a member's value is reported; a feature has no number of rounds to choose."""
-    scores: Array = out_of_fold_of(member).cross_fitted if isinstance(member, bagged) else member.oof_scores_
-    return scores

@@ -250,7 +250,11 @@ def library_settings(
     drawn = {name: value for name, value in parameters.items() if name != "smoothing"}
     native = {library.canonical(name): value for name, value in (ranker.native | drawn).items()}
     if monotone.NAME in native:
-        native = _monotone(native, schema, older)
+        signs = monotone.by_column(native.pop(monotone.NAME), schema)
+        if any(signs):
+            native[monotone.NAME] = signs
+            if older is not None:
+                monotone.check_continued(signs, older.monotone_constraints, schema)
     with contextlib.nullcontext() if settings.threads is None else use_threads(settings.threads):
         threads = library.threads()
     built = trees.Settings(
@@ -270,16 +274,6 @@ def library_settings(
     if refusal is not None:
         raise check.error(f"{type(ranker).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
     return built
-
-
-def _monotone(native: Keywords, schema: Schema, older: TreeRanker | None) -> Keywords:
-    """Return parameters with the monotone constraints by column, where there are any."""
-    constraints = monotone.by_column(native.pop(monotone.NAME), schema)
-    if any(constraints):
-        if older is not None:
-            monotone.check_continued(constraints, older.monotone_constraints, schema)
-        native[monotone.NAME] = constraints
-    return native
 
 
 def check_losses(ranker: TreeRanker) -> None:
