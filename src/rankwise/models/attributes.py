@@ -56,12 +56,7 @@ class AttributeModel(Model):
 
     @classmethod
     def from_files(
-        cls,
-        description: Json,
-        files: dict[str, bytes],
-        schema: Schema,
-        owner: Any = None,
-        read: Any = None,
+        cls, description: Json, files: dict[str, bytes], schema: Schema, owner: Any = None, read: Any = None
     ) -> Self:
         """Set the attributes of an untrained ranker; ``read`` reads a ranker among them."""
         restore(owner, files, read)

@@ -7,7 +7,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
-from rankwise.models.model import Model, Read, Score, unread
+from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
 from rankwise.sparse import dense
 from rankwise.statistics.calibration import Curve
@@ -82,13 +82,10 @@ class CalibratedModel(Model):
         return {"model": self.model.description(), "curves": knots(self.curves), "segment": self.segments.column}
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Any = None) -> Self:
         """Read the model by ``read``, and its curves."""
-        model, segments = (
-            (read or unread)(description["model"], files, schema),
-            Segments(schema, description["segment"]),
-        )
-        return cls(model, curves_of(description["curves"], segments), segments)
+        segments = Segments(schema, description["segment"])
+        return cls(read(description["model"], files, schema), curves_of(description["curves"], segments), segments)
 
 
 class Segments:
@@ -115,13 +112,9 @@ class Segments:
 
     def _named(self) -> tuple[int, Callable[[float], str]]:
         """Return the column of segments, and what names them: no two values alike, nor one like all documents."""
-        schema, column = self.schema, self.column
-        if isinstance(column, str):
-            if schema.names is None:
-                raise check.error("the features of these data have no names", got=repr(column), hint="pass its number")
-            column = schema.names.index(check.choice("segment", column, schema.names))
-        number: int = check.columns("segment", [0 if column is None else column], schema.count)[0]
-        listed = [str(value) for value in schema.categories.get(number, ())]
+        column = 0 if self.column is None else self.column
+        number = self.schema.column("segment", column, hint="pass its number")
+        listed = [str(value) for value in self.schema.categories.get(number, ())]
         missing, empty = (_unlike(name, listed) for name in ("missing", "empty"))
 
         def named(value: float) -> str:

@@ -8,7 +8,7 @@ from rankwise.models.schema import Schema
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contributions:
-    """Contributions of features to scores, made by a ranker's ``contributions``."""
+    """Contributions of features to scores, as a model computes them."""
 
     parts: Array
     """(n_docs, n_features + 1); the last column is the start, the same for every document. Rows add up to scores."""

@@ -16,8 +16,6 @@ NO_SHARES = (
     "{} has no feature_importances_, which are shares in the gain of splits. Hint: "
     "abs(ranker.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
 )
-Read = Callable[[Json, dict[str, bytes], Schema], "Model"]
-"""From the description and files of a model, and the columns of training, to the model."""
 
 
 class Model(ABC):
@@ -82,7 +80,7 @@ class Model(ABC):
     def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema) -> Self:
         """Read a model from what :meth:`description` and :meth:`files` returned, and verify it.
 
-        A model that is made of others takes ``read`` too, which reads one of them.
+        A model that is made of others takes ``read`` too, which reads one of them from the same three.
         """
 
 
@@ -91,8 +89,3 @@ def require_lists(model: Model, offsets: Offsets | None) -> None:
     if offsets is None and model.needs_lists:
         what = f"a {model.trained_by} looks at whole lists, and must know which documents belong together"
         raise check.error(what, hint="pass a RankingDataset, or a table with a column qid")
-
-
-def unread(description: Json, files: dict[str, bytes], schema: Schema) -> Model:  # noqa: ARG001
-    """Raise: what reads the models that another is made of was not passed."""
-    raise TypeError("a model that is made of others needs a reader of these")

@@ -89,11 +89,7 @@ def model_card(facts: CardFacts, evaluations: Evaluations = None) -> str:
     meaning = f"A higher score is better; scores are compared among the {within}."
     if facts.predicts:
         meaning = f"Scores are probabilities: {facts.predicts}."
-    parts = [
-        f"# {line(facts.title)}",
-        f"A ranker of rankwise{trained}. {meaning}",
-        "## Evaluation" if named else "",
-    ]
+    parts = [f"# {line(facts.title)}", f"A ranker of rankwise{trained}. {meaning}", "## Evaluation" if named else ""]
     for name, evaluation in named.items():
         further = [table.markdown() for table in evaluation.tables()[1:]]  # of groups, where documents have them
         parts.append("\n\n".join([evaluated(name, evaluation.to_dict()), *further]))

@@ -68,6 +68,14 @@ class Schema:
         """Return the name of a column in sentences."""
         return f"column {column if self.names is None else repr(self.names[column])}"
 
+    def column(self, what: str, feature: str | int, hint: str) -> int:
+        """Return the number of a column by its name or number; errors call it ``what``."""
+        if not isinstance(feature, str):
+            return check.columns(what, [feature], self.count)[0]
+        if self.names is None:
+            raise check.error("the features of these data have no names", got=repr(feature), hint=hint)
+        return self.names.index(check.choice(what, feature, self.names))
+
     def title(self, column: int) -> str:
         """Return the title of a column in tables: its name, or its number from 1 as LETOR files count."""
         return f"feature {column + 1}" if self.names is None else self.names[column]

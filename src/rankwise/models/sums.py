@@ -1,14 +1,14 @@
 """Several models that score as one: what a bag or a blend becomes that is not one forest."""
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from rankwise.arrays import Array, Floats, Json, Offsets, weighted_sum
 from rankwise.models.contributions import Contributions
 from rankwise.models.forests.forest import summed
-from rankwise.models.model import Model, Read, Score, unread
+from rankwise.models.model import Model, Score
 from rankwise.models.schema import Schema
 
 
@@ -63,10 +63,10 @@ class SumModel(Model):
         return {"members": [one.description() for one in self.models]} | factors
 
     @classmethod
-    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Read | None = None) -> Self:
+    def from_files(cls, description: Json, files: dict[str, bytes], schema: Schema, read: Any = None) -> Self:
         """Read every model by ``read``."""
         each = zip(description["members"], unpacked(files, len(description["members"])), strict=True)
-        return cls([(read or unread)(*one, schema) for one in each], description.get("factors"))
+        return cls([read(*one, schema) for one in each], description.get("factors"))
 
     def _sum(self, columns: Sequence[Array]) -> Array:
         if self.factors is None:

@@ -67,34 +67,11 @@ _PREDICT: Mapping[str, str] = {
 }
 
 _OF_TREES = {
-    *(
-        "leaves",
-        "num_leaves",
-        "max_leaves",
-        "max_leaf_nodes",
-        "max_depth",
-        "depth",
-        "max_bin",
-        "subsample",
-        "bagging_fraction",
-    ),
-    *(
-        "feature_fraction",
-        "colsample_bytree",
-        "min_documents",
-        "min_child_samples",
-        "min_child_weight",
-        "min_data_in_leaf",
-    ),
-    *(
-        "lambda_l1",
-        "lambda_l2",
-        "reg_alpha",
-        "reg_lambda",
-        "l2_leaf_reg",
-        "monotone_constraints",
-        "interaction_constraints",
-    ),
+    *("leaves", "num_leaves", "max_leaves", "max_leaf_nodes", "max_depth", "depth", "max_bin"),
+    *("subsample", "bagging_fraction", "feature_fraction", "colsample_bytree"),
+    *("min_documents", "min_child_samples", "min_child_weight", "min_data_in_leaf"),
+    *("lambda_l1", "lambda_l2", "reg_alpha", "reg_lambda", "l2_leaf_reg"),
+    *("monotone_constraints", "interaction_constraints"),
 }
 
 

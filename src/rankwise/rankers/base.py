@@ -50,7 +50,7 @@ _TUPLES = ("metrics", "hidden")  # parameters that are lists in files
 
 
 class Ranker(Estimator, ABC):
-    """A model that scores documents, and the base class of a ranker of one's own.
+    """Parameters and ``fit``, and then ``model_``, which scores documents; the base class of a ranker of one's own.
 
     A subclass keeps every argument of ``__init__`` under its own name, as estimators of scikit-learn do, and defines
     two methods:
@@ -198,9 +198,10 @@ class Ranker(Estimator, ABC):
             valid = inputs.with_eval_set(valid, self, others)
         older = None if init_model is None else self.older(init_model)
         settings = TrainingSettings.of(self, resume=resume, watch=watch)
-        columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
-        columns |= {"older": None if older is None else older.model_.schema, "settings": settings}
-        train, held_out = self._inputs(X, y, valid=valid, **columns)
+        columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+        if older is not None:
+            columns["older"] = older.model_.schema
+        train, held_out = self._inputs(X, y, settings, **columns)
         eval_sets: Mapping[str, Measure] = {}
         if measure:
             eval_sets = measures_of(measure, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
@@ -212,8 +213,8 @@ class Ranker(Estimator, ABC):
         return reject(self, "fit", {"init_model": model}, without=("init_model",))
 
     def _inputs(
-        self, data: Documents, labels: ArrayLike | RankingDataset | None, settings: TrainingSettings, **columns: Any
-    ) -> tuple[RankingDataset, RankingDataset | None]:
+        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
+    ) -> inputs.Parts:
         """Return training and validation data from the arguments of ``fit``."""
         exponential = settings.exponential_labels() if self.nested() is None else exponential_labels(self)
         return inputs.parts(data, labels, **columns, exponential=exponential)
@@ -569,8 +570,6 @@ def card_facts(ranker: Any) -> Keywords:
     if "out_of_fold" not in facts:
         with contextlib.suppress(AttributeError, ValueError):  # a recommender has none; or one that is not known here
             columns = {str(one): ranker.history_.get(str(one)) for one in metrics_of(ranker)}
-            best = {
-                name: column[min(ranker.best_round_, len(column)) - 1] for name, column in columns.items() if column
-            }
-            facts["validation"] = best
+            best = ranker.best_round_
+            facts["validation"] = {name: one[min(best, len(one)) - 1] for name, one in columns.items() if one}
     return facts

@@ -149,7 +149,7 @@ def written(ranker: "Ranker") -> str:
         text = _text(value)
         if name not in leading and (defaults.get(name, _REQUIRED) is _REQUIRED or text != _text(defaults[name])):
             inside.append(f"{name}={text}")
-    return f"{_name(ranker)}({', '.join(inside)})"
+    return f"{table.name_of(ranker) or type(ranker).__name__}({', '.join(inside)})"
 
 
 def _parsed(text: str, make: Callable[..., Any]) -> Any:
@@ -218,11 +218,6 @@ def _title(member: "RankerExpression | str | int") -> str:
     if isinstance(member, RankerExpression):
         return member.title()
     return member if isinstance(member, str) else f"column {member}"
-
-
-def _name(ranker: "Ranker") -> str:
-    """Return the name by which its class is known, or that of the class where no expression knows it."""
-    return table.name_of(ranker) or type(ranker).__name__
 
 
 def _leading(name: str, value: Any) -> list[str]:

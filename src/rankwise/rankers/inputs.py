@@ -21,6 +21,12 @@ Validation = Documents | tuple[Documents, ArrayLike, ArrayLike] | None
 """Validation data: a data set, a table with labels and query ids, or (X, y, qid)."""
 
 
+Labels = ArrayLike | RankingDataset | None
+"""The second argument of ``fit``: labels, or validation data."""
+Parts = tuple[RankingDataset, RankingDataset | None]
+"""Training and validation data."""
+
+
 class EvalSet(TypedDict, total=False):
     """Validation data as LightGBM and XGBoost name them: lists of one data set, and of its group sizes or query ids."""
 
@@ -94,7 +100,7 @@ def dataset(
 
 def parts(
     data: Documents,
-    labels: ArrayLike | RankingDataset | None,
+    labels: Labels,
     *,
     valid: Validation,
     older: Schema | None = None,
@@ -103,7 +109,7 @@ def parts(
     sample_weight: ArrayLike | None = None,
     extend: bool = False,
     exponential: Collection[str | None] = (None,),
-) -> tuple[RankingDataset, RankingDataset | None]:
+) -> Parts:
     """Return training and validation data, from ``fit(train, valid)`` or ``fit(X, y, valid=(X, y, qid), qid=qid)``.
 
     The columns of the validation data come in the order of the training data's, and these in that of the ``older``
@@ -172,11 +178,8 @@ def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validat
         raise check.error("validation data were passed twice", got="valid and eval_set", hint="leave one of them out")
     for name, value in {"eval_set": None, **lists}.items():
         if not isinstance(value, list | tuple) or len(value) != 1:
-            got = (
-                f"{len(value)} entries"
-                if isinstance(value, list | tuple)
-                else type(value).__name__.replace("NoneType", "nothing")
-            )
+            got = "nothing" if value is None else type(value).__name__
+            got = f"{len(value)} entries" if isinstance(value, list | tuple) else got
             hint = "pass eval_set=[(X, y)], on which training stops, and further data sets in measure={…: data}"
             raise check.error(f"{name} must be a list with one entry", got=got, hint=hint)
     entry, *_ = cast("Sequence[Any]", lists.pop("eval_set"))

@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Collection
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class Estimator:
     ``cross_val_score(ranker, X, y, cv=GroupKFold(), params={"qid": qid, "groups": qid})``.
     """
 
+    has_importances: ClassVar[bool] = False
+    """Whether every trained one has ``feature_importances_``, or says what of it has none."""
     native: Keywords
     model_: Any
     _metadata_request: Any
@@ -38,8 +40,10 @@ class Estimator:
 
     @property
     def feature_importances_(self) -> Array:
-        """The share of each feature in what was learned, of rankers that know it: trees, and what is made of them."""
-        if not self.__sklearn_is_fitted__():
+        """The share of each feature in the total gain of all splits, of trees and what is made of trees alone."""
+        if self.has_importances:
+            check_fitted(self)
+        elif not self.__sklearn_is_fitted__():
             raise AttributeError(NO_SHARES.format(type(self).__name__))
         shares: Array = self.model_.shares()
         return shares

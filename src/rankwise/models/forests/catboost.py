@@ -102,7 +102,7 @@ class CatBoostForest(Forest):
         return bool(self._file().statistics)
 
     def _file(self) -> CatBoostModel:
-        return read(self._content, len(self.booster.feature_names_))
+        return read(self.content, len(self.booster.feature_names_))
 
     def _pool(self, features: Floats) -> "Pool":
         model = self.booster

@@ -27,10 +27,12 @@ class Forest(ABC):
     """The name of the model file."""
     least_code: float = 0.0
     """The smallest code of a category that the library reads."""
+    content: bytes
+    """The model in the library's own file format."""
     n_trees: int
 
     def __init__(self, booster: Any, content: bytes, n_trees: int) -> None:
-        self.booster, self._content, self.n_trees = booster, content, n_trees
+        self.booster, self.content, self.n_trees = booster, content, n_trees
 
     @classmethod
     @abstractmethod
@@ -51,10 +53,6 @@ class Forest(ABC):
     def versions(cls) -> dict[str, str]:
         """Return the version of the library."""
         return {cls.library: str(importlib.import_module(cls.library).__version__)}
-
-    def content(self) -> bytes:
-        """Return the model in the library's own file format."""
-        return self._content
 
     @abstractmethod
     def cut(self, n_trees: int) -> Self:
@@ -85,25 +83,16 @@ class ForestByTree(Forest):
 
 
 class ForestModel(Model):
-    """Boosted trees of LightGBM, XGBoost or CatBoost: :attr:`booster` is the library's own object."""
+    """Boosted trees of LightGBM, XGBoost or CatBoost: ``booster`` is the library's own object, with ``n_trees``."""
 
     def __init__(self, schema: Schema, forest: Forest) -> None:
         self.schema, self.forest, self.kind = schema, forest, f"the trees of {forest.library}"
+        self.booster, self.n_trees = forest.booster, forest.n_trees
         self.least_code, self.rounds = forest.least_code, forest.n_trees
-
-    @property
-    def booster(self) -> Any:
-        """The library's own object."""
-        return self.forest.booster
-
-    @property
-    def n_trees(self) -> int:
-        """The number of trees."""
-        return self.forest.n_trees
 
     def content(self) -> bytes:
         """Return the trees in the library's own file format."""
-        return self.forest.content()
+        return self.forest.content
 
     def cut(self, n_trees: int) -> "ForestModel":
         """Return the model of the first ``n_trees`` trees."""
@@ -137,9 +126,7 @@ class ForestModel(Model):
             nodes = self.nodes()
         except CannotSplitError:
             return self.scores
-        if nodes.scaled:
-            return self.scores
-        return quickscorer.Rearranged(nodes)
+        return self.scores if nodes.scaled else quickscorer.Rearranged(nodes)
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""

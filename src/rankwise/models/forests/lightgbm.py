@@ -77,7 +77,7 @@ class LightGBMForest(ForestByTree):
     @classmethod
     def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
         """Make one forest that scores as their weighted sum; LightGBM itself writes the rest of its file."""
-        joined = cls.read(text_format.joined([one.content() for one in forests], factors))
+        joined = cls.read(text_format.joined([one.content for one in forests], factors))
         return cls.read(text_format.with_objective(joined.booster.model_to_string(num_iteration=-1)).encode())
 
     def cut(self, n_trees: int) -> Self:
@@ -101,7 +101,7 @@ class LightGBMForest(ForestByTree):
 
     def explain(self, features: Floats) -> Array:
         """SHAP contributions."""
-        if b"\nis_linear=1\n" in self._content:  # of a model that was read from a file LightGBM explains them wrongly
+        if b"\nis_linear=1\n" in self.content:  # of a model that was read from a file LightGBM explains them wrongly
             raise check.error(
                 "LightGBM cannot explain these trees", got="linear leaves", hint="train without linear_tree"
             )

@@ -1,4 +1,4 @@
-"""What libraries of trees say when they refuse: it becomes an error of ours, and no line of theirs on the screen."""
+"""What libraries of trees say when they refuse: a sentence for an error of ours, and no line on the screen."""
 
 import contextlib
 import os
@@ -8,26 +8,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 
-from rankwise import check
-
 STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
 _redirecting = {STANDARD_OUTPUT: threading.Lock(), _STANDARD_ERROR: threading.Lock()}
-
-
-@contextlib.contextmanager
-def as_input_errors(name: str, title: str, builtin: str | None) -> Iterator[None]:
-    """Raise what a library refuses, perhaps with its own objective ``builtin``, as an error about input.
-
-    ``name`` is that of its module, and ``title`` that in sentences.
-    """
-    try:
-        yield
-    except Exception as failed:
-        if type(failed).__module__.partition(".")[0].lstrip("_") != name:
-            raise
-        what = f"{title} cannot train so{'' if builtin is None else f' with native:{builtin}'}"
-        hint = f"look at the parameters of {title} itself, and at the data"
-        raise check.error(what, got=first_line(failed), hint=hint) from None
 
 
 def first_line(failed: Exception) -> str:

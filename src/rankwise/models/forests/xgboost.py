@@ -59,7 +59,7 @@ class XGBoostForest(ForestByTree):
     def sum(cls, forests: Sequence[Self], factors: Sequence[float]) -> Self:
         """Make one forest that scores as their weighted sum."""
         threads()  # trees are written in parallel
-        joined = ubj_format.joined([one.content() for one in forests], factors)
+        joined = ubj_format.joined([one.content for one in forests], factors)
         return cls.read(bytes(xgboost().Booster(model_file=bytearray(joined)).save_raw("ubj")))
 
     def cut(self, n_trees: int) -> Self:

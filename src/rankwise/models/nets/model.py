@@ -41,9 +41,6 @@ class NetModel(Perceptron, Model):
         """Return one score per document, computed on its device."""
         require_lists(self, offsets)
         self.to(usable_device(self.runs_on)).eval()
-        return self._finite(features, offsets)
-
-    def _finite(self, features: Floats, offsets: Offsets | None) -> Array:
         with torch_threads():
             scores = self.score(features, offsets)
         finite = np.isfinite(scores)

@@ -4,16 +4,13 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Never, Self
 
-from numpy.typing import ArrayLike
-
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.data.dataset import RankingDataset
 from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema
 from rankwise.models.sums import SumModel, added_up
-from rankwise.rankers import expressions
+from rankwise.rankers import expressions, inputs
 from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.ensembles import executors
 from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member
@@ -148,14 +145,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     # Training.
 
     def _inputs(
-        self,
-        data: Documents,
-        labels: ArrayLike | RankingDataset | None,
-        settings: TrainingSettings,
-        *,
-        older: None = None,
-        **columns: Any,
-    ) -> tuple[RankingDataset, RankingDataset | None]:
+        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
+    ) -> inputs.Parts:
         self.check_settings()
         queries = pooled(data, labels, **columns, exponential=settings.exponential_labels())
         return queries, queries
@@ -208,31 +199,32 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     def become(self, members: Sequence[TrainedMember], stopped: str) -> None:
         """Keep trained members beside the model that they became."""
-        model = self.model_
-        models = model.parts or [self._read(one.description, one.files, model.schema) for one in members]
-        self.members_ = tuple(
-            self._member(number, each, one, stopped)
-            for number, (each, one) in enumerate(zip(models, members, strict=True))
-        )
-        self._become_sum(model, self._settled(), self.settings_)
+        schema = self.model_.schema
+        models = self.model_.parts or [self._read(one.description, one.files, schema) for one in members]
+        self._become_members(self.model_, models, members, stopped)
 
-    def _member(self, number: int, model: Model, trained: TrainedMember, stopped: str) -> Any:
-        owner = getattr(model, "owner", None)  # of attributes of a ranker of the user's
-        member = self._settled() if owner is None else copy.copy(owner)
-        member.model_, member.settings_ = model, self.settings_
-        member.history_ = {"loss": trained.loss} if trained.loss else {}
-        member.best_round_, member.stopped_ = trained.rounds, stopped
-        member.seed = seed_of_member(self.seed, number)
-        return member
+    def _become_members(
+        self, total: Model, models: Sequence[Model], trained: Sequence[TrainedMember], stopped: str
+    ) -> None:
+        """Score by the total of models, and keep a ranker for each of them."""
+        members = []
+        for number, (model, one) in enumerate(zip(models, trained, strict=True)):
+            owner = getattr(model, "owner", None)  # of attributes of a ranker of the user's
+            member = self._like_members() if owner is None else copy.copy(owner)
+            member.model_, member.settings_, member.seed = model, self.settings_, seed_of_member(self.seed, number)
+            member.history_ = {"loss": one.loss} if one.loss else {}
+            member.best_round_, member.stopped_ = one.rounds, stopped
+            members.append(member)
+        self.members_ = tuple(members)
+        self._become_sum(total, self._like_members(), self.settings_)
 
-    def _settled(self) -> Any:
+    def _like_members(self) -> Any:
         """Return an untrained ranker with the parameters that the data decided."""
-        settings = self.settings_
-        return self.ranker.__sklearn_clone__().set_params(**settings)
+        return self.ranker.__sklearn_clone__().set_params(**self.settings_)
 
     def _read(self, description: Json, files: dict[str, bytes], schema: Schema) -> Model:
-        """Read the model of a member."""
-        model: Model = self._settled().read_model(description, files, schema)
+        """Read the model of a member: into a ranker of its own, which a model of the user's keeps."""
+        model: Model = self._like_members().read_model(description, files, schema)
         return model
 
     # Scores: of one forest, or the mean over members.
@@ -278,19 +270,13 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         """Read one forest, or all members."""
         if held_out := HeldOut.read(files):
             self.held_out_ = held_out
-        if "members" not in description:
-            model = self._read(description, files, schema)
-            self._become_sum(model, self._settled(), self.settings_)
-            return model
-        total = SumModel.from_files(description, files, schema, self._read)
-        members = [TrainedMember({}, {}, one.rounds, []) for one in total.models]
-        model = added_up(total.models)
-        self.members_ = tuple(
-            self._member(number, one, trained, self.stopped_)
-            for number, (one, trained) in enumerate(zip(total.models, members, strict=True))
-        )
-        self._become_sum(model, self._settled(), self.settings_)
-        return model
+        if "members" in description:
+            models = SumModel.from_files(description, files, schema, self._read).models
+            trained = [TrainedMember({}, {}, one.rounds, []) for one in models]
+            self._become_members(added_up(models), models, trained, self.stopped_)
+        else:
+            self._become_sum(self._read(description, files, schema), self._like_members(), self.settings_)
+        return self.model_
 
 
 def is_single(ranker: object) -> bool:

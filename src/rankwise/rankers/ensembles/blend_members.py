@@ -115,12 +115,7 @@ def untrained(
     return members
 
 
-def trained(
-    members: Sequence[Any],
-    data: RankingDataset,
-    folds: Folds,
-    settings: TrainingSettings,
-) -> list[Any]:
+def trained(members: Sequence[Any], data: RankingDataset, folds: Folds, settings: TrainingSettings) -> list[Any]:
     """Train members; those that are finished in the folder ``checkpoint`` are read from there."""
     resume = settings.resume
     if data.propensities is not None and any(getattr(member, "debias", False) for member in members):

@@ -20,17 +20,9 @@ from rankwise.models.schema import Documents, Schema
 from rankwise.models.sums import added_up, packed, unpacked
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.ensembles import blend_members
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.ensembles.blend_members import (
-    Folds,
-    Member,
-    check_members,
-    described,
-    shared_folds,
-    titles,
-    trained,
-    untrained,
-)
+from rankwise.rankers.ensembles.blend_members import Folds, Member
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.meta import EnsembleRanker, out_of_fold_of
 from rankwise.rankers.ensembles.oof import HeldOut, pooled
@@ -117,7 +109,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         self.dask = dask
         self.checkpoint = checkpoint
         self.native = {}
-        check_members(rankers)
+        blend_members.check_members(rankers)
 
     # Parameters: its own, and those of the rankers.
 
@@ -133,19 +125,13 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     @property
     def titles(self) -> tuple[str, ...]:
         """What members are called; those that are called alike are numbered."""
-        return titles(self.rankers)
+        return blend_members.titles(self.rankers)
 
     # Training.
 
     def _inputs(
-        self,
-        data: Documents,
-        labels: ArrayLike | RankingDataset | None,
-        settings: TrainingSettings,
-        *,
-        older: None = None,
-        **columns: Any,
-    ) -> tuple[RankingDataset, None]:
+        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
+    ) -> inputs.Parts:
         return pooled(data, labels, **columns, exponential=exponential_labels(self)), None
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
@@ -157,9 +143,10 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         inputs.reject_start(data.train, self)
         metrics = metrics_of(self, data.train)
         folds = Folds(self.folds, self.repeats, self.seed)
-        members = untrained(self.rankers, folds, metrics, processes=self.processes, dask=self.dask)
+        where: Keywords = {"processes": self.processes, "dask": self.dask}
+        members = blend_members.untrained(self.rankers, folds, metrics, **where)
         with leakage.checked():
-            bags = trained(members, data.train, folds, settings)
+            bags = blend_members.trained(members, data.train, folds, settings)
         self._blend(bags, data.train, metrics)
         run.measure_after(self, data)
 
@@ -192,7 +179,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         (True, 1.0)
         """
         data = pooled(X, y, valid=valid, qid=qid, group=group, sample_weight=sample_weight)
-        shared = shared_folds(rankers, data)
+        shared = blend_members.shared_folds(rankers, data)
         folds: Keywords = {"folds": shared.count, "repeats": shared.repeats, "seed": shared.seed} if shared else {}
         blend = cls(rankers, weights=weights, metrics=metrics, **folds).__sklearn_clone__()
         measured, fold = metrics_of(blend, data), Folds(blend.folds, blend.repeats, blend.seed).of(data)
@@ -206,9 +193,13 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         """Choose weights, and become the weighted sum of the members."""
         inputs.reject_start(data, self)
         metric, labels = with_labels(metrics[0], data)
-        weights, scores, cross_fitted = choose(
+        # A feature has no number of rounds to choose.
+        cross_fitted = [
+            out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
+        ]
+        weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
-            np.stack([_cross_fitted(member) for member in members]),
+            np.stack(cross_fitted),
             labels,
             data.offsets,
             metric,
@@ -221,7 +212,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
         weights = replace(weights, metric=str(metrics[0]))
-        self.held_out_ = HeldOut.measured(scores, cross_fitted, data, metrics)
+        self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))
         self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self.held_out_.values.items()}
         self.best_round_, self.stopped_ = 1, "complete"
@@ -271,7 +262,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     def recipe(self, without: Collection[str] = ()) -> Json:
         """Return what files hold of the blend and its members before training."""
         parameters = {name: storage.plain(getattr(self, name)) for name in self.own_parameters() if name not in without}
-        members = [described(one, without) for one in self.rankers]
+        members = [blend_members.described(one, without) for one in self.rankers]
         return {"ranker": self.name, "objective": self.objective, "parameters": parameters | {"rankers": members}}
 
     def description(self) -> Json:
@@ -323,11 +314,5 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
 def _groups(rankers: Sequence[Any]) -> list[int]:
     """Return a number for each member; those that differ in their seed alone have the same."""
-    keys = [one.recipe(("seed",)) if isinstance(one, Ranker) else one for one in rankers]
+    keys = [blend_members.described(one, ("seed",)) for one in rankers]
     return [keys.index(key) for key in keys]
-
-
-def _cross_fitted(member: Any) -> Array:
-    """Return the scores by which a member's value is reported; a feature has no number of rounds to choose."""
-    scores: Array = out_of_fold_of(member).cross_fitted if isinstance(member, bagged) else member.oof_scores_
-    return scores

@@ -96,11 +96,8 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         self.native = {}
         if not is_single(student) or "objective" not in student.own_parameters():
             got = kind_of(student) + (" without a parameter objective" if trains_at_once(student) else "")
-            made_of_others = isinstance(student, MetaRanker)
-            hint = (
-                "pass a single ranker, such as rw.LightGBMRanker()"
-                + "; one made of others is a teacher" * made_of_others
-            )
+            hint = "pass a single ranker, such as rw.LightGBMRanker()"
+            hint += "; one made of others is a teacher" * isinstance(student, MetaRanker)
             what = "the student must be a ranker of trees or nets, or one of one's own with an objective"
             raise check.error(what, got=got, hint=hint)
         constraints.reject(

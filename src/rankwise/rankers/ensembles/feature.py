@@ -16,7 +16,6 @@ from rankwise.models.model import Model
 from rankwise.models.schema import Schema
 from rankwise.rankers import inputs
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import run
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of
 from rankwise.sparse import dense
@@ -39,6 +38,7 @@ class FeatureRanker(Ranker):
 
     name = "feature"
     objective = "none"
+    has_importances = True
     model_: "FeatureModel"
     oof_scores_: Array
     """Scores of every document, in the direction that the other folds say; set by :meth:`cross_fit`."""
@@ -94,12 +94,6 @@ class FeatureRanker(Ranker):
         """What stands in the place of missing values."""
         return self.model_.mean
 
-    @property
-    def feature_importances_(self) -> Array:
-        """1 for the one feature, 0 for all others."""
-        check_fitted(self)
-        return self.model_.shares()
-
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "FeatureModel":
         """Return the direction and the mean."""
         return FeatureModel.from_files(description | {"column": _column(self.feature, schema)}, files, schema)
@@ -154,12 +148,8 @@ class FeatureModel(Model):
 
 
 def _column(feature: str | int, schema: Schema) -> int:
-    if isinstance(feature, str):
-        if schema.names is None:
-            hint = "name the features of the data, or pass the number of the feature, from 0"
-            raise check.error("the features of these data have no names", got=repr(feature), hint=hint)
-        return schema.names.index(check.choice("feature", feature, schema.names))
-    return check.columns("feature", [feature], schema.count)[0]
+    hint = "name the features of the data, or pass the number of the feature, from 0"
+    return schema.column("feature", feature, hint)
 
 
 def _values(features: Floats, column: int) -> Array:

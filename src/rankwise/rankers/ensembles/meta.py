@@ -28,6 +28,8 @@ def kind_of(value: object) -> str:
 class MetaRanker(Ranker):
     """A ranker made of rankers, which stay untrained: clones of them are trained."""
 
+    has_importances = True
+
     def nested(self) -> Mapping[str, Ranker]:
         """Return the rankers that it is made of, by the names that their parameters begin with: ``name__leaves``."""
         return {}
@@ -50,12 +52,6 @@ class MetaRanker(Ranker):
         for of, inner_changes in changes.items():
             rankers[of].set_params(**inner_changes)
         return self
-
-    @property
-    def feature_importances_(self) -> Array:
-        """The share of each feature in the total gain of all splits, where everything that scores is made of trees."""
-        check_fitted(self)
-        return super().feature_importances_
 
 
 class EnsembleRanker(MetaRanker):

@@ -33,23 +33,23 @@ _CROSS_FITTED, _OUT_OF_FOLD = "cross_fitted.npz", "out_of_fold.npz"
 
 def pooled(
     data: Documents,
-    labels: ArrayLike | RankingDataset | None,
+    labels: inputs.Labels,
     *,
-    valid: inputs.Validation,
-    qid: ArrayLike | None,
-    group: ArrayLike | None,
-    sample_weight: ArrayLike | None,
+    valid: inputs.Validation = None,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     exponential: Collection[str | None] = (None,),
 ) -> RankingDataset:
     """Return all queries that ``fit`` is passed, those of the training data first.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=5, n_docs=5, seed=1), (0.6, 0.4), seed=0)
-    >>> pooled(train, valid, valid=None, qid=None, group=None, sample_weight=None).n_queries
+    >>> pooled(train, valid).n_queries
     5
     """
-    columns: Keywords = {"qid": qid, "group": group, "sample_weight": sample_weight}
-    train, held_out = inputs.parts(data, labels, valid=valid, **columns, extend=True, exponential=exponential)
+    columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
+    train, held_out = inputs.parts(data, labels, **columns, extend=True, exponential=exponential)
     if held_out is None:
         return train
     if train.query_ids is not None and held_out.query_ids is not None:
@@ -152,11 +152,7 @@ class CrossFitted:
     """Out-of-fold scores of each part of the queries after the round that is best on the other parts."""
 
     def __init__(
-        self,
-        validation: OutOfFold,
-        parts: Sequence[NDArray[np.int64]],
-        data: RankingDataset,
-        stopping: Stopping,
+        self, validation: OutOfFold, parts: Sequence[NDArray[np.int64]], data: RankingDataset, stopping: Stopping
     ) -> None:
         """Cross-fit the rounds of a bag whose scores ``validation`` measures; ``parts`` are numbers of queries."""
         self.validation, self.stopping = validation, stopping

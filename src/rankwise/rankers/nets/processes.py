@@ -27,16 +27,7 @@ class Processes:
         together = dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if together else 0
         self.count = dist.get_world_size() if together else 1
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is only one process."""
-        return self.count == 1
-
-    @property
-    def first(self) -> bool:
-        """Whether this is the process that shows progress and writes files."""
-        return self.rank == 0
+        self.first, self.alone = self.rank == 0, self.count == 1
 
     def share(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return this process's part of a batch."""

@@ -219,20 +219,26 @@ class NeuralRanker(TorchRanker):
     def learner(self, data: TrainingData, settings: TrainingSettings) -> "NetLearner":
         """Return what trains the net, on data that it takes."""
         table.installed(self.name)
+        import torch
+
         from rankwise.models.nets.mlp import optimizer
-        from rankwise.models.nets.model import described
-        from rankwise.models.nets.state import one_thread, usable_device
+        from rankwise.models.nets.model import NetModel, described
+        from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
         from rankwise.rankers.nets.inputs import Inputs
         from rankwise.rankers.nets.learner import NetLearner
+        from rankwise.rankers.nets.processes import seed_of
 
         openmp(one_thread)
         train, net_settings = data.train, self.settings
         objective = settings.objective or objective_of(self)  # which says that a library's own is for its trees
         device = usable_device(self.device)
         self.check_data(train)
-        net = self._net(train, net_settings, settings.seed, last_bias=not objective.shift_invariant)
+        with own_randomness(torch.device("cpu")):  # the first weights depend on the seed alone
+            seed_torch(torch.device("cpu"), seed_of(Stream(settings.seed).child("initial").key))
+            last_bias = not objective.shift_invariant
+            net = NetModel(Schema.of(train), net_settings, last_bias=last_bias, runs_on=self.device)
         if not net.transform.fit(train.features):
             raise stopping.no_feature(train)
         if data.older is not None:
@@ -266,18 +272,6 @@ class NeuralRanker(TorchRanker):
             device=device,
             precision=precision,
         )
-
-    def _net(self, train: RankingDataset, settings: presets.NetSettings, seed: int, *, last_bias: bool) -> "NetModel":
-        """Build the net; its first weights depend on the seed alone."""
-        import torch
-
-        from rankwise.models.nets.model import NetModel
-        from rankwise.models.nets.state import own_randomness, seed_torch
-        from rankwise.rankers.nets.processes import seed_of
-
-        with own_randomness(torch.device("cpu")):
-            seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
-            return NetModel(Schema.of(train), settings, last_bias=last_bias, runs_on=self.device)
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "NetModel":
         """Build the net and read its weights."""

@@ -43,13 +43,10 @@ class State:
 class ProcessGroup(Protocol):
     """The processes that train one model together."""
 
-    @property
-    def first(self) -> bool:
-        """Whether this is the one that shows progress and writes files."""
-
-    @property
-    def alone(self) -> bool:
-        """Whether there is no other."""
+    first: bool
+    """Whether this is the one that shows progress and writes files."""
+    alone: bool
+    """Whether there is no other."""
 
     def tell(self, values: list[float]) -> list[float]:
         """Return the first process's values in all processes, so that they decide alike."""

@@ -62,12 +62,10 @@ class OneRound(Learner[bool]):
 
 def attribute_model(ranker: Any, schema: Schema) -> AttributeModel:
     """Return what a ranker of the user's has learned; an attribute ``model_`` of its own stays with a copy of it."""
-    own = vars(ranker).get("model_")
-    if isinstance(own, AttributeModel):
-        return AttributeModel(schema, own.owner, own.explain) if own.owner is not ranker else _of(ranker, schema)
-    return _of(ranker if own is None else copy.copy(ranker), schema)
-
-
-def _of(owner: Any, schema: Schema) -> AttributeModel:
+    own, owner = vars(ranker).get("model_"), ranker
+    if isinstance(own, AttributeModel) and own.owner is not ranker:
+        return AttributeModel(schema, own.owner, own.explain)
+    if own is not None and not isinstance(own, AttributeModel):
+        owner = copy.copy(ranker)
     explains = type(owner).contributions.__module__ != "rankwise.rankers.base"  # by a method of the user's
     return AttributeModel(schema, owner, owner.contributions if explains else None)

@@ -146,12 +146,10 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
 
 def measure_after(ranker: Any, data: TrainingData) -> None:
     """Add metrics of validation and other data to the history of a ranker that was trained without rounds."""
-    valid = (
-        {}
-        if data.valid is None
-        else {"": Measure(data.valid, Validation(data.valid, metrics_of(ranker, data.valid), debias=False))}
-    )
-    for name, one in (valid | dict(data.eval_sets)).items():
+    measures = dict(data.eval_sets)
+    if (valid := data.valid) is not None:
+        measures = {"": Measure(valid, Validation(valid, metrics_of(ranker, valid), debias=False))} | measures
+    for name, one in measures.items():
         values = one.function(ranker.predict(one.data))
         ranker.history_ |= {f"{name} {key}".lstrip(): [float(value)] for key, value in values.items()}
 

@@ -42,31 +42,15 @@ ONE_ROUND: Keywords = {
 }
 """Settings of the loop for a ranker without rounds, whose parameters of these names mean something else."""
 FREE = (
-    "rounds",
-    "epochs",
-    "patience",
-    "min_rounds",
-    "progress",
-    "checkpoint",
-    "threads",
-    "device",
-    "processes",
-    "dask",
+    *("rounds", "epochs", "patience", "min_rounds", "progress", "checkpoint"),
+    *("threads", "device", "processes", "dask"),
 )
 """Parameters that may change between a run and its continuation without making it another run."""
 OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
 _DERIVED = {
-    "unit",
-    "rounds",
-    "metrics",
-    "constraints",
-    "objective",
-    "builtin",
-    "resume",
-    "watch",
-    "parameters",
-    "base_score",
+    *("unit", "rounds", "metrics", "constraints", "objective", "builtin"),
+    *("resume", "watch", "parameters", "base_score"),
 }
 """Fields that are not parameters of rankers as they are."""
 Totals = Callable[[Prepared, Array | None], Any]

@@ -1,17 +1,19 @@
 """What learns in a ranker of trees: each round grows one, from derivatives of the objective at the scores so far."""
 
+import contextlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from rankwise import check
 from rankwise.arrays import Array, Column, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.base import weighted_mean
 from rankwise.models.forests.forest import Forest, ForestModel, described, numbers
-from rankwise.models.forests.refusals import as_input_errors
+from rankwise.models.forests.refusals import first_line
 from rankwise.models.schema import Schema
 from rankwise.objectives.base import Objective, PreparedSum
 from rankwise.rankers.training import stopping
@@ -106,7 +108,7 @@ class TreeLearner(Trees):
 
     def round(self, stream: Stream, weights: Sequence[float] = ()) -> float | None:
         """Grow a tree."""
-        with as_input_errors(self.library.name, self.library.title, self.settings.builtin):
+        with as_input_errors(self.library, self.settings.builtin):
             if self._growth is None or (self.block is not None and self.done % self.block == 0):
                 self._growth = self._fresh()
             step = cast("Step", self._step)
@@ -157,6 +159,19 @@ class TreeLearner(Trees):
         if same_rows(data.features):
             return stopping.no_feature(data)
         return no_split(data.n_queries, data.n_docs, self.library.least_documents(self.settings))
+
+
+@contextlib.contextmanager
+def as_input_errors(library: Library, builtin: str | None) -> Iterator[None]:
+    """Raise what a library refuses to train, perhaps with its own objective ``builtin``, as an error about input."""
+    try:
+        yield
+    except Exception as failed:
+        if type(failed).__module__.partition(".")[0].lstrip("_") != library.name:
+            raise
+        what = f"{library.title} cannot train so{'' if builtin is None else f' with native:{builtin}'}"
+        hint = f"look at the parameters of {library.title} itself, and at the data"
+        raise check.error(what, got=first_line(failed), hint=hint) from None
 
 
 def from_start(scores: Array, data: RankingDataset) -> Array:

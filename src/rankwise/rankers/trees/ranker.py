@@ -63,7 +63,7 @@ class TreeRanker(IterativeRanker):
     """
 
     library: trees.Library
-    single = True
+    single = has_importances = True
     model_: ForestModel
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
@@ -147,12 +147,6 @@ class TreeRanker(IterativeRanker):
             names = {canonical(name) for name in drawn}
             settings |= {name: value for name, value in rule.native.items() if name not in names}
         return settings | drawn
-
-    @property
-    def feature_importances_(self) -> Array:
-        """The share of each feature in the total gain of all splits."""
-        check_fitted(self)
-        return super().feature_importances_
 
     def importances(self, kind: str = "gain") -> Array:
         """Return one number per feature: the total ``"gain"`` of its splits, or how many there are (``"split"``)."""
@@ -256,7 +250,11 @@ def library_settings(
     drawn = {name: value for name, value in parameters.items() if name != "smoothing"}
     native = {library.canonical(name): value for name, value in (ranker.native | drawn).items()}
     if monotone.NAME in native:
-        native = _monotone(native, schema, older)
+        signs = monotone.by_column(native.pop(monotone.NAME), schema)
+        if any(signs):
+            native[monotone.NAME] = signs
+            if older is not None:
+                monotone.check_continued(signs, older.monotone_constraints, schema)
     with contextlib.nullcontext() if settings.threads is None else use_threads(settings.threads):
         threads = library.threads()
     built = trees.Settings(
@@ -276,16 +274,6 @@ def library_settings(
     if refusal is not None:
         raise check.error(f"{type(ranker).__name__} cannot be trained so", got=refusal.reason, hint=refusal.hint)
     return built
-
-
-def _monotone(native: Keywords, schema: Schema, older: TreeRanker | None) -> Keywords:
-    """Return parameters with the monotone constraints by column, where there are any."""
-    constraints = monotone.by_column(native.pop(monotone.NAME), schema)
-    if any(constraints):
-        if older is not None:
-            monotone.check_continued(constraints, older.monotone_constraints, schema)
-        native[monotone.NAME] = constraints
-    return native
 
 
 def check_losses(ranker: TreeRanker) -> None:

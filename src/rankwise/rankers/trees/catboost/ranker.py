@@ -12,14 +12,7 @@ from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.catboost.foreign import read_foreign
 from rankwise.rankers.trees.catboost.growth import BINNING, CatBoostGrowth, CatBoostMatrices, matrices
-from rankwise.rankers.trees.protocol import (
-    LARGE_DATA,
-    SMALL_DATA,
-    Library,
-    ObjectiveParameter,
-    Refusal,
-    Settings,
-)
+from rankwise.rankers.trees.protocol import LARGE_DATA, SMALL_DATA, Library, ObjectiveParameter, Refusal, Settings
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.threads import thread_count
 
@@ -38,27 +31,13 @@ _ALIASES = {
     "min_child_samples": "min_data_in_leaf",
 }
 _ACROSS_ROUNDS = (
-    "langevin",
-    "posterior_sampling",
-    "diffusion_temperature",
-    "model_shrink_mode",
-    "model_shrink_rate",
-    "first_feature_use_penalties",
-    "per_object_feature_penalties",
-    "approx_on_full_history",
+    *("langevin", "posterior_sampling", "diffusion_temperature", "model_shrink_mode", "model_shrink_rate"),
+    *("first_feature_use_penalties", "per_object_feature_penalties", "approx_on_full_history"),
 )
 _ELSEWHERE = (
-    "save_snapshot",
-    "snapshot_file",
-    "snapshot_interval",
-    "use_best_model",
-    "best_model_min_trees",
-    "eval_fraction",
-    "boost_from_average",
-    "text_features",
-    "embedding_features",
-    "input_borders",
-    "output_borders",
+    *("save_snapshot", "snapshot_file", "snapshot_interval", "use_best_model", "best_model_min_trees"),
+    *("eval_fraction", "boost_from_average", "text_features", "embedding_features"),
+    *("input_borders", "output_borders"),
 )
 _YETI = ("mode", "permutations", "decay", "top", "dcg_type", "dcg_denominator", "noise", "noise_power", "num_neighbors")
 _METRIC = ("metric", "top", "type", "denominator", "sigma", "decay")
@@ -79,14 +58,8 @@ class CatBoost(Library):
     name, title = "catboost", "CatBoost"
     forest = CatBoostForest
     builtins = (
-        "YetiRank",
-        "YetiRankPairwise",
-        "PairLogit",
-        "PairLogitPairwise",
-        "QueryRMSE",
-        "QuerySoftMax",
-        "StochasticRank",
-        "LambdaMart",
+        *("YetiRank", "YetiRankPairwise", "PairLogit", "PairLogitPairwise"),
+        *("QueryRMSE", "QuerySoftMax", "StochasticRank", "LambdaMart"),
     )
     ours: Mapping[str, str] = {
         "loss_function": "objective",
@@ -175,26 +148,16 @@ class CatBoost(Library):
                 parameters["bootstrap_type"] = "No"
         if monotone.NAME in native:
             native[monotone.NAME] = list(native[monotone.NAME])
-            parameters["model_shrink_rate"] = (
-                0.0  # CatBoost would set it for every tree, and say each time that it cannot
-            )
+            parameters["model_shrink_rate"] = 0.0  # CatBoost would set it for every tree, and say that it cannot
         if native.get("grow_policy") == "Lossguide":
             parameters |= {"max_leaves": settings.leaves, "depth": min(settings.leaves - 1, _DEEPEST)}
         else:
             parameters["depth"] = depth(settings.leaves)
         if (least := self.least_documents(settings)) is not None:
             parameters["min_data_in_leaf"] = least
-        return (
-            parameters
-            | native
-            | {
-                "loss_function": _loss(settings),
-                "iterations": 1,
-                "boosting_type": "Plain",
-                "learning_rate": settings.learning_rate,
-                "thread_count": settings.threads,
-            }
-        )
+        fixed = {"loss_function": _loss(settings), "iterations": 1, "boosting_type": "Plain"}
+        fixed |= {"learning_rate": settings.learning_rate, "thread_count": settings.threads}
+        return parameters | native | fixed
 
 
 class CatBoostRanker(TreeRanker):

@@ -135,23 +135,16 @@ def _check_parameters(parameters: Keywords, n_features: int) -> None:
 
 def _check_labels(settings: Settings, data: RankingDataset) -> None:
     """Raise unless labels are grades, as LightGBM's own objectives need them."""
-    integral = data.labels == np.floor(data.labels)
+    integral, what = data.labels == np.floor(data.labels), ""
     if not integral.all():
-        row = int(np.argmin(integral))
-        raise check.error(
-            f"native:{settings.builtin} needs whole labels",
-            got=f"{data.labels[row]:g}",
-            where=check.query_of_row(row, data.offsets, data.query_ids),
-            hint="use our own objective, which takes real ones, or round the labels",
-        )
-    if settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= (most := _gains(settings)):
-        row = int(np.argmax(data.labels))
-        raise check.error(
-            f"native:lambdarank needs labels below {most}, the number of its gains",
-            got=f"{data.labels[row]:g}",
-            where=check.query_of_row(row, data.offsets, data.query_ids),
-            hint="set label_gain to a gain for each label, or use our own objective",
-        )
+        row, what = int(np.argmin(integral)), f"native:{settings.builtin} needs whole labels"
+        hint = "use our own objective, which takes real ones, or round the labels"
+    elif settings.builtin == "lambdarank" and data.labels.max(initial=0.0) >= (most := _gains(settings)):
+        row, what = int(np.argmax(data.labels)), f"native:lambdarank needs labels below {most}, the number of its gains"
+        hint = "set label_gain to a gain for each label, or use our own objective"
+    if what:
+        where = check.query_of_row(row, data.offsets, data.query_ids)
+        raise check.error(what, got=f"{data.labels[row]:g}", where=where, hint=hint)
 
 
 def _gains(settings: Settings) -> int:

@@ -63,11 +63,11 @@ def _categories(model: object, listed: list[list[str | float]], codes: Mapping[i
     if first is None or last is None or first != last[::-1]:
         why = f"categories of {len(listed)} columns of a table, and {len(codes)} categorical columns"
         how = (
-            "ordered categories and plain codes are not told apart" if first is None else "whose they are is not known"
+            "whose they are is not known"
+            if first is not None
+            else "ordered categories and plain codes are not told apart"
         )
-        raise cannot_wrap(
-            model, why=f"{why}: {how}", hint=f"train it on unordered categories alone, or {AS_A_FUNCTION}"
-        )
+        raise cannot_wrap(model, f"{why}: {how}", f"train it on unordered categories alone, or {AS_A_FUNCTION}")
     return {column: tuple(values) for column, values in zip(first, listed, strict=True)}
 
 

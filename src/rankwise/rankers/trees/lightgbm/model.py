@@ -97,6 +97,6 @@ class LightGBMGrowth:
     def content(self) -> bytes:
         """Return all trees so far as LightGBM's text."""
         if self.booster is None:
-            return self.start.content() if self.start is not None else b""
+            return b"" if self.start is None else self.start.content
         content = with_objective(self.booster.model_to_string(num_iteration=-1)).encode()
         return shifted(content, self.base_score) if self.base_score else content

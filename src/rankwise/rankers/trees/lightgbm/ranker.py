@@ -9,16 +9,10 @@ from rankwise.arrays import Keywords
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
+from rankwise.rankers.trees.lightgbm import parameters
 from rankwise.rankers.trees.lightgbm.data import matrices
 from rankwise.rankers.trees.lightgbm.foreign import read_foreign
 from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
-from rankwise.rankers.trees.lightgbm.parameters import (
-    NOTHING_DRAWN,
-    OBJECTIVE_PARAMETERS,
-    PROGRAM,
-    names,
-    training_parameters,
-)
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
     SMALL_DATA,
@@ -60,18 +54,18 @@ class LightGBM(Library):
         "weight_column": "RankingDataset(weights=…)",
         "group_column": "qid",
     }
-    losses = OBJECTIVE_PARAMETERS
-    idle = PROGRAM
+    losses = parameters.OBJECTIVE_PARAMETERS
+    idle = parameters.PROGRAM
     small_data = Defaults(leaves=7, min_documents=50, smoothing=10, native={"extra_trees": True})
     weighs_documents = True
-    known = staticmethod(names)
+    known = staticmethod(parameters.names)
     threads = staticmethod(threads)
     matrices = staticmethod(matrices)
     foreign = staticmethod(read_foreign)
 
     def canonical(self, name: str) -> str:
         """Return the main name of a parameter that may be written as an alias."""
-        return names().get(name, name)
+        return parameters.names().get(name, name)
 
     def refusal(self, settings: Settings, *, stopping: bool, checkpoints: bool) -> Refusal | None:
         """Return why settings cannot be trained; None if they can."""
@@ -104,7 +98,7 @@ class LightGBM(Library):
     def draws(self, settings: Settings) -> bool:
         """Whether training draws random numbers of LightGBM's own."""
         return settings.builtin == "rank_xendcg" or any(
-            settings.native.get(name, quiet) != quiet for name, quiet in NOTHING_DRAWN.items()
+            settings.native.get(name, quiet) != quiet for name, quiet in parameters.NOTHING_DRAWN.items()
         )
 
     def grow(self, settings: Settings, matrices: LightGBMMatrices, seed: int, start: bytes | None) -> LightGBMGrowth:
@@ -115,7 +109,7 @@ class LightGBM(Library):
         for data in (matrices.train, *matrices.held_out) if base_score else ():
             labels: Any = data.get_label()
             data.set_init_score(np.full(len(labels), base_score))
-        return LightGBMGrowth(training_parameters(settings, seed), matrices, older, tries, base_score)
+        return LightGBMGrowth(parameters.training_parameters(settings, seed), matrices, older, tries, base_score)
 
 
 class LightGBMRanker(TreeRanker):

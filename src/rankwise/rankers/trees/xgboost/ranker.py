@@ -128,21 +128,19 @@ class XGBoost(Library):
     def _parameters(self, settings: Settings, seed: int) -> Keywords:
         parameters = {"verbosity": 0, "tree_method": "hist", "grow_policy": "lossguide", "max_depth": 0}
         native = {name: value for name, value in settings.native.items() if name not in CACHE_PARAMETERS}
-        return (
-            parameters
-            | native
-            | {
-                # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file:
-                # scores of rank:ndcg are the plain sums of the leaves.
-                "objective": settings.builtin or "rank:ndcg",
-                "base_score": settings.base_score,
-                "disable_default_eval_metric": 1,
-                "learning_rate": settings.learning_rate,
-                "max_leaves": settings.leaves,
-                "nthread": settings.threads,
-                "seed": seed,
-            }
-        )
+        return {
+            **parameters,
+            **native,
+            # Other tools refuse a file without an objective of XGBoost's. With ours it only stands in the file: scores
+            # of rank:ndcg are the plain sums of the leaves.
+            "objective": settings.builtin or "rank:ndcg",
+            "base_score": settings.base_score,
+            "disable_default_eval_metric": 1,
+            "learning_rate": settings.learning_rate,
+            "max_leaves": settings.leaves,
+            "nthread": settings.threads,
+            "seed": seed,
+        }
 
 
 class XGBoostRanker(TreeRanker):
