@@ -159,6 +159,13 @@ class Ranker(Estimator, ABC):
     def __repr__(self) -> str:
         return expressions.written(self)
 
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        if trains_at_once(self) and isinstance(model := vars(self).get("model_"), Model):
+            copied.model_ = attribute_model(copied, model.schema)  # which reads the attributes of the copy
+        return copied
+
     # Training.
 
     def fit(

@@ -141,10 +141,10 @@ class TrainingSettings:
         if not at_once:
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
             check.integer("seed", settings["seed"], least=0)
-        if objective is not None or hasattr(ranker, "library"):  # a ranker of the user's may have none
+        if objective is not None or hasattr(type(ranker), "library"):  # a ranker of the user's may have none
             builtin = native(objective)
             settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
-        if getattr(ranker, "constraints", None) is not None:
+        if not at_once and getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
         return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
 
@@ -234,7 +234,7 @@ def trains_at_once(ranker: object) -> bool:
 def objective_of(ranker: Any) -> Objective:
     """Return the objective of a ranker as an object; an error says how one of a library is written."""
     objective = ranker.objective
-    library: Any = getattr(ranker, "library", None)
+    library: Any = getattr(type(ranker), "library", None)
     if native(objective) is not None:
         raise check.error(
             f"objectives of libraries are for their trees, and {type(ranker).__name__} has none",
