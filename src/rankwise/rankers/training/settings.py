@@ -234,7 +234,7 @@ def trains_at_once(ranker: object) -> bool:
 def objective_of(ranker: Any) -> Objective:
     """Return the objective of a ranker as an object; an error says how one of a library is written."""
     objective = ranker.objective
-    library: Any = getattr(type(ranker), "library", None)
+    library: Any = getattr(ranker, "library", None)
     if native(objective) is not None:
         raise check.error(
             f"objectives of libraries are for their trees, and {type(ranker).__name__} has none",
@@ -245,7 +245,7 @@ def objective_of(ranker: Any) -> Objective:
         return find_objective(objective)
     except ValueError as unknown:
         text = str(objective)
-        for builtin in () if library is None else library.builtins:
+        for builtin in getattr(library, "builtins", ()):  # a ranker of the user's may have another library
             rest = text[len(builtin) :]  # CatBoost's have options behind a colon
             if text.lower().startswith(builtin.lower()) and rest[:1] in ("", ":"):
                 raise check.error(
