@@ -421,8 +421,7 @@ class Ranker(Estimator, ABC):
         blends add their out-of-fold evaluation, and :class:`rankwise.AutoRanker` its leaderboard.
         """
         check_fitted(self)
-        description, facts = self.description(), card_facts(self)
-        return model_card.model_card(model_card.CardFacts(description=description, **facts), evaluation)
+        return model_card.model_card(model_card.CardFacts(**card_facts(self)), evaluation)
 
     def save(self, path: str | Path, *, evaluation: model_card.Evaluations = None, force: bool = False) -> Path:
         """Write the model to the folder ``path``: the library's own file, ``rankwise.json`` and the card ``README.md``.
@@ -555,17 +554,21 @@ def _own_threads(ranker: Any) -> contextlib.AbstractContextManager[None]:
 
 
 def card_facts(ranker: Any) -> Keywords:
-    """Return what the card of a trained ranker shows beside its description."""
+    """Return what the card of a trained ranker shows."""
+    description = ranker.description()  # of what it became, where that is another ranker
     facts: Keywords = {
+        "description": description,
         "title": expressions.title_of(ranker),
-        "objective": expressions.objective_of(ranker),
+        "objective": description["objective"],
         "ranker": repr(ranker),
         "schema": ranker.model_.schema,
         "trained_on": ranker.trained_on_,
         "predicts": getattr(ranker, "predicts_", None),
         "of_users": hasattr(ranker, "recommend"),
     }
-    if ranker.weighs:  # members have objectives of their own
+    if (
+        description["ranker"] in table.ENSEMBLES and table.any_class(description["ranker"]).weighs
+    ):  # members have objectives of their own
         facts |= {"title": facts["objective"], "objective": ""}
     with contextlib.suppress(AttributeError, ValueError):  # of a library, or of the user's and not known here
         facts["paper"] = objective_of(ranker).paper

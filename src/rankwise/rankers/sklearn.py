@@ -39,9 +39,10 @@ class Estimator:
     @property
     def feature_importances_(self) -> Array:
         """The share of each feature in what was learned, of rankers that know it: trees, and what is made of them."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(NO_SHARES.format(type(self).__name__))
-        shares: Array = self.model_.shares()
+        try:
+            shares: Array = self.model_.shares()
+        except AttributeError:
+            raise AttributeError(NO_SHARES.format(type(self).__name__)) from None
         return shares
 
     @classmethod
