@@ -104,6 +104,8 @@ def test_objectives_of_the_libraries_are_told_with_their_prefix(name: str, objec
     make: Any = getattr(rw, name)
     with pytest.raises(ValueError, match=f"written with native: before it: got '{objective}'. Hint: write {native}"):
         make(objective, **settings).fit(DATA)
+    with pytest.raises(ValueError, match="written with native: before it"):
+        rw.bagged(make(objective, **settings), folds=2).fit(DATA)
     assert make(native, **settings).fit(DATA).objective == native  # as the hint says
 
 

@@ -26,6 +26,43 @@ def test_a_search_and_a_student_have_those_of_the_ranker_that_they_became(data):
         assert one.feature_importances_.sum() == pytest.approx(1.0)
 
 
+def test_models_of_different_libraries_have_shares_by_their_weights(data):
+    pytest.importorskip("xgboost")
+    settings: dict[str, Any] = {"folds": 2, "threads": 1, "progress": False}
+    recipes = [trees(), rw.XGBoostRanker("xendcg", **TREES)]
+    auto: Any = rw.AutoRanker(None, recipes=recipes, **settings).fit(data)
+    for model in (auto, rw.CalibratedRanker(rw.blended(recipes, folds=2)).fit(data)):
+        assert model.ranker_.weighs
+        np.testing.assert_array_equal(model.feature_importances_, model.ranker_.feature_importances_)
+        assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+class Explained(rw.Ranker):
+    """A ranker of the user's that knows shares of features."""
+
+    def _fit(self, train, valid):
+        self.shares_ = np.eye(train.n_features)[0]
+
+    def _predict(self, features, offsets):
+        return features @ self.shares_
+
+    @property
+    def feature_importances_(self):
+        return self.shares_
+
+
+def test_a_bag_has_those_that_rankers_of_the_user_know(data):
+    np.testing.assert_array_equal(
+        rw.bagged(Explained(), folds=2).fit(data).feature_importances_, np.eye(data.n_features)[0]
+    )
+
+
+def test_a_recommender_is_called_by_its_name():
+    model = rw.Popularity().fit(rw.synthetic_ratings(n_users=20, n_items=10, n_ratings=5, seed=1))
+    with pytest.raises(AttributeError, match="^Popularity has no feature_importances_"):
+        _ = model.feature_importances_
+
+
 def test_a_bag_that_is_not_one_forest_has_the_mean_of_its_members(data, tmp_path):
     """CatBoost's statistics of categories cannot be added up."""
     pytest.importorskip("catboost")

@@ -86,6 +86,16 @@ def test_a_search_has_its_leaderboard_also_in_the_folder(data, tmp_path):
     assert rows(loaded.card(), "Data") == rows(auto.card(), "Data")
 
 
+def test_a_ranker_that_became_another_has_the_objective_of_that(data):
+    trees = rw.LightGBMRanker(rounds=2, leaves=4, min_documents=2, threads=1)
+    assert "trained with the objective `margin_mse`" in rw.distilled(trees, trees).fit(data).card()
+    recipes = [f"{name}(lambdarank, rounds=5, leaves=4, min_documents=2)" for name in ("lightgbm", "xgboost")]
+    few = rw.synthetic(n_queries=24, n_docs=8, n_features=5, seed=1)
+    auto = rw.AutoRanker(None, recipes=recipes, folds=2, threads=1, progress=False).fit(few)
+    assert auto.ranker_.weighs
+    assert re.match(r"# blended\(.*\)\n\nA ranker of rankwise\. A higher", auto.card())
+
+
 def test_saving_writes_the_evaluation_into_the_card(model, valid, tmp_path):
     evaluation = rw.evaluate(model, valid)
     written = (model.save(tmp_path / "model", evaluation=evaluation) / "README.md").read_text(encoding="utf-8")

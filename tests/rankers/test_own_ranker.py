@@ -1,5 +1,6 @@
 """A ranker of one's own, and every place where rankers go: it trains, is kept, and is known by its name there too."""
 
+import copy
 import itertools
 import json
 import shutil
@@ -23,6 +24,7 @@ SMALL: dict[str, Any] = {"rounds": 6, "leaves": 4, "min_documents": 3, "threads"
 @pytest.fixture(autouse=True)
 def name():
     rw.register("mean_label", MeanLabel)
+    rw.register("one_model", OneModel)
 
 
 class MeanLabel(rw.Ranker):
@@ -112,6 +114,52 @@ def test_it_takes_what_every_ranker_takes(parts):
     named = MeanLabel().fit(table, train.labels, qid=train.qids())
     turned = table.select(reversed(columns))  # columns are found by their names
     np.testing.assert_array_equal(named.predict(turned), expected.predict(train))
+
+
+class OneModel(rw.Ranker):
+    """Keeps what it learned as ``model_``, and has parameters that mean something else in other rankers."""
+
+    name = "one_model"
+
+    def __init__(self, power=1.0, learner="mean", library="numpy", constraints=None):
+        self.power, self.library, self.constraints = power, library, constraints
+        self.learner = learner  # type: ignore[method-assign]
+
+    def _fit(self, train, valid):
+        self.model_ = by_hand(train)  # type: ignore[assignment]
+
+    def _predict(self, features, offsets):
+        return self.power * (features @ self.model_)
+
+    @property
+    def feature_importances_(self):
+        return self.model_.clip(0.0)  # type: ignore[attr-defined]
+
+
+def test_a_copy_is_a_ranker_of_its_own(parts):
+    train, valid = parts
+    for ranker in (MeanLabel(), OneModel()):
+        model = ranker.fit(train)
+        scores = model.predict(valid)
+        copied = copy.copy(model).fit(valid)
+        np.testing.assert_allclose(copied.predict(valid), valid.features @ by_hand(valid))
+        np.testing.assert_array_equal(model.predict(valid), scores)
+        np.testing.assert_array_equal(copy.deepcopy(model).predict(valid), scores)
+    copied = copy.copy(model).set_params(power=2.0)
+    np.testing.assert_array_equal(copied.predict(valid), 2.0 * scores)
+    np.testing.assert_array_equal(model.predict(valid), scores)
+
+
+def test_what_it_calls_model_stays_its_own(parts, tmp_path):
+    train, valid = parts
+    model = OneModel(constraints=(1, 0)).fit(train, valid)
+    scores = model.predict(valid)
+    np.testing.assert_allclose(scores, valid.features @ by_hand(train))
+    np.testing.assert_allclose(model.feature_importances_, by_hand(train).clip(0.0))
+    np.testing.assert_array_equal(rw.load(model.save(tmp_path / "model")).predict(valid), scores)
+    np.testing.assert_array_equal(model.set_params(power=2.0).predict(valid), 2.0 * scores)
+    np.testing.assert_allclose(model.fit(valid).predict(valid), 2.0 * valid.features @ by_hand(valid))
+    assert len(rw.bagged(OneModel(), folds=2).fit(train).members_) == 2
 
 
 def test_whole_lists_must_be_known(parts):

@@ -4,6 +4,7 @@ Arrays go into one file, numbers, texts, lists and dictionaries of them into ano
 into files of its own. What is none of these is an error when it is saved.
 """
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -23,17 +24,33 @@ _DESCRIBED = ("history_", "scales_", "best_round_", "stopped_", "settings_", "tr
 
 
 class AttributeModel(Model):
-    """The attributes that a ranker of the user's has learned, and its ``_predict``, which reads them."""
+    """The attributes that a ranker of the user's has learned, and its ``_predict``, which reads them.
 
-    def __init__(self, schema: Schema, owner: Any, explain: Callable[[Floats], Contributions] | None = None) -> None:
-        self.schema, self.owner, self.explain = schema, owner, explain
+    An attribute ``model_`` of the user's gives way to this one: ``own`` holds it, and its attributes are found here.
+    """
+
+    def __init__(self, schema: Schema, owner: Any, own: tuple[Any, ...] = (), *, explains: bool = False) -> None:
+        self.schema, self.owner, self.own, self.explains = schema, owner, own, explains
         self.trained_by, self.needs_lists = type(owner).__name__, bool(owner.needs_lists)
         self.kind = owner.name or self.trained_by
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or not (own := vars(self).get("own")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(own[0], name)
+
+    def reader(self) -> Any:
+        """Return the ranker with its own attribute ``model_``."""
+        if not self.own:
+            return self.owner
+        ranker = copy.copy(self.owner)
+        ranker.model_ = self.own[0]
+        return ranker
 
     def scores(self, features: Floats, offsets: Offsets | None = None) -> Array:
         """Return what ``_predict`` returns, checked."""
         require_lists(self, offsets)
-        scores = np.asarray(self.owner._predict(features, offsets), np.float64)
+        scores = np.asarray(self.reader()._predict(features, offsets), np.float64)
         if scores.shape != (features.shape[0],) or np.isnan(scores).any():
             got = f"shape {scores.shape}" if scores.shape != (features.shape[0],) else "NaN"
             what = f"a {self.trained_by} must give each of {features.shape[0]} documents one number"
@@ -42,13 +59,14 @@ class AttributeModel(Model):
 
     def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return what the ranker says, if it explains its scores."""
-        if self.explain is None:
+        if not self.explains:
             raise check.error(f"a {self.trained_by} cannot explain its scores by features")
-        return self.explain(features)
+        explained: Contributions = self.reader().contributions(features)
+        return explained
 
     def files(self) -> dict[str, bytes]:
         """Return the files of the attributes."""
-        return files(self.owner)
+        return files(self.reader())
 
     def description(self) -> Json:
         """Return nothing: all is in the files."""

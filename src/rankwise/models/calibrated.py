@@ -69,10 +69,6 @@ class CalibratedModel(Model):
         raw = self.model.serving()
         return lambda documents, offsets: self.probabilities(raw(documents, offsets), documents, offsets, known=False)
 
-    def shares(self) -> Array:
-        """Return those of the model."""
-        return self.model.shares()
-
     def files(self) -> dict[str, bytes]:
         """Return the files of the model."""
         return self.model.files()

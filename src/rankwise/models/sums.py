@@ -49,10 +49,6 @@ class SumModel(Model):
         each = [one.serving() for one in self.models]
         return lambda documents, offsets: self._sum([score(documents, offsets) for score in each])
 
-    def shares(self) -> Array:
-        """Return the mean, or the weighted sum, of the shares of features in each model."""
-        return self._sum([one.shares() for one in self.models])
-
     def files(self) -> dict[str, bytes]:
         """Return the files of all models, under names of their own."""
         return packed([one.files() for one in self.models])

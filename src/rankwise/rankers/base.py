@@ -159,6 +159,13 @@ class Ranker(Estimator, ABC):
     def __repr__(self) -> str:
         return expressions.written(self)
 
+    def __copy__(self) -> Self:
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        if trains_at_once(self) and isinstance(model := vars(self).get("model_"), Model):
+            copied.model_ = attribute_model(copied, model.schema)  # which reads the attributes of the copy
+        return copied
+
     # Training.
 
     def fit(
@@ -415,8 +422,7 @@ class Ranker(Estimator, ABC):
         blends add their out-of-fold evaluation, and :class:`rankwise.AutoRanker` its leaderboard.
         """
         check_fitted(self)
-        description, facts = self.description(), card_facts(self)
-        return model_card.model_card(model_card.CardFacts(description=description, **facts), evaluation)
+        return model_card.model_card(model_card.CardFacts(**card_facts(self)), evaluation)
 
     def save(self, path: str | Path, *, evaluation: model_card.Evaluations = None, force: bool = False) -> Path:
         """Write the model to the folder ``path``: the library's own file, ``rankwise.json`` and the card ``README.md``.
@@ -549,17 +555,21 @@ def _own_threads(ranker: Any) -> contextlib.AbstractContextManager[None]:
 
 
 def card_facts(ranker: Any) -> Keywords:
-    """Return what the card of a trained ranker shows beside its description."""
+    """Return what the card of a trained ranker shows."""
+    description = ranker.description()  # of what it became, where that is another ranker
     facts: Keywords = {
+        "description": description,
         "title": expressions.title_of(ranker),
-        "objective": expressions.objective_of(ranker),
+        "objective": description["objective"],
         "ranker": repr(ranker),
         "schema": ranker.model_.schema,
         "trained_on": ranker.trained_on_,
         "predicts": getattr(ranker, "predicts_", None),
         "of_users": hasattr(ranker, "recommend"),
     }
-    if ranker.weighs:  # members have objectives of their own
+    if (
+        description["ranker"] in table.ENSEMBLES and table.any_class(description["ranker"]).weighs
+    ):  # members have objectives of their own
         facts |= {"title": facts["objective"], "objective": ""}
     with contextlib.suppress(AttributeError, ValueError):  # of a library, or of the user's and not known here
         facts["paper"] = objective_of(ranker).paper

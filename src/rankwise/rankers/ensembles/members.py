@@ -111,7 +111,7 @@ class _Member:
         self.stream = train.stream(plan.settings.seed)
         others = {f"{number}": Measure(one, dict) for number, one in enumerate(measured)}
         part = TrainingData(train=train, valid=data.take(plan.held_out), hidden=True, eval_sets=others)
-        self.learner = plan.ranker.learner(part, plan.settings)
+        self.learner = type(plan.ranker).learner(plan.ranker, part, plan.settings)  # it may have such a parameter
         self.done = self.best = 0
         self.kept: Any = None
         self.loss: list[float] = []

@@ -7,6 +7,8 @@ meta-estimators.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.models.forests.forest import ForestModel
@@ -52,6 +54,15 @@ class MetaRanker(Ranker):
         for of, inner_changes in changes.items():
             rankers[of].set_params(**inner_changes)
         return self
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each feature in the total gain of all splits, where everything that scores is made of trees."""
+        check_fitted(self)
+        if hasattr(self, "ranker_"):
+            became: Array = self.ranker_.feature_importances_
+            return became
+        return np.asarray(np.mean([one.feature_importances_ for one in getattr(self, "members_", ())], axis=0))
 
 
 class EnsembleRanker(MetaRanker):

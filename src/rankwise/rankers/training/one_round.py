@@ -1,6 +1,5 @@
 """The training of a ranker of the user's, which learns by ``_fit``, as one round."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -61,11 +60,10 @@ class OneRound(Learner[bool]):
 
 
 def attribute_model(ranker: Any, schema: Schema) -> AttributeModel:
-    """Return what a ranker of the user's has learned; an attribute ``model_`` of its own stays with a copy of it."""
-    own, owner = vars(ranker).get("model_"), ranker
-    if isinstance(own, AttributeModel) and own.owner is not ranker:
-        return AttributeModel(schema, own.owner, own.explain)
-    if own is not None and not isinstance(own, AttributeModel):
-        owner = copy.copy(ranker)
-    explains = type(owner).contributions.__module__ != "rankwise.rankers.base"  # by a method of the user's
-    return AttributeModel(schema, owner, owner.contributions if explains else None)
+    """Return what a ranker of the user's has learned; an attribute ``model_`` of its own is kept inside."""
+    known = vars(ranker)
+    own = (known["model_"],) if "model_" in known else ()
+    if own and isinstance(own[0], AttributeModel):  # of an earlier fit, or of the ranker that this is a copy of
+        own = own[0].own
+    explains = type(ranker).contributions.__module__ != "rankwise.rankers.base"  # by a method of the user's
+    return AttributeModel(schema, ranker, own, explains=explains)

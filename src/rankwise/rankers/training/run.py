@@ -68,7 +68,7 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
     settings = settings.for_data(ranker, data)
 
     def prepare() -> Session:
-        learner = (make or ranker.learner)(data, settings)
+        learner = type(ranker).learner(ranker, data, settings) if make is None else make(data, settings)
         validation = None if data.valid is None else learner.validation or settings.validation(data.valid)
         stopping = settings.stopping(() if validation is None else validation.names)
         measured = [Measured(one, prefix=f"{name} ") for name, one in data.eval_sets.items()]
@@ -106,7 +106,7 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
 def learner_of(ranker: Any, train: RankingDataset, valid: RankingDataset | None = None) -> Any:
     """Return what learns in a ranker, before its first round."""
     data = TrainingData(train=train, valid=valid)
-    return ranker.learner(data, TrainingSettings.of(ranker).for_data(ranker, data))
+    return type(ranker).learner(ranker, data, TrainingSettings.of(ranker).for_data(ranker, data))
 
 
 def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], settings: TrainingSettings) -> str:

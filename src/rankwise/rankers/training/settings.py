@@ -125,10 +125,10 @@ class TrainingSettings:
         if not at_once:
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
             check.integer("seed", settings["seed"], least=0)
-        if objective is not None or hasattr(ranker, "library"):  # a ranker of the user's may have none
+        if objective is not None or hasattr(type(ranker), "library"):  # a ranker of the user's may have none
             builtin = native(objective)
             settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
-        if getattr(ranker, "constraints", None) is not None:
+        if not at_once and getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
         return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
 
@@ -218,7 +218,9 @@ def trains_at_once(ranker: object) -> bool:
 def objective_of(ranker: Any) -> Objective:
     """Return the objective of a ranker as an object; an error says how one of a library is written."""
     objective = ranker.objective
-    library: Any = getattr(ranker, "library", None)
+    library: Any = getattr(
+        next(iter((ranker.nested() or {}).values()), ranker), "library", None
+    )  # a bag has its ranker's
     if native(objective) is not None:
         raise check.error(
             f"objectives of libraries are for their trees, and {type(ranker).__name__} has none",
@@ -229,7 +231,7 @@ def objective_of(ranker: Any) -> Objective:
         return find_objective(objective)
     except ValueError as unknown:
         text = str(objective)
-        for builtin in () if library is None else library.builtins:
+        for builtin in getattr(library, "builtins", ()):  # a ranker of the user's may have another library
             rest = text[len(builtin) :]  # CatBoost's have options behind a colon
             if text.lower().startswith(builtin.lower()) and rest[:1] in ("", ":"):
                 raise check.error(
