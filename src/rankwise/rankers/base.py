@@ -560,7 +560,7 @@ def card_facts(ranker: Any) -> Keywords:
     facts: Keywords = {
         "description": description,
         "title": expressions.title_of(ranker),
-        "objective": description["objective"],
+        "objective": description.get("objective", ""),
         "ranker": repr(ranker),
         "schema": ranker.model_.schema,
         "trained_on": ranker.trained_on_,
