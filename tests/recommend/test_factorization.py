@@ -210,10 +210,10 @@ def test_negatives_are_drawn_once_or_in_every_epoch(parts):
     def lists(resample):
         ranker = rw.FactorizationRanker(Watching(), resample=resample, **SMALL | {"epochs": 3})
         seen.clear()
-        learner_of = ranker.learner
+        learner_of = rw.FactorizationRanker.learner
 
-        def watched(*arguments, **options):
-            learner = learner_of(*arguments, **options)
+        def watched(*arguments):
+            learner = learner_of(*arguments)
             give: Any = learner.data or (lambda epoch: learner.train)
 
             def data(epoch):
@@ -224,8 +224,9 @@ def test_negatives_are_drawn_once_or_in_every_epoch(parts):
             learner.data = data
             return learner
 
-        ranker.learner = watched  # type: ignore[method-assign]
-        ranker.fit(parts[0])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rw.FactorizationRanker, "learner", watched)
+            ranker.fit(parts[0])
         return [*seen]
 
     once, anew = lists(False), lists(True)
@@ -294,8 +295,9 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
             learner.inputs = inputs
             return learner
 
-        ranker.learner = watched  # type: ignore[method-assign]
-        ranker.fit(parts[0])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rw.FactorizationRanker, "learner", watched)
+            ranker.fit(parts[0])
         last, before = changes[-1], changes[-2]
         moved[optimizer] = int((last != before).any(dim=1).sum())
     assert moved["sparse_adam"] == 1

@@ -43,9 +43,10 @@ class Estimator:
         """The share of each feature in the total gain of all splits, of trees and what is made of trees alone."""
         if self.has_importances:
             check_fitted(self)
-        elif not self.__sklearn_is_fitted__():
-            raise AttributeError(NO_SHARES.format(type(self).__name__))
-        shares: Array = self.model_.shares()
+        try:
+            shares: Array = self.model_.shares()
+        except AttributeError:
+            raise AttributeError(NO_SHARES.format(type(self).__name__)) from None
         return shares
 
     @classmethod
