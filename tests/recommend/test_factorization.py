@@ -282,7 +282,7 @@ def test_dense_adam_moves_all_vectors_and_sparse_adam_those_of_the_batch(parts):
     for optimizer in ("adam", "sparse_adam"):
         changes: list[torch.Tensor] = []
         ranker = rw.FactorizationRanker(optimizer=optimizer, **SMALL | {"batch_users": 1, "epochs": 2})
-        learner_of = ranker.learner
+        learner_of = rw.FactorizationRanker.learner
 
         def watched(*arguments, learner_of=learner_of, changes=changes, **options):
             learner = learner_of(*arguments, **options)
