@@ -566,9 +566,8 @@ def card_facts(ranker: Any) -> Keywords:
         "predicts": getattr(ranker, "predicts_", None),
         "of_users": hasattr(ranker, "recommend"),
     }
-    if (
-        description["ranker"] in table.ENSEMBLES and table.any_class(description["ranker"]).weighs
-    ):  # members have objectives of their own
+    became = description["ranker"]
+    if table.is_around_others(became) and table.any_class(became).weighs:  # members have objectives of their own
         facts |= {"title": facts["objective"], "objective": ""}
     with contextlib.suppress(AttributeError, ValueError):  # of a library, or of the user's and not known here
         facts["paper"] = objective_of(ranker).paper
