@@ -218,9 +218,8 @@ def trains_at_once(ranker: object) -> bool:
 def objective_of(ranker: Any) -> Objective:
     """Return the objective of a ranker as an object; an error says how one of a library is written."""
     objective = ranker.objective
-    library: Any = getattr(
-        next(iter((ranker.nested() or {}).values()), ranker), "library", None
-    )  # a bag has its ranker's
+    of = next(iter((ranker.nested() or {}).values()), ranker)  # a bag has the library of its ranker
+    library: Any = getattr(of, "library", None)
     if native(objective) is not None:
         raise check.error(
             f"objectives of libraries are for their trees, and {type(ranker).__name__} has none",
