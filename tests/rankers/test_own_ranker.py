@@ -584,3 +584,19 @@ class Holder(MeanLabel):
     def _fit(self, train, valid):
         super()._fit(train, valid)
         self.inner_ = Nameless().fit(train)
+
+
+@pytest.mark.parametrize("name", ["nested", "recipe", "description", "saved", "read_model"])
+def test_a_parameter_that_hides_a_method_is_refused(name, data):
+    class Hiding(rw.Ranker):
+        def _fit(self, train, valid):
+            self.value_ = 1.0
+
+        @classmethod
+        def own_parameters(cls):
+            return {name: None}
+
+    ranker = Hiding()
+    setattr(ranker, name, "words")
+    with pytest.raises(ValueError, match=f"must not hide a method that all rankers have: got {name}. Hint: call it"):
+        ranker.fit(data)

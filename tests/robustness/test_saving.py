@@ -83,7 +83,7 @@ def test_a_saver_killed_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_pa
         worker.send_signal(signal.SIGKILL)
         worker.communicate()
         seen.add(whole(path))
-    left = {entry.name for entry in path.iterdir()} - {"rankwise.json"} - storage._listed(path)
+    left = {entry.name for entry in path.iterdir()} - {"rankwise.json"} - (storage._listed(path) or set())
     for name in left:
         os.utime(path / name, (0, 0))
     first_again = storage.write(

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import rankwise as rw
 from rankwise.rankers.nets import inputs
-from rankwise.rankers.training.run import learner_of
+from tests.rankers.training.learners import learner_of
 
 LARGE: dict[str, Any] = {"hidden": (1024, 512, 256), "batch_norm": "all", "dropout": 0.5, "optimizer": "adamw"}
 LARGE |= {"transform": "log1p+standardize", "averaging": 0.0}

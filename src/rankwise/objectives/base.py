@@ -44,8 +44,10 @@ class Objective(ABC):
     steepness: ClassVar[str] = ""
     """The setting that differences of scores are multiplied by, if there is one: sigma, eta."""
 
-    children: ClassVar["tuple[Objective, ...]"] = ()
-    """The objectives inside: that of a wrapper, or the terms of a sum."""
+    @property
+    def children(self) -> "tuple[Objective, ...]":
+        """The objectives inside: that of a wrapper, or the terms of a sum."""
+        return ()
 
     @property
     def exact_hessian(self) -> bool:
@@ -175,7 +177,7 @@ class Sum(Objective):
     """The factor of each term beside its weight; None: computed from the lists that are prepared."""
 
     @property
-    def children(self) -> tuple[Objective, ...]:  # type: ignore[override]
+    def children(self) -> tuple[Objective, ...]:
         """The terms."""
         return tuple(term for _, term in self.terms)
 

@@ -514,9 +514,16 @@ class IterativeRanker(Ranker):
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
 
+    learning_rate: float | None
     seed: int
     threads: int | None
+    patience: int | None
+    smoothing: int | None
+    stop_on: str
+    debias: bool
+    constraints: Mapping[str, float] | None
     checkpoint: str | Path | None
+    checkpoint_every: int
     progress: bool | None
 
     @property

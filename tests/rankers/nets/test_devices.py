@@ -19,7 +19,7 @@ from rankwise.models.nets.weights import Averages
 from rankwise.objectives import prepared
 from rankwise.rankers.nets import inputs
 from rankwise.rankers.nets.inputs import Streaming
-from rankwise.rankers.training.run import learner_of
+from tests.rankers.training.learners import learner_of
 
 pytest.importorskip("triton", reason="device kernels are written in Triton, which is made for Linux alone")
 

@@ -10,9 +10,9 @@ from sklearn.base import clone
 import rankwise as rw
 from rankwise.models.nets.mlp import Perceptron
 from rankwise.models.nets.presets import NetSettings
-from rankwise.rankers.training.run import learner_of
 from tests.rankers.nets.test_neural import ranker
 from tests.rankers.test_contract import losses, same
+from tests.rankers.training.learners import learner_of
 
 
 def alone(net: Any, member: int, settings: NetSettings) -> Any:

@@ -23,9 +23,9 @@ from rankwise.models.nets import transforms
 from rankwise.models.nets.presets import DEFAULT, PRESETS, NetSettings
 from rankwise.models.nets.transforms import Transform
 from rankwise.rankers.nets.batches import Batching
-from rankwise.rankers.training.run import learner_of
 from tests.processes import HANG
 from tests.rankers.test_contract import same
+from tests.rankers.training.learners import learner_of
 
 SMALL: dict[str, Any] = {
     "hidden": (16,), "dropout": 0.0, "averaging": 0.0, "learning_rate": 0.01, "epochs": 8, "batch_queries": 10,

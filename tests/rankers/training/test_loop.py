@@ -11,7 +11,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.rankers.training.interrupts import Interrupts
-from rankwise.rankers.training.loop import Alone, Loop, State
+from rankwise.rankers.training.loop import Alone, Learner, Loop, State
 from rankwise.rankers.training.stopping import Exhausted, Stopping, nothing_learned
 from rankwise.rankers.training.validation import Measure, Measured, Validation
 from rankwise.stream import Stream
@@ -23,7 +23,7 @@ VALID = rw.RankingDataset.from_sizes([[1.0], [2.0]], [1, 0], [2])
 VALIDATION = Validation(VALID, [rw.metric("rr")], debias=False)
 
 
-class Counter:
+class Counter(Learner[int]):
     """Learns to count: the model is the number of rounds, and ``values`` says what each round is worth."""
 
     def __init__(self, values, end=None) -> None:
@@ -47,7 +47,7 @@ class Counter:
     def restore(self, kept: int) -> None:
         self.restored = kept
 
-    def model(self) -> Any:
+    def model(self, rounds: int) -> Any:
         return self.restored
 
     def files(self, best: int) -> dict[str, bytes]:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import rankwise as rw
+from rankwise.models.forests import lightgbm as forests
 from rankwise.models.forests.refusals import without_lines
-from rankwise.rankers.trees.lightgbm import model as adapter
 from tests.cli.running import run
 
 FEATURES = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
@@ -180,7 +180,7 @@ def test_lines_of_libraries_never_reach_standard_output(capfd, monkeypatch):
     monkeypatch.setattr(library, "_LOGGER", library._DummyLogger())
     monkeypatch.setattr(library, "_INFO_METHOD_NAME", "info")
     monkeypatch.setattr(library, "_WARNING_METHOD_NAME", "warning")
-    adapter.lightgbm.cache_clear()
+    forests.lightgbm.cache_clear()
     data = rw.synthetic(n_queries=20, n_docs=12, n_features=3, seed=2)
     rw.LightGBMRanker("xendcg", rounds=2, leaves=4, min_documents=5, threads=1, verbosity=1).fit(data)
     rw.XGBoostRanker("xendcg", rounds=2, leaves=4, min_documents=5, threads=1, gamma=0.0, verbosity=2).fit(data)

@@ -20,7 +20,7 @@ class Wrapper(Objective):
         object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
-    def children(self) -> tuple[Objective, ...]:  # type: ignore[override]
+    def children(self) -> tuple[Objective, ...]:
         """The inner objective."""
         return (self.inner,)
 

@@ -41,7 +41,7 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
         object.__setattr__(self, "inner", as_objective(self.inner, self.name))
 
     @property
-    def children(self) -> tuple[Objective, ...]:  # type: ignore[override]
+    def children(self) -> tuple[Objective, ...]:
         """The inner objective."""
         return (self.inner,)
 

@@ -12,10 +12,10 @@ import numpy as np
 from rankwise import caches, user_code
 from rankwise.arrays import Json
 from rankwise.data import leakage
-from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.models import model_card, storage
 from rankwise.models.schema import Schema
+from rankwise.objectives.base import scales_in
 from rankwise.progress import is_shown
 from rankwise.rankers.training.constraints import UnmetConstraintWarning
 from rankwise.rankers.training.interrupts import Interrupts
@@ -90,7 +90,8 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
 
     def keep(learner: Any, state: State) -> None:
         ranker.model_ = learner.model(state.before + state.best)
-        ranker.settings_, ranker.scales_ = settings.parameters, settings.scales
+        ranker.settings_ = settings.parameters
+        ranker.scales_ = {} if settings.objective is None else scales_in(settings.objective)
         ranker.history_, ranker.best_round_, ranker.stopped_ = state.history, state.best, state.stopped
         remember(ranker, data)
         learner.keep(ranker, state)
@@ -101,12 +102,6 @@ def train(ranker: Any, data: TrainingData, settings: TrainingSettings, make: Cal
     ranker.stopped_ = run(prepare, keep, settings)
     if unmet:  # nothing is called any more where a Ctrl-C would end fit
         warnings.warn(unmet[0], UnmetConstraintWarning, stacklevel=4)
-
-
-def learner_of(ranker: Any, train: RankingDataset, valid: RankingDataset | None = None) -> Any:
-    """Return what learns in a ranker, before its first round."""
-    data = TrainingData(train=train, valid=valid)
-    return type(ranker).learner(ranker, data, TrainingSettings.of(ranker).for_data(ranker, data))
 
 
 def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], settings: TrainingSettings) -> str:

@@ -16,7 +16,6 @@ from rankwise.objectives.base import (
     base_score,
     goal_totals,
     level_totals,
-    scales_in,
     with_scales,
 )
 from rankwise.objectives.prepared import Prepared
@@ -53,6 +52,7 @@ _DERIVED = {
     *("resume", "watch", "parameters", "base_score"),
 }
 """Fields that are not parameters of rankers as they are."""
+_METHODS = ["nested", "recipe", "description", "saved", "read_model"]
 Totals = Callable[[Prepared, Array | None], Any]
 """:func:`goal_totals` or :func:`level_totals`."""
 Watch = Callable[[int, History], None]
@@ -117,7 +117,10 @@ class TrainingSettings:
     @classmethod
     def of(cls, ranker: Any, *, resume: bool = False, watch: Watch | None = None) -> Self:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
-        at_once = trains_at_once(ranker)
+        at_once = hasattr(ranker, "_fit")
+        if at_once and (hidden := [name for name in ranker.own_parameters() if name in _METHODS]):
+            what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
+            raise check.error(what, got=hidden[0], hint=hint)
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
         objective: Any = getattr(ranker, "objective", None)
@@ -166,11 +169,6 @@ class TrainingSettings:
         check.integer("checkpoint_every", self.checkpoint_every, least=1)
         smoothing = check.integer("smoothing", parameters.get("smoothing", self.smoothing), least=1)
         return replace(self, metrics=metrics, smoothing=smoothing, objective=objective, parameters=parameters)
-
-    @property
-    def scales(self) -> dict[str, float]:
-        """The scale of each term of an objective with several goals."""
-        return {} if self.objective is None else scales_in(self.objective)
 
     @property
     def loss_compares(self) -> bool:
