@@ -267,7 +267,8 @@ def test_each_request_is_a_line_of_json_with_its_id(server, data):
     assert server.answered["x-request-id"] == "request-2"
     assert server.ask("/health", headers={"X-Request-ID": "no id\t{}"})[0] == 200
     assert re.fullmatch("[0-9a-f]{16}", server.answered["x-request-id"])
-    wait_until(lambda: '"request-2"' in server.log())  # which is written once the client has its answer
+    ids = '"request-1"', '"request-2"', server.answered["x-request-id"]
+    wait_until(lambda: all(one in server.log() for one in ids))  # written once the client has its answer
     lines = {line["id"]: line for line in server.logged() if line["message"] == "request"}
     one = lines["request-1"]
     version = server.ask("/models")[1]["models"][1]["version"]

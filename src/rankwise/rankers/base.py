@@ -556,7 +556,7 @@ class IterativeRanker(Ranker):
 def _own_threads(ranker: Any) -> contextlib.AbstractContextManager[None]:
     """Use the threads that a ranker, or the first that it is made of, has as its parameter."""
     rankers = [ranker, *(ranker.nested() or {}).values()]
-    counts = (None if trains_at_once(one) else getattr(one, "threads", None) for one in rankers)
+    counts = (None if trains_at_once(one) else vars(one).get("threads") for one in rankers)
     threads = next((count for count in counts if count is not None), None)
     return contextlib.nullcontext() if threads is None else use_threads(threads)
 

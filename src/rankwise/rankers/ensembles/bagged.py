@@ -197,16 +197,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             return check.integer("fold_seed", self.fold_seed, least=0)
         return check.integer("seed", self.seed, least=0)
 
-    def become(self, members: Sequence[TrainedMember], stopped: str) -> None:
-        """Keep trained members beside the model that they became."""
-        schema = self.model_.schema
-        models = self.model_.parts or [self._read(one.description, one.files, schema) for one in members]
-        self._become_members(self.model_, models, members, stopped)
-
-    def _become_members(
-        self, total: Model, models: Sequence[Model], trained: Sequence[TrainedMember], stopped: str
-    ) -> None:
-        """Score by the total of models, and keep a ranker for each of them."""
+    def become(self, models: Sequence[Model], trained: Sequence[TrainedMember], stopped: str) -> None:
+        """Keep a ranker for each of the models, beside ``model_``, which they became."""
         members = []
         for number, (model, one) in enumerate(zip(models, trained, strict=True)):
             owner = getattr(model, "owner", None)  # of attributes of a ranker of the user's
@@ -216,7 +208,7 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
             member.best_round_, member.stopped_ = one.rounds, stopped
             members.append(member)
         self.members_ = tuple(members)
-        self._become_sum(total, self._like_members(), self.settings_)
+        self._become_sum(self.model_, self._like_members(), self.settings_)
 
     def _like_members(self) -> Any:
         """Return an untrained ranker with the parameters that the data decided."""
@@ -273,7 +265,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
         if "members" in description:
             models = SumModel.from_files(description, files, schema, self._read).models
             trained = [TrainedMember({}, {}, one.rounds, []) for one in models]
-            self._become_members(added_up(models), models, trained, self.stopped_)
+            self.model_ = added_up(models)
+            self.become(models, trained, self.stopped_)
         else:
             self._become_sum(self._read(description, files, schema), self._like_members(), self.settings_)
         return self.model_

@@ -200,6 +200,7 @@ class BagLearner(Learner[bool]):
         self._resources = contextlib.ExitStack()
         self._last: list[MemberRound] = []
         self._trained: list[TrainedMember] = []
+        self._models: list[Model] = []
         self._current: Array | None = None
         self.out_of_fold: Array = np.zeros(0)
         """(repeats, n_docs) scores after the round that is kept."""
@@ -239,13 +240,14 @@ class BagLearner(Learner[bool]):
     def model(self, rounds: int) -> Model:
         """Return one forest, or the mean of members."""
         read, schema = self.plans[0].ranker.__sklearn_clone__, Schema.of(self.data)
-        return added_up([read().read_model(one.description, one.files, schema) for one in self._trained])
+        self._models = [read().read_model(one.description, one.files, schema) for one in self._trained]
+        return added_up(self._models)
 
     def keep(self, ranker: Any, state: State) -> None:
         """Give the bag its members, and out-of-fold scores with what they are worth."""
         scores, metrics = self.out_of_fold.mean(axis=0), self.cross_fitted.validation.metrics
         ranker.held_out_ = HeldOut.measured(scores, self.cross_fitted.scores, self.data, metrics)
-        ranker.become(self._trained, state.stopped)
+        ranker.become(self._models, self._trained, state.stopped)
 
     @property
     def validation(self) -> OutOfFold:  # type: ignore[override]

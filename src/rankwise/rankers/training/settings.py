@@ -117,7 +117,7 @@ class TrainingSettings:
     @classmethod
     def of(cls, ranker: Any, *, resume: bool = False, watch: Watch | None = None) -> Self:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
-        at_once = hasattr(ranker, "_fit")
+        at_once = hasattr(type(ranker), "_fit")
         if at_once and (hidden := [name for name in ranker.own_parameters() if name in _METHODS]):
             what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
             raise check.error(what, got=hidden[0], hint=hint)
@@ -210,7 +210,7 @@ class TrainingSettings:
 
 def trains_at_once(ranker: object) -> bool:
     """Whether a ranker is one of the user's, which learns by a method ``_fit``, without rounds."""
-    return hasattr(ranker, "_fit")
+    return hasattr(type(ranker), "_fit")
 
 
 def objective_of(ranker: Any) -> Objective:
