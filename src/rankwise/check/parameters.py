@@ -1,0 +1,211 @@
+"""Declared parameters: the type, range and sentence of a parameter, written once, in the signature that has it.
+
+``leaves: Annotated[int | None, AtLeast(2), "Leaves of a tree at most."] = None`` is a parameter of a class or a
+function. Checks, options of the command line, keys of files, bounds of searches and the reference are made from it.
+"""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from rankwise.check.errors import error
+from rankwise.check.settings import choice, integer, number
+
+_INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class Within:
+    """Numbers of an interval, with its ends or ``open``, without them."""
+
+    least: float = -_INFINITY
+    most: float = _INFINITY
+    open: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a number is inside."""
+        return self.least < value < self.most if self.open else self.least <= value <= self.most
+
+
+def AtLeast(least: float) -> Within:  # noqa: N802 (it reads as a type in annotations)
+    """Numbers from ``least`` on."""
+    return Within(least)
+
+
+def Above(bound: float) -> Within:  # noqa: N802
+    """Numbers greater than ``bound``."""
+    return Within(bound, open=True)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Words to choose from; ``what`` they are, for the error about another word."""
+
+    words: tuple[str, ...]
+    what: str = ""
+
+    def __init__(self, words: Iterable[str], what: str = "") -> None:
+        object.__setattr__(self, "words", tuple(words))
+        object.__setattr__(self, "what", what)
+
+
+@dataclass(frozen=True)
+class Unset:
+    """What is used where a parameter is not set, in words: ``Unset("by the number of documents")``."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Search:
+    """The range that ``rw.tune`` searches by default, as an expression: ``Search("log(0.01, 0.3, start=0.05)")``."""
+
+    expression: str
+
+
+@dataclass(frozen=True)
+class Option:
+    """How the command line writes a parameter: another name, a short one, and the word for its value in help."""
+
+    name: str = ""
+    short: str = ""
+    metavar: str = ""
+    group: str = ""
+    """Title below which help lists it."""
+    hidden: bool = False
+    """Whether the command line has no such option."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a class or a function."""
+
+    name: str
+    kind: Any = Any
+    """Its type, without None."""
+    default: Any = inspect.Parameter.empty
+    optional: bool = False
+    """Whether it may be None."""
+    limits: Within | OneOf | None = None
+    text: str = ""
+    """A sentence or more about it."""
+    unset: str = ""
+    search: str = ""
+    option: Option = field(default_factory=Option)
+
+    def check(self, value: Any) -> Any:
+        """Return a value in the form that the package works with, or raise if it may not have it.
+
+        >>> declared(lambda rate: None)["rate"].check("anything")
+        'anything'
+        >>> Parameter("leaves", int, limits=AtLeast(2)).check(1)
+        Traceback (most recent call last):
+        ValueError: leaves must be a whole number of at least 2: got 1.
+        """
+        if value is None and self.optional:
+            return None
+        limits = self.limits
+        if isinstance(limits, OneOf):
+            return choice(limits.what or self.name, value, limits.words)
+        if self.kind is bool:
+            if not isinstance(value, bool):
+                raise error(f"{self.name} must be True or False", got=repr(value))
+        elif self.kind is int:
+            limits = limits or Within()
+            value = integer(self.name, value, least=int(max(limits.least, -(2**63))) + limits.open)
+            if value > limits.most:
+                raise error(f"{self.name} must be at most {limits.most:g}", got=repr(value))
+        elif self.kind is float:
+            limits = limits or Within()
+            value = number(self.name, value, least=limits.least, most=limits.most, open_ends=limits.open)
+        return value
+
+    def range(self) -> str:
+        """The values that it may have, in words.
+
+        >>> Parameter("leaves", int, limits=AtLeast(2)).range(), Parameter("p", float, limits=Within(0, 1)).range()
+        ('≥ 2', '0 to 1')
+        """
+        limits = self.limits
+        if isinstance(limits, OneOf):
+            return ", ".join(limits.words)
+        if limits is None:
+            return ""
+        if limits.most == _INFINITY:
+            return f"{'>' if limits.open else '≥'} {limits.least:g}"
+        return f"{limits.least:g} to {limits.most:g}" + (", both excluded" if limits.open else "")
+
+
+@functools.cache
+def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
+    """Return the parameters of a class or a function by name, but for ``*`` and ``**`` ones.
+
+    >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500, *, seed=0): ...
+    >>> declared(train)["rounds"].text, declared(train)["rounds"].range(), declared(train)["seed"].default
+    ('Trees at most.', '≥ 1', 0)
+    """
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    arguments = inspect.signature(target).parameters.values()
+    return types.MappingProxyType({one.name: _parameter(one) for one in arguments if one.kind not in variadic})
+
+
+def _parameter(argument: inspect.Parameter) -> Parameter:
+    kinds, notes = _unwrapped(argument.annotation)
+    facts: dict[type, Any] = {type(note): note for note in notes}  # the last of each kind counts
+    limits = next((note for note in reversed(notes) if isinstance(note, Within | OneOf)), None)
+    kinds = [kind for kind in kinds if kind is not type(None)] if len(kinds) > 1 else kinds
+    return Parameter(
+        argument.name,
+        kinds[0] if len(kinds) == 1 else Union[tuple(kinds)],  # noqa: UP007 (of kinds that are known at run time)
+        argument.default,
+        argument.default is None or type(None) in _unwrapped(argument.annotation)[0],
+        limits,
+        " ".join(facts.get(str, "").split()),
+        facts[Unset].words if Unset in facts else "",
+        facts[Search].expression if Search in facts else "",
+        facts.get(Option, Option()),
+    )
+
+
+def _unwrapped(annotation: Any) -> tuple[list[Any], list[Any]]:
+    """Return the kinds of an annotation, several of a union, and the notes of ``Annotated`` in it."""
+    if annotation is inspect.Parameter.empty or isinstance(annotation, str):
+        return [Any], []
+    if get_origin(annotation) is Annotated:
+        inner, *notes = get_args(annotation)
+        kinds, deeper = _unwrapped(inner)
+        return kinds, [*deeper, *notes]
+    if get_origin(annotation) in (Union, types.UnionType):
+        parts = [_unwrapped(one) for one in get_args(annotation)]
+        return [kind for kinds, _ in parts for kind in kinds], [note for _, notes in parts for note in notes]
+    return [annotation], []
+
+
+def assign(instance: object, arguments: Mapping[str, Any]) -> None:
+    """Keep the arguments of a constructor under their names: ``assign(self, locals())``, as its first line."""
+    vars(instance).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
+
+
+def check_declared(instance: Any, names: Iterable[str] | None = None) -> None:
+    """Check the parameters of an instance, or some of them, by their declarations."""
+    for name, parameter in declared(type(instance)).items():
+        if names is None or name in names:
+            parameter.check(getattr(instance, name))
+
+
+def arguments_section(target: Callable[..., Any]) -> str:
+    """Return the section ``Args:`` of a docstring, from the declarations that have a sentence.
+
+    >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
+    >>> arguments_section(train).splitlines()
+    ['Args:', '    rounds: Trees at most. (≥ 1)']
+    """
+    lines = [
+        f"    {one.name}: {one.text}" + (f" ({limits})" if (limits := one.range()) else "")
+        for one in declared(target).values()
+        if one.text
+    ]
+    return "\n".join(["Args:", *lines]) if lines else ""
