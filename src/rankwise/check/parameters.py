@@ -191,7 +191,7 @@ def assign(instance: object, arguments: Mapping[str, Any]) -> None:
 
 def check_declared(instance: Any, names: Iterable[str] | None = None) -> None:
     """Check the parameters of an instance, or some of them, by their declarations."""
-    for name, parameter in declared(type(instance)).items():
+    for name, parameter in declared(instance.__class__).items():
         if names is None or name in names:
             parameter.check(getattr(instance, name))
 
