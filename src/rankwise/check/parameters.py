@@ -103,7 +103,7 @@ class Parameter:
         'anything'
         >>> Parameter("leaves", int, limits=AtLeast(2)).check(1)
         Traceback (most recent call last):
-        ValueError: leaves must be a whole number of at least 2: got 1.
+        rankwise.errors.InputError: leaves must be a whole number of at least 2: got 1.
         """
         if value is None and self.optional:
             return None

@@ -81,8 +81,8 @@ def texts(what: str, values: ArrayLike, count: int) -> Column:
     array(['a hat', 'ü'], dtype=object)
     >>> texts("query", ["a hat", "\ud800"], 2)
     Traceback (most recent call last):
-    ValueError: the text of a query must be a str that UTF-8 can hold: got '\ud800' at query number 1. Hint: give an
-    empty text to a query that has none.
+    rankwise.errors.InputError: the text of a query must be a str that UTF-8 can hold: got '\ud800' at query number 1.
+    Hint: give an empty text to a query that has none.
     """
     array: Column = np.asarray(values, dtype=object)
     if array.ndim != 1 or array.size != count:
@@ -117,8 +117,8 @@ def check_names(what: str, values: object) -> None:
 
     >>> check_names("more_labels", {"net sales": [1, 0]})
     Traceback (most recent call last):
-    ValueError: a name in more_labels must be an identifier, of letters, digits and _: got 'net sales'. Hint: rename it
-    to 'net_sales'.
+    rankwise.errors.InputError: a name in more_labels must be an identifier, of letters, digits and _: got 'net sales'.
+    Hint: rename it to 'net_sales'.
     """
     if not isinstance(values, Mapping):
         hint = f'`set {what}={{"purchase": …}}`'

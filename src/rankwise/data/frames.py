@@ -5,7 +5,6 @@ Some columns of a table have a role of :mod:`rankwise.data.columns`; the others 
 
 import contextlib
 import difflib
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
@@ -132,7 +131,7 @@ def from_frame(
         order = None
     else:
         ids, with_role = ids[order], with_role[order]
-    with check.placing(lambda row: f"row {order[row]}") if order is not None else contextlib.nullcontext():
+    with check.placing(lambda row: check.Row(int(order[row]))) if order is not None else contextlib.nullcontext():
         offsets = check.runs(ids, hint="`pass sort=True`, or sort the rows by query id")
         values: Keywords = {"query_ids": ids[offsets[:-1]]}
         for column in columns.COLUMNS:
@@ -205,13 +204,14 @@ def _first_of_each(
             row = int(other.arg_max() or 0)
             got = f"{with_role[name][row]!r} in column {name!r} after another, document {with_role[keys[1]][row]!r}"
             hint = "keep the label that is right"
-            raise check.error("a document of a query must have one label", got=got, where=f"row {row}", hint=hint)
+            raise check.error("a document of a query must have one label", got=got, where=check.Row(row), hint=hint)
     first = with_role.select(pl.struct(keys).is_first_distinct()).to_series()
     content = list(dict.fromkeys((*roles.values(), *features)))
     different = table.select(pl.struct(content).n_unique()).collect().item() - int(first.sum())
     if different:
-        what = f"{different:,} dropped rows differ from the kept one of their query and document in other columns."
-        warnings.warn(check.Sentence(what, "see which are right; the first of each is kept"), stacklevel=3)
+        what = f"{different:,} dropped rows differ from the kept one of their query and document in other columns"
+        hint = "see which are right; the first of each is kept"
+        check.warn(what, hint=hint, stacklevel=3)
     return first.to_numpy()
 
 
@@ -280,7 +280,7 @@ def _ids(table: pl.DataFrame, roles: Keywords, role: str) -> Ids:
     series = _whole(table, roles, role)
     if role == "groups" and series.dtype == pl.Boolean:
         series = series.cast(pl.Int64)
-    return ids_to_numpy(checked_ids(series, role, lambda row: f"row {row} of column {series.name!r}"))
+    return ids_to_numpy(checked_ids(series, role, lambda row: check.Row(row, f" of column {series.name!r}")))
 
 
 def _numbers(table: pl.DataFrame, roles: Keywords, role: str) -> NDArray[np.float64]:
@@ -309,7 +309,7 @@ def _whole(table: pl.DataFrame, roles: Keywords, role: str) -> pl.Series:
     """Return the column of a role, which must have a value in every row."""
     name = roles[role]
     what = f"the {role} must be known for every document"
-    return without_nulls(table[name], what, lambda row: f"row {row} of column {name!r}")
+    return without_nulls(table[name], what, lambda row: check.Row(row, f" of column {name!r}"))
 
 
 _READERS: dict[str, Callable[[pl.DataFrame, Keywords, str], Column]] = {

@@ -59,7 +59,7 @@ def checked(key: str, value: object, kind: object) -> Any:
 
     >>> checked("data", "synthetic", tuple[str, ...])
     Traceback (most recent call last):
-    ValueError: data must be a list of strings: got 'synthetic'. Hint: write data = ["…"].
+    rankwise.errors.InputError: data must be a list of strings: got 'synthetic'. Hint: write data = ["…"].
     """
     if not _fits(value, kind):
         words, example = _WORDS[kind]

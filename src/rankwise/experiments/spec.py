@@ -221,8 +221,8 @@ def read_spec(text: str, *, where: str, name: str) -> Spec:
 
     >>> read_spec('methdos = {a = "lightgbm"}', where="mine.toml", name="mine")
     Traceback (most recent call last):
-    ValueError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml. Hint: did you
-    mean 'methods'.
+    rankwise.errors.InputError: unknown key in the description of an experiment: got 'methdos' at line 1 of mine.toml.
+    Hint: did you mean 'methods'.
     """
     return _made(settings_files.read(text, _WHAT, where), name)
 
@@ -259,7 +259,7 @@ def find_spec(name: str) -> Spec:
 
     >>> find_spec("2021-tabel1")
     Traceback (most recent call last):
-    ValueError: unknown experiment: got '2021-tabel1'. Hint: did you mean '2021-table1'.
+    rankwise.errors.InputError: unknown experiment: got '2021-tabel1'. Hint: did you mean '2021-table1'.
     """
     if name.endswith(".toml"):
         path = check.readable(name)

@@ -7,7 +7,6 @@ rank gets the document that adds most, and of equal ones that with the last id, 
 """
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -87,8 +86,8 @@ class AspectMetric(BinaryMetric):
         goals = [name for name in names if is_goal(name)]
         if goals:
             others = ", ".join(name for name in names if name not in goals) or "…"
-            what = f"{self} takes every named label for an aspect of the query, also {', '.join(goals)}."
-            warnings.warn(check.Sentence(what, f"name those that are: aspects=({others})"), stacklevel=4)
+            what = f"{self} takes every named label for an aspect of the query, also {', '.join(goals)}"
+            check.warn(what, hint=f"name those that are: aspects=({others})", stacklevel=4)
 
     def _divisors(self, n_aspects: Offsets, columns: list[Array], data: "RankingDataset") -> Column:
         """Return what the sum over aspects is divided by."""

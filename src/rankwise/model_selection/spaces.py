@@ -243,8 +243,8 @@ def layers_of(space: Mapping[str, Dimension]) -> list[str]:
 
     >>> layers_of({"hidden.layers": dimension("whole(1, 2)"), "hidden.1": dimension("whole(4, 128)")})
     Traceback (most recent call last):
-    ValueError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2). Hint: add
-    ranges called hidden.1, hidden.2, …, one for each layer that there may be.
+    rankwise.errors.InputError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2).
+    Hint: add ranges called hidden.1, hidden.2, …, one for each layer that there may be.
     """
     sizes, depth = _sizes(space), space.get(_DEPTH)
     most = int(depth.high) if isinstance(depth, Range) and depth.whole else 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
-from rankwise.models.model import NO_SHARES
+from rankwise.models.model import no_shares
 from rankwise.rankers import argument_names
 
 _Ranker = TypeVar("_Ranker", bound="Estimator")
@@ -46,7 +46,7 @@ class Estimator:
         try:
             shares: Array = self.model_.shares()
         except AttributeError:
-            raise AttributeError(NO_SHARES.format(type(self).__name__)) from None
+            raise no_shares(type(self).__name__) from None
         return shares
 
     @classmethod

@@ -251,10 +251,9 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         """The mean of members' shares of each feature in the gain of all splits, by their weights."""
         check_fitted(self)
         if self._importances is None:
-            raise AttributeError(
-                "a net tells no importances of features, nor does a blend with one. Hint: "
-                "abs(blend.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores."
-            )
+            hint = "abs(blend.explain(data))[:, :-1].mean(axis=0) says how much each feature moves scores"
+            what = "a net tells no importances of features, nor does a blend with one"
+            raise AttributeError(check.Message(what, hint=hint))
         return self._importances
 
     # On disk.

@@ -1,7 +1,6 @@
 """Calibration: a ranker whose predictions are probabilities of relevance, in the order of its scores."""
 
 import functools
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -191,7 +190,7 @@ class CalibratedRanker(MetaRanker):
             hint = "rank by model.ranker_" + (
                 ", or fit a curve: `set method='platt'`" if self.method == "sigmoid" else ""
             )
-            warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=4)
+            check.warn(what, hint=hint, stacklevel=4)
 
     def _check_level(self, p: Array, data: RankingDataset) -> None:
         """Warn where the mean of probabilities that were not fitted is surely another than the rate of events."""
@@ -203,7 +202,7 @@ class CalibratedRanker(MetaRanker):
         if abs(difference.mean()) > max(4.0 * error, 0.2 * rate):
             what = f"the mean probability of {self.predicts_} is {mean:.4f} where {rate:.4f} are observed: "
             what += "scores are not its log odds"  # training did not get there, or max_label= made them those of grades
-            warnings.warn(check.Sentence(f"{what}.", "fit the level: `set method='platt'`"), stacklevel=4)
+            check.warn(what, hint="fit the level: `set method='platt'`", stacklevel=4)
 
     def _fitted(self, data: RankingDataset, scores: Array, names: Any) -> dict[str, Curve]:
         """Fit the curve of all documents, and of every segment that has enough, by its name for each document."""
@@ -388,4 +387,4 @@ def _warn_seen(ranker: Ranker, data: RankingDataset) -> None:
         what += "training queries; scores of those that it was trained on are surer than others, and so will be its "
         what += "probabilities"
         hint = "pass queries that it has not seen, or all that a bag or blend was trained on"
-        warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=3)
+        check.warn(what, hint=hint, stacklevel=3)
