@@ -16,7 +16,6 @@ from rankwise.data import leakage
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.metrics.base import with_labels
 from rankwise.models import attributes, model_card, storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema, is_frame, queries_of
@@ -321,8 +320,8 @@ class Ranker(Estimator, ABC):
         """Return the mean of the ranker's first metric over the queries that it scores."""
         check_fitted(self)
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self.model_.schema)
-        metric, labels = with_labels(metrics_of(self, data)[0], data)
-        return inputs.mean(metric, self.predict(data), labels, data.offsets, data.weights, data.document_rewards)
+        metric = metrics_of(self, data)[0]
+        return inputs.mean(metric, metric.of(self.predict(data), data), data.weights)
 
     def rank(
         self,

@@ -1,7 +1,6 @@
 """A blend of rankers is a ranker: a weighted sum of scores, with weights chosen on queries that no member has seen."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from rankwise.arrays import Array, Json, Keywords, weighted_sum
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
-from rankwise.metrics.base import weighted_mean, with_labels
+from rankwise.metrics.base import lists_for, weighted_mean
 from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema
@@ -192,7 +191,6 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     def _blend(self, members: Sequence[Any], data: RankingDataset, metrics: tuple[Metric, ...]) -> None:
         """Choose weights, and become the weighted sum of the members."""
         inputs.reject_start(data, self)
-        metric, labels = with_labels(metrics[0], data)
         # A feature has no number of rounds to choose.
         cross_fitted = [
             out_of_fold_of(one).cross_fitted if isinstance(one, bagged) else one.oof_scores_ for one in members
@@ -200,18 +198,14 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
         weights, scores, reported = choose(
             np.stack([member.oof_scores_ for member in members]),
             np.stack(cross_fitted),
-            labels,
-            data.offsets,
-            metric,
+            lists_for(metrics[:1], data),
+            metrics[0],
             names=self.titles,
             fold=Folds(self.folds, self.repeats, self.seed).of(data),
             query_weights=data.weights,
-            judged=data.judged if metric is metrics[0] else None,
-            document_rewards=data.document_rewards,
             rule=check.choice("weights", self.weights, (GREEDY, AVERAGE)),
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
-        weights = replace(weights, metric=str(metrics[0]))
         self.held_out_ = HeldOut.measured(scores, reported, data, metrics)
         run.remember(self, TrainingData(train=data))
         self.history_ = {name: [weighted_mean(column, data.weights)] for name, column in self.held_out_.values.items()}
