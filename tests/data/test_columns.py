@@ -343,7 +343,7 @@ def test_labels_by_name_in_tables_and_descriptions(tmp_path: Path):
     with pytest.raises(ValueError, match="no such column for the more_labels.sale: got 'purchse'.*'purchase'"):
         RankingDataset.from_frame(frame, more_labels={"sale": "purchse"})
     (tmp_path / "mine.toml").write_text(text.replace('"purchase"', "3"))
-    with pytest.raises(ValueError, match="more_labels must be columns by name.*: got .* at line 3"):
+    with pytest.raises(ValueError, match="more_labels must be a table of strings: got .* at line 3"):
         load_dataset(str(tmp_path / "mine.toml"), part="train")
 
 

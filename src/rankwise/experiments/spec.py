@@ -207,11 +207,7 @@ def _listed(ranker: RankerExpression) -> Keywords:
 
 
 def _known(keys: Iterable[str], place: Callable[[str], str]) -> None:
-    for key in keys:
-        if key not in declared(Spec):
-            what = "unknown key in the description of an experiment"
-            hint = check.suggestion(key, declared(Spec)).rstrip("?")
-            raise check.error(what, got=repr(key), where=place(key), hint=hint)
+    settings_files.check_keys(keys, declared(Spec), _WHAT, place)
 
 
 def read_spec(text: str, *, where: str, name: str) -> Spec:
