@@ -1,20 +1,22 @@
-"""Write generated lines, typed arguments and documentation of columns: ``python -m tests.generate``.
+"""Write the lines that are generated: ``python -m tests.generate``, which ``make format`` runs.
 
-``make format`` runs it, and a test compares :func:`generated` with the repository.
+They stand between the marks ``NAME:begin`` and ``NAME:end``. A test compares :func:`generated` with the repository.
 """
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from benchmarks.harness import markdown
 from rankwise.data import columns
 from rankwise.data.columns import DataColumn
+from rankwise.objectives.listing import entries
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m tests.generate"
-START, END = f"Generated from the table of columns by {COMMAND}:", "End of the generated lines."
-WIDTH = 120
+_WIDTH = 120
+_REQUIRED = ("query_ids", "labels")
 _TYPES = {"id": "Ids", "text": "NDArray[np.object_]"}
 _LINKS = {
     "estimated from clicks": "clicks.md",
@@ -25,82 +27,118 @@ _LINKS = {
     "sampled": "metrics.md#unjudged-documents",
     "a ranker is to learn": "objectives.md#learning-from-a-teacher",
 }
-"""Words of columns' sentences -> the page about them."""
+"""Words in sentences about columns -> the page about them."""
 
 
 def generated() -> dict[Path, str]:
     """Return the text of every file with generated lines, as it ought to be."""
-    with_role = [column for column in columns.COLUMNS if column.role]
-    optional = [column for column in columns.COLUMNS if column.name != "labels"]
-    arguments = [_line(column.name, "ArrayLike", column) for column in optional if column.name != "query_ids"]
-    roles = [_line(column.role, "str", column) for column in with_role]
-    fields = [line for column in optional for line in _field(column)]
-    bullets = [line for column in with_role for line in _bullet(column)]
-    header = ["| in a data set | in a table | one per | values |", "| --- | --- | --- | --- |"]
-    regions = [
-        ("src/rankwise/data/arguments.py", ("class Columns", START), END, arguments),
-        ("src/rankwise/data/arguments.py", ("class Names", START), END, roles),
-        ("src/rankwise/data/dataset.py", ("class RankingDataset", START), END, fields),
-        (
-            "src/rankwise/data/frames.py",
-            ("by role; None where there is no such column:",),
-            "    True and false become",
-            ["", *bullets, ""],
-        ),
-        ("docs/data.md", ("## Columns", START), END, ["", *header, *map(_table_row, with_role), ""]),
-    ]
     files: dict[Path, str] = {}
-    for name, after, before, lines in regions:
+    for name, start, end, lines in _REGIONS:
         path = ROOT / name
-        files[path] = _replaced(files.get(path) or path.read_text("utf-8"), after, before, lines)
+        text = files.get(path) or path.read_text("utf-8")
+        files[path] = _replaced(text, start, end, "\n".join(lines()))
     return files
 
 
-def _replaced(text: str, after: Iterable[str], before: str, lines: Iterable[str]) -> str:
-    """Return a text with other lines between that of the last words of ``after``, which follow one another, and the
-    next line with the words ``before``."""
-    start = 0
-    for words in after:
-        start = text.index(words, start)
-    start = text.index("\n", start) + 1
-    end = text.rindex("\n", 0, text.index(before, start)) + 1
-    return text[:start] + "".join(f"{line}\n" for line in lines) + text[end:]
+def _replaced(text: str, start: str, end: str, lines: str) -> str:
+    """Return a text with other lines between the line of ``start`` and the next one with ``end``."""
+    region = re.compile(rf"({re.escape(start)}[^\n]*\n).*?(?=[^\n]*{re.escape(end)})", re.DOTALL)
+    text, count = region.subn(lambda begin: f"{begin[1]}{lines}\n", text)
+    if count != 1:
+        raise ValueError(f"there must be one region from {start!r} to {end!r}: got {count}")
+    return text
 
 
-def _line(name: str, kind: str, column: DataColumn) -> str:
-    """The line of a name in a TypedDict. Only queries are always named."""
+def _arguments() -> list[str]:
+    """Return the lines of columns in the TypedDict of a data set's optional arguments."""
+    return [_typed(one.name, "ArrayLike", one) for one in columns.COLUMNS if one.name not in _REQUIRED]
+
+
+def _roles() -> list[str]:
+    """Return the lines of roles in the TypedDict of names. Only that of queries cannot be None."""
+    return [_typed(one.role, "str", one) for one in _with_role()]
+
+
+def _with_role() -> list[DataColumn]:
+    return [one for one in columns.COLUMNS if one.role]
+
+
+def _typed(name: str, kind: str, column: DataColumn) -> str:
     kind = f"Mapping[str, {kind}]" if column.several else kind
     return f"    {name}: {kind}" + ("" if name == "query" else " | None")
 
 
-def _field(column: DataColumn) -> list[str]:
-    """The field of a data set and its docstring."""
-    kind = _TYPES.get(column.kind, f"NDArray[np.{column.dtype}]")
-    shape = "(n_docs,)" if column.per == "document" else "(n_queries,)"
-    if column.several:
-        kind, shape = f"Mapping[str, {kind}]", f"Name -> {shape}"
-    docstring = textwrap.wrap(f'"""{shape} {column.text}."""', WIDTH, initial_indent="    ", subsequent_indent="    ")
-    return [f"    {column.name}: {kind} | None = None", *docstring]
+def _fields() -> list[str]:
+    """Return the fields of a data set with their docstrings, but for labels, which are always there."""
+    lines: list[str] = []
+    for column in columns.COLUMNS:
+        kind = _TYPES.get(column.kind, f"NDArray[np.{column.dtype}]")
+        shape = "(n_docs,)" if column.per == "document" else "(n_queries,)"
+        if column.several:
+            kind, shape = f"Mapping[str, {kind}]", f"Name -> {shape}"
+        if column.name != "labels":
+            lines.append(f"    {column.name}: {kind} | None = None")
+            lines += _wrapped(f'"""{shape} {column.text}."""', "    ", "    ")
+    return lines
 
 
-def _bullet(column: DataColumn) -> list[str]:
-    """The lines of a role in the docstring of ``from_frame``."""
-    required = ("query_ids", "labels")
-    default = f', by default ``"{columns.roles()[column.role]}"``' if column.name in required else ""
-    default = ", the column of each name" if column.several else default
-    same = ". All rows of a query have the same" if column.per == "query" and column.name not in required else ""
-    text = f"- ``{column.role}``{default}: {column.text}{same}."
-    return textwrap.wrap(text, WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14)
+def _roles_in_words() -> list[str]:
+    """Return the list of roles in the docstring of ``from_frame``."""
+    lines = [""]
+    for column in _with_role():
+        default = f', by default ``"{columns.roles()[column.role]}"``' if column.name in _REQUIRED else ""
+        default = ", the column of each name" if column.several else default
+        same = ". All rows of a query have the same" if column.per == "query" and not default else ""
+        lines += _wrapped(f"- ``{column.role}``{default}: {column.text}{same}.", " " * 12, " " * 14)
+    return [*lines, ""]
 
 
-def _table_row(column: DataColumn) -> str:
-    """The row of a column on the page about data."""
-    text = re.sub(r"``([^`]+)``", r"`\1`", column.text)
-    for words, page in _LINKS.items():
-        text = text.replace(words, f"[{words}]({page})")
-    default = f'"{columns.roles()[column.role]}"' if column.name in ("query_ids", "labels") else ""
-    default = '{"…": …}' if column.several else default
-    return f"| `{column.name}` | `{column.role}={default}` | {column.per} | {text} |"
+def _wrapped(text: str, first: str, others: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent=others, break_long_words=False)
+
+
+def _table_of_columns() -> str:
+    rows = []
+    for column in _with_role():
+        text = re.sub(r"``([^`]+)``", r"`\1`", column.text)
+        for words, page in _LINKS.items():
+            text = text.replace(words, f"[{words}]({page})")
+        default = f'"{columns.roles()[column.role]}"' if column.name in _REQUIRED else ""
+        default = '{"…": …}' if column.several else default
+        rows.append((f"`{column.name}`", f"`{column.role}={default}`", column.per, text))
+    return markdown(("in a data set", "in a table", "one per", "values"), rows)
+
+
+def _table_of_objectives() -> str:
+    rows = [(f"`{e.name}`", e.description.replace("|", r"\|"), e.paper or "–", e.hessian()) for e in entries()]
+    return markdown(("name", "what it is", "paper", "Hessian"), rows)
+
+
+def _table_of_arguments() -> str:
+    words: dict[bool | str, bool | str] = {True: "yes", False: "no"}
+    rows = [
+        (
+            f"`{e.name}`",
+            f"`{e.class_name}`",
+            f"`{e.defaults()}`" if e.defaults() else "–",
+            words.get(e.estimator, e.estimator),
+        )
+        for e in entries()
+    ]
+    return markdown(("name", "class", "arguments and defaults", "estimator"), rows)
+
+
+_REGIONS: tuple[tuple[str, str, str, Callable[[], Iterable[str]]], ...] = (
+    ("src/rankwise/data/arguments.py", "arguments:begin", "arguments:end", _arguments),
+    ("src/rankwise/data/arguments.py", "roles:begin", "roles:end", _roles),
+    ("src/rankwise/data/dataset.py", "fields:begin", "fields:end", _fields),
+    # A docstring has no comments.
+    ("src/rankwise/data/frames.py", "names of other columns, by role", "True and false become", _roles_in_words),
+    ("docs/data.md", "columns:begin", "columns:end", lambda: ("", _table_of_columns(), "")),
+    ("docs/objectives.md", "objectives:begin", "objectives:end", lambda: ("", _table_of_objectives(), "")),
+    ("docs/objectives.md", "arguments:begin", "arguments:end", lambda: ("", _table_of_arguments(), "")),
+)
+"""File, words of the lines before and after, and what is between."""
 
 
 def main() -> None:

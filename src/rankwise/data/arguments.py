@@ -12,7 +12,7 @@ class Columns(TypedDict, total=False):
     feature_names: Sequence[str] | None
     categorical: Sequence[int]
     categories: Mapping[int, Sequence[object]] | None
-    # Generated from the table of columns by python -m tests.generate:
+    # arguments:begin, from the table of columns by python -m tests.generate
     weights: ArrayLike | None
     document_ids: ArrayLike | None
     document_weights: ArrayLike | None
@@ -30,7 +30,7 @@ class Columns(TypedDict, total=False):
     query_texts: ArrayLike | None
     document_texts: ArrayLike | None
     more_labels: Mapping[str, ArrayLike] | None
-    # End of the generated lines.
+    # arguments:end
 
 
 class NamedColumns(Columns, total=False):
@@ -50,7 +50,7 @@ class Changes(NamedColumns, total=False):
 class Names(TypedDict, total=False):
     """Names of columns of a table, by role."""
 
-    # Generated from the table of columns by python -m tests.generate:
+    # roles:begin, from the table of columns by python -m tests.generate
     query: str
     label: str | None
     weight: str | None
@@ -69,7 +69,7 @@ class Names(TypedDict, total=False):
     query_text: str | None
     document_text: str | None
     more_labels: Mapping[str, str] | None
-    # End of the generated lines.
+    # roles:end
 
 
 class Roles(Names, total=False):

@@ -48,7 +48,7 @@ class RankingDataset:
     """Columns of ``features`` that hold category codes."""
     categories: Mapping[int, Values] = field(default_factory=dict)
     """Categorical column -> its values, where they are known: code k is the k-th. Rankers then match by value."""
-    # Generated from the table of columns by python -m tests.generate:
+    # fields:begin, from the table of columns by python -m tests.generate
     query_ids: Ids | None = None
     """(n_queries,) ids of queries, integers or strings, all different. Randomness is keyed by them."""
     weights: NDArray[np.float64] | None = None
@@ -88,7 +88,7 @@ class RankingDataset:
     """(n_docs,) the text of each document, for rerankers."""
     more_labels: Mapping[str, NDArray[np.float64]] | None = None
     """Name -> (n_docs,) labels of another goal, such as purchases, which ``labels_of`` returns."""
-    # End of the generated lines.
+    # fields:end
 
     def __init__(
         self, features: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **optional: Unpack[NamedColumns]
