@@ -1,8 +1,11 @@
 """Write the lines that are generated: ``python -m tests.generate``, which ``make format`` runs.
 
-They stand between the marks ``NAME:begin`` and ``NAME:end``. A test compares :func:`generated` with the repository.
+They stand between the marks ``NAME:begin`` and ``NAME:end``. Stubs of public names are written whole: classes of a
+table are in that of its namespace, other names are added by hand, and all are imported from where they are defined. A
+test compares :func:`generated` with the repository.
 """
 
+import functools
 import re
 import textwrap
 from collections.abc import Callable, Iterable
@@ -11,10 +14,14 @@ from pathlib import Path
 from benchmarks.harness import markdown
 from rankwise.data import columns
 from rankwise.data.columns import DataColumn
+from rankwise.metrics.table import METRICS
 from rankwise.objectives.listing import entries
+from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m tests.generate"
+_TABLES = {"metrics": METRICS.values(), "objectives": (OBJECTIVES | WRAPPERS).values()}
+"""Namespace -> classes that are public since they are in its table."""
 _WIDTH = 120
 _REQUIRED = ("query_ids", "labels")
 _TYPES = {"id": "Ids", "text": "NDArray[np.object_]"}
@@ -37,7 +44,7 @@ def generated() -> dict[Path, str]:
         path = ROOT / name
         text = files.get(path) or path.read_text("utf-8")
         files[path] = _replaced(text, start, end, "\n".join(lines()))
-    return files
+    return files | {path: stub(path) for path in _stubs()}
 
 
 def _replaced(text: str, start: str, end: str, lines: str) -> str:
@@ -126,6 +133,53 @@ def _table_of_arguments() -> str:
         for e in entries()
     ]
     return markdown(("name", "class", "arguments and defaults", "estimator"), rows)
+
+
+def _stubs() -> list[Path]:
+    paths = sorted((ROOT / "src").rglob("*.pyi"))
+    return [path for path in paths if "from rankwise." in path.read_text("utf-8")]  # lazy_loader's are relative
+
+
+def stub(path: Path) -> str:
+    """Return a stub with the names that it has and those of its table, each from the module that defines it now."""
+    text = path.read_text("utf-8")
+    names = {
+        name: module for module, name in re.findall(r"^from (rankwise\S*) import (\w+) as \w+$", text, re.MULTILINE)
+    }
+    if path.stem == "__init__":
+        names |= {cls.__name__: cls.__module__ for cls in _TABLES.get(path.parent.name, ())}
+    imports = [(_defining(name, module), name) for name, module in names.items()]
+    lines = [f"from {module} import {name} as {name}" for module, name in sorted(imports, key=_order)]
+    modules = sorted(re.findall(r"^from \. import .*$", text, re.MULTILINE))
+    return "\n\n".join("\n".join(part) for part in (lines, modules) if part) + "\n"
+
+
+def _order(imported: tuple[str, str]) -> tuple[str, int, str]:
+    """Sort as ruff does: by module, then constants, classes and functions."""
+    module, name = imported
+    return module, 0 if name.isupper() else 1 if name[0].isupper() else 2, name.lower()
+
+
+def _defining(name: str, module: str) -> str:
+    """Return the module of a name: ``module`` if it has the name, or else the one that defines it."""
+    modules = _modules()
+    if module in modules and re.search(rf"^(?:def|class|from .* import\b.*|) ?{name}\b", modules[module], re.MULTILINE):
+        return module
+    definition = re.compile(rf"^(?:def|class) {name}\b|^{name}\b[^=\n]*= ", re.MULTILINE)
+    found = [one for one, text in modules.items() if definition.search(text)]
+    if len(found) != 1:
+        raise ValueError(f"{module} does not define {name} any more: got {found or 'no module'} that does")
+    return found[0]
+
+
+@functools.cache
+def _modules() -> dict[str, str]:
+    """Return the texts of all modules."""
+    paths = {path.relative_to(ROOT / "src"): path for path in (ROOT / "src").rglob("*.py")}
+    return {
+        ".".join(part.with_suffix("").parts).removesuffix(".__init__"): path.read_text("utf-8")
+        for part, path in paths.items()
+    }
 
 
 _REGIONS: tuple[tuple[str, str, str, Callable[[], Iterable[str]]], ...] = (
