@@ -175,7 +175,7 @@ def _defining(name: str, module: str) -> str:
 @functools.cache
 def _modules() -> dict[str, str]:
     """Return the texts of all modules."""
-    paths = {path.relative_to(ROOT / "src"): path for path in (ROOT / "src").rglob("*.py")}
+    paths = {path.relative_to(ROOT / "src"): path for path in sorted((ROOT / "src").rglob("*.py"))}
     return {
         ".".join(part.with_suffix("").parts).removesuffix(".__init__"): path.read_text("utf-8")
         for part, path in paths.items()
