@@ -78,7 +78,8 @@ OPTIONS = {
 
 def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Everything that users call, by its last name: functions, classes, and methods of classes."""
-    for space in (rw, rw.clicks, rw.judging, rw.rerank, rw.dask, rw.ray, rw.spark, loss):
+    spaces = [getattr(rw, name) for name in dir(rw) if inspect.ismodule(getattr(rw, name))]
+    for space in (rw, *spaces, rw.cluster.dask, rw.cluster.ray, rw.cluster.spark, loss):
         for name in dir(space):
             thing = getattr(space, name)
             if not name.startswith("_") and callable(thing):

@@ -13,8 +13,8 @@ import pytest
 import rankwise as rw
 from rankwise.cluster import learner, network, partitions
 from rankwise.cluster.crew import LostWorkerError
+from rankwise.cluster.dask.workers import Workers
 from rankwise.cluster.rows import RowPlan, Runs, find_runs
-from rankwise.dask.workers import Workers
 from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.settings import TrainingSettings

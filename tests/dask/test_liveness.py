@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise.dask import workers
-from rankwise.dask.workers import Liveness, Workers, broken, processes
+from rankwise.cluster.dask import workers
+from rankwise.cluster.dask.workers import Liveness, Workers, broken, processes
 
 distributed = pytest.importorskip("distributed")
 

@@ -161,7 +161,7 @@ def train(
     """
     force = outputs.free_model(output, force=force)
     untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
-    limit: Keywords = {} if minutes is None else {"watch": _until(minutes)}
+    limit: Keywords = {} if minutes is None else {"callback": _until(minutes)}
     clicks, data = _read(log, columns), _features(features, reading, columns)
     part = _part(clicks.within(data), holdout, seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:

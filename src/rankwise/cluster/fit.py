@@ -22,7 +22,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import base_score, goal_totals, level_totals
 from rankwise.rankers import inputs
 from rankwise.rankers.training import run
-from rankwise.rankers.training.settings import TrainingData, TrainingSettings, Watch
+from rankwise.rankers.training.settings import Callback, TrainingData, TrainingSettings
 from rankwise.rankers.trees.ranker import TreeRanker
 
 Tree = TypeVar("Tree", bound=TreeRanker)
@@ -44,7 +44,7 @@ def train(
     valid: Any,
     init_model: Any,
     resume: bool,
-    watch: Watch | None,
+    callback: Callback | None,
     columns: Keywords,
 ) -> Tree:
     """Train a ranker on the workers of a cluster, and return it trained."""
@@ -55,7 +55,7 @@ def train(
         parts = spread(crew, data, columns, schema)
         if parts.partitions.moved_queries:
             warnings.warn(
-                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=3
+                f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=4
             )
         with leakage.checked():  # features stay on the workers; ids are known here
             sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
@@ -71,7 +71,7 @@ def train(
             if objective is not None and objective.couples_queries:
                 hint = "train it on one machine"
                 raise check.error(f"{objective!r} needs all queries at once, and a worker has some", hint=hint)
-            settings = replace(settings, metrics=(), watch=None)  # which stay with the client
+            settings = replace(settings, metrics=(), callback=None)  # which stay with the client
             if objective is not None and objective.log_odds:
                 settings = replace(settings, base_score=base_score(measured(level_totals, parts, settings, objective)))
             local = ranker.learner(data, settings)
@@ -90,14 +90,14 @@ def train(
                 block=check.integer("checkpoint_every", settings.checkpoint_every, least=1),
             )
 
-        settings = TrainingSettings.of(ranker, resume=resume, watch=watch)
+        settings = TrainingSettings.of(ranker, resume=resume, callback=callback)
         training = TrainingData(
             train=sample,
             valid=held_out,
             older=older,
             digest=parts.digest,
             documents=parts.partitions.documents,
-            totals=functools.partial(measured, goal_totals, parts, replace(settings, watch=None)),
+            totals=functools.partial(measured, goal_totals, parts, replace(settings, callback=None)),
         )
         run.train(ranker, training, settings, make)
     ranker.partitions_ = parts.partitions

@@ -52,7 +52,7 @@ class GroupExposure(tables.Printed):
             )
             for name in self.names
         )
-        header = ("group", "documents", "exposure", f"{100 * self.shares.confidence:g}% interval", "merit")
+        header = ("group", "documents", "exposure", f"{100 * self.shares.level:g}% interval", "merit")
         notes = "Shares of a list's documents, exposure and merit (its gains), means over queries."
         shares = tables.Table(header=header, rows=rows, align="lrrlr", notes=(notes,))
         if self.disparity is None:

@@ -108,12 +108,12 @@ def evaluate_judged(
     *,
     pairs: Sequence[tuple[str, str]] = (),
     sampled: str | None = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     correction: str = "none",
 ) -> JudgedEvaluation:
     """Estimate the mean of each system, or the difference of each of ``pairs``, from human labels and a judge."""
     chosen = [of_every_query(one) for one in find_metrics(metrics)]
-    check.number("confidence", confidence, least=0.0, most=1.0, open_ends=True)
+    check.number("level", level, least=0.0, most=1.0, open_ends=True)
     joined, names = join(systems, data, judge, sampled), list(systems)
     titles: list[tuple[str, str | None]] = [*pairs] or [(name, None) for name in names]
     signs = np.zeros((len(titles), len(names)))
@@ -130,14 +130,14 @@ def evaluate_judged(
         title, estimates = estimate(joined, metric, signs, copies)
         p = np.array([one.test().p for one in estimates])
         adjusted = significance.holm(p) if correction == "holm" else p
-        for (system, against), one, level in zip(titles, estimates, adjusted.tolist(), strict=True):
-            named = one._replace(metric=title, system=system, against=against, p=None if against is None else level)
-            low, high = one.test().interval(confidence)
-            fixed_low, fixed_high = one.test(fixed=True).interval(confidence)
+        for (system, against), one, p in zip(titles, estimates, adjusted.tolist(), strict=True):
+            named = one._replace(metric=title, system=system, against=against, p=None if against is None else p)
+            low, high = one.test().interval(level)
+            fixed_low, fixed_high = one.test(fixed=True).interval(level)
             means.append(named._replace(low=low, high=high, fixed_low=fixed_low, fixed_high=fixed_high))
     unit, n_queries = "query" if sampled is None else "document", joined.offsets.size - 1
     notes = (*notes, *joined.notes, "A query without relevant documents counts 0.")
-    return JudgedEvaluation(means=tuple(means), unit=unit, n_queries=n_queries, confidence=confidence, notes=notes)
+    return JudgedEvaluation(means=tuple(means), unit=unit, n_queries=n_queries, level=level, notes=notes)
 
 
 def of_every_query(metric: Metric) -> Metric:
@@ -170,7 +170,7 @@ def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.i
             raise check.error(what, got=got, hint=hint)
         if distinct < FEW:
             which = "queries have" if counts.all() else "queries whose lists differ have"
-            warnings.warn(f"only {distinct} {which} human labels: intervals hold from about {FEW} on", stacklevel=4)
+            warnings.warn(f"only {distinct} {which} human labels: intervals hold from about {FEW} on", stacklevel=5)
         same = None if np.unique(among).size == among.size else among
         estimates.append(
             prediction_powered(y[known], f[known], f[others], same).over(float(counts.mean()), counts.size)

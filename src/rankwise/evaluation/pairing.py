@@ -33,7 +33,7 @@ def pair(
     metrics: MetricLike | Iterable[MetricLike] | None,
     *,
     seed: int,
-    confidence: float,
+    level: float,
 ) -> Paired:
     """Lay systems side by side: scores, models and evaluations by query; lists with one entry per trial by trial."""
     selected = None if metrics is None else find_metrics(metrics)
@@ -61,7 +61,7 @@ def pair(
                     where=f"system {name!r}",
                     hint="pass data as the second argument, or give evaluations",
                 )
-            value = measure(cast("Scored", value), data, selected or DEFAULT, seed=seed, confidence=confidence)
+            value = measure(cast("Scored", value), data, selected or DEFAULT, seed=seed, level=level)
         evaluations[name] = value
     return _by_query(
         evaluations, selected, measured_here=not any(isinstance(one, Evaluation) for one in systems.values())
@@ -90,9 +90,9 @@ def _by_query(
     paired = Paired(unit="query", values=values, ids=first.query_ids, weights=first.weights, evaluations=evaluations)
     if len(set(paired.candidates.values())) > 1:
         listed = "; ".join(f"{name}: {candidates}" for name, candidates in paired.candidates.items())
-        warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=4)
+        warnings.warn(f"systems that ranked other candidates cannot be compared: {listed}", stacklevel=5)
     if paired.holes:
-        warnings.warn(paired.holes, stacklevel=4)
+        warnings.warn(paired.holes, stacklevel=5)
     return paired
 
 

@@ -113,7 +113,7 @@ def read_ranking(
     if not isinstance(by, RankingDataset):
         with check.naming(shown(path)):
             run = trec.read_run(path)
-            return Ranking(*trec.judge(run, by, all_topics=all_topics), tag=run["tag"][0])
+            return Ranking(*trec.join(run, by, all_topics=all_topics), tag=run["tag"][0])
     if path.suffix.lower() == ".parquet":
         hint = "write one number per document with 'rankwise predict … -o scores.txt' (or .npy), or a TREC run (.run)"
         raise check.error("scores are read from text, .npy arrays and TREC runs", got=str(path), hint=hint)
@@ -136,7 +136,7 @@ def _join(run: pl.DataFrame, data: RankingDataset, path: Path) -> Ranking:
     columns |= {name: column for name, column in samples.items() if column is not None}
     frame = pl.DataFrame(columns).filter(judged != 0)
     with check.naming(shown(path)):
-        scores, joined = trec.judge(run, frame, all_topics=True)
+        scores, joined = trec.join(run, frame, all_topics=True)
     return Ranking(scores, joined.with_(weights=data.weights, **_named_labels(data, joined)), run["tag"][0])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankwise import check, files
+from rankwise import check, files, moved
 from rankwise.statistics.evaluation import Evaluation, JudgedShare
 
 FILE = "results.parquet"
@@ -41,10 +41,11 @@ def frame_of(evaluation: Evaluation) -> pl.DataFrame:
     return evaluation.to_frame().with_columns(digests)
 
 
+@moved.renamed("rw.results.read_evaluation")
 def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
     """Read what :func:`write_evaluation` wrote, or the folder of ``rankwise train --folds``; for :func:`compare`.
 
-    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``confidence``, ``resamples``. A file of an earlier
+    ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``level``, ``resamples``. A file of an earlier
     version keeps no digest of the labels: whether others rest on the same ones cannot be checked then.
 
     >>> import tempfile

@@ -70,7 +70,7 @@ def on_data(system: Scored, data: Evaluated) -> tuple[Scored, RankingDataset]:
     from rankwise.evaluation import trec  # brings polars, which takes long to load
 
     if trec.is_qrels(data):
-        return trec.judge(cast("Run", system), data)
+        return trec.join(cast("Run", system), data)
     if is_frame(data):
         trained_on = getattr(getattr(system, "model_", None), "schema", None)
         return system, lists_of(data, trained_on if isinstance(trained_on, Schema) else None)

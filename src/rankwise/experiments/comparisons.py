@@ -41,7 +41,7 @@ def comparison(results: "Results", data: str, level: float) -> "Comparison | Non
     complete = means.group_by("trial").len().filter(pl.col("len") == len(methods))["trial"].sort().to_list()
     if len(methods) < 2 or not complete:
         return None
-    settings: Keywords = {"alpha": alpha(results)}
+    settings: Keywords = {"level": 1.0 - alpha(results)}
     letter_of = letters_of(results)
     letters = tuple(letter_of[name] for name in methods)
     pooled = at_place & pl.col("trial").is_in(complete)

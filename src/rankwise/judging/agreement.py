@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array
 from rankwise.evaluation import trec
 from rankwise.evaluation.systems import Run
@@ -35,6 +35,7 @@ _TITLES = {
 _Row = tuple[str, str, float, float, float, int, float]
 
 
+@moved.renamed("rw.judging.Agreement")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Agreement(tables.Printed):
     """How well a judge agrees with people; made by :func:`agreement`."""
@@ -45,7 +46,7 @@ class Agreement(tables.Printed):
     estimates: tuple[_Row, ...]
     """The rows of :meth:`to_frame`."""
     metric: str
-    confidence: float
+    level: float
     basis: str
     """Which documents were compared, and how many were left out."""
 
@@ -75,11 +76,11 @@ class Agreement(tables.Printed):
             signed, title = part in ("leniency", "favour"), _TITLES[part].format(name, self.metric)
             ends = tables.interval(low, high, signed=signed)
             rows.append((title, tables.number(value, signed=signed), ends, f"{queries:,}"))
-            if p < 1.0 - self.confidence:
+            if p < 1.0 - self.level:
                 notes.append(f"The judge favours {name} (p {tables.probability(p)}, Holm).")
         if self._part("favour") and not notes:
             notes.append("These queries do not show that the judge favours a system.")
-        grid, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.confidence:g}% interval", "queries")
+        grid, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.level:g}% interval", "queries")
         return [
             tables.Table(header=grid, rows=confusion, align="l" + "r" * len(names), notes=(self.basis,)),
             tables.Table(header=header, rows=tuple(rows), align="lrlr", notes=tuple(notes)),
@@ -107,13 +108,14 @@ class Agreement(tables.Printed):
         return Path(path)
 
 
+@moved.renamed("rw.judging.agreement")
 def agreement(
     qrels: Run,
     judge: Run,
     systems: Mapping[str, Run] | None = None,
     *,
     metric: MetricLike = "ndcg@10",
-    confidence: float = 0.95,
+    level: float = 0.95,
 ) -> Agreement:
     """Compare the grades of a judge with those of people, on the documents that both have graded.
 
@@ -131,7 +133,7 @@ def agreement(
     >>> compared.basis
     '7 documents of 3 queries have both grades. Left out: 0 graded by people alone, 1 by the judge alone.'
     """
-    check.number("confidence", confidence, least=0.0, most=1.0, open_ends=True)
+    check.number("level", level, least=0.0, most=1.0, open_ends=True)
     human, machine = (
         trec.qrels_frame(one).filter(pl.col("grade") >= 0).select("query", "document", pl.col("grade").alias(name))
         for one, name in ((qrels, "people"), (judge, "judge"))
@@ -151,11 +153,11 @@ def agreement(
     counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
     square = (grades[:, None] - grades) ** 2
     kinds = {"unweighted": (square > 0.0).astype(np.float64), "quadratic weights": square}
-    rows = [_kappa(name, counts, weights, confidence) for name, weights in kinds.items()]
+    rows = [_kappa(name, counts, weights, level) for name, weights in kinds.items()]
     for grade, table in zip(grades.tolist(), np.moveaxis(counts, 2, 0), strict=True):
         sizes = table.sum(1).astype(np.float64)
         means = table[sizes > 0] @ grades / sizes[sizes > 0]
-        rows += [_mean("calibration", f"{grade:g}", means, confidence, sizes[sizes > 0])] if means.size else []
+        rows += [_mean("calibration", f"{grade:g}", means, level, sizes[sizes > 0])] if means.size else []
     measured = metric_of(metric)
     alone = [frame.height - both.height for frame in (human, machine)]
     basis = f"{tables.count(both.height, 'document')} of {tables.count(len(counts), 'query', 'queries')} have both "
@@ -163,14 +165,14 @@ def agreement(
     return Agreement(
         grades=tuple(grades.tolist()),
         confusion=counts.sum(0),
-        estimates=(*rows, *_of_systems(systems or {}, both, measured, confidence)),
+        estimates=(*rows, *_of_systems(systems or {}, both, measured, level)),
         metric=str(measured),
-        confidence=confidence,
+        level=level,
         basis=basis,
     )
 
 
-def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: float) -> _Row:
+def _kappa(name: str, counts: NDArray[np.int64], weights: Array, level: float) -> _Row:
     """Compute 1 − observed/expected disagreement, and its jackknife over queries."""
 
     def kappa(confusion: NDArray[np.int64]) -> Array:
@@ -182,33 +184,31 @@ def _kappa(name: str, counts: NDArray[np.int64], weights: Array, confidence: flo
     total, n = counts.sum(0, keepdims=True), len(counts)
     value, without = float(kappa(total)[0]), kappa(total - counts)
     test = TTest(value, float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())), n - 1)
-    return "kappa", name, value, *_ends(test, n, confidence), n, np.nan
+    return "kappa", name, value, *_ends(test, n, level), n, np.nan
 
 
-def _ends(test: TTest, n_queries: int, confidence: float) -> tuple[float, float]:
+def _ends(test: TTest, n_queries: int, level: float) -> tuple[float, float]:
     """Return the interval; NaN for few queries, or where all are equal: that shows no spread, and no certainty."""
-    return test.interval(confidence) if n_queries >= FEWEST and test.error > 0.0 else (np.nan, np.nan)
+    return test.interval(level) if n_queries >= FEWEST and test.error > 0.0 else (np.nan, np.nan)
 
 
-def _mean(
-    part: str, name: str, values: Array, confidence: float, weights: Array | None = None, p: float = np.nan
-) -> _Row:
+def _mean(part: str, name: str, values: Array, level: float, weights: Array | None = None, p: float = np.nan) -> _Row:
     """Compute a mean over queries and its interval."""
-    low, high = _ends(t_test(values, weights), values.size, confidence) if values.size >= FEWEST else (np.nan, np.nan)
+    low, high = _ends(t_test(values, weights), values.size, level) if values.size >= FEWEST else (np.nan, np.nan)
     return part, name, weighted_mean(values, weights), low, high, values.size, p
 
 
-def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, confidence: float) -> list[_Row]:
+def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, level: float) -> list[_Row]:
     """Compute the leniency of the judge to each system, and the difference for each pair of systems."""
     leniency: dict[str, Array] = {}
     for name, system in systems.items():
         with check.naming(name):
             run = trec.run_frame(system)
             graded = (both.rename({grader: "grade"}) for grader in ("judge", "people"))
-            judge, people = (metric.of(*trec.judge(run, qrels, all_topics=True)) for qrels in graded)
+            judge, people = (metric.of(*trec.join(run, qrels, all_topics=True)) for qrels in graded)
             leniency[name] = judge - people
             require_scored(metric, leniency[name])
-    rows = [_mean("leniency", name, values[~np.isnan(values)], confidence) for name, values in leniency.items()]
+    rows = [_mean("leniency", name, values[~np.isnan(values)], level) for name, values in leniency.items()]
     pairs = {}
     for one, other in itertools.combinations(leniency, 2):
         difference = leniency[one] - leniency[other]
@@ -217,4 +217,4 @@ def _of_systems(systems: Mapping[str, Run], both: pl.DataFrame, metric: Metric, 
         favoured = difference.sum() >= 0.0
         pairs[f"{one} over {other}" if favoured else f"{other} over {one}"] = difference if favoured else -difference
     p = holm([t_test(values).p if values.size >= FEWEST else 1.0 for values in pairs.values()]).tolist()
-    return rows + [_mean("favour", name, pairs[name], confidence, p=p[k]) for k, name in enumerate(pairs)]
+    return rows + [_mean("favour", name, pairs[name], level, p=p[k]) for k, name in enumerate(pairs)]

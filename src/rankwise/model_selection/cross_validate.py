@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, user_code
+from rankwise import check, moved, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -99,6 +99,7 @@ class CrossValidation(Evaluation):
         return weighted_mean(column[rows], weights) if rows.any() and (weights is None or weights.any()) else np.nan
 
 
+@moved.renamed("rw.cross_validate")
 def cross_validate(
     ranker: object,
     data: RankingDataset | None = None,
@@ -110,7 +111,7 @@ def cross_validate(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: bool | None = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> CrossValidation:
     """Train a ranker on every fold but one, test it on that one, and pool the values of all queries.
@@ -157,7 +158,7 @@ def cross_validate(
             values = {str(metric): metric.of(scores, test) for metric in measured}
             about = cast("Ids", test.query_ids), test.weights, fold.queries, judgements_of(test, measured)()
             tested.append(_Tested(model, scores, values, *about))
-    return _pooled(data, tested, seed=seed, confidence=confidence, resamples=resamples)
+    return _pooled(data, tested, seed=seed, level=level, resamples=resamples)
 
 
 def checked_ranker(ranker: object) -> Any:
@@ -254,7 +255,9 @@ def _fitted(
     options: Keywords = {"resume": resume and model.checkpoint is not None}
     if update is not None:
         rounds = getattr(model, model.unit)
-        options["watch"] = lambda done, _: update(number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}")
+        options["callback"] = lambda done, _: update(
+            number - 1 + min(done / rounds, 1.0), f"{what} {number} of {total}"
+        )
         model.set_params(progress=False)
     model.fit(train, held_out, **options)
     if model.stopped_ == "interrupted":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, metrics
+from rankwise import check, metrics, moved
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -94,7 +94,7 @@ class Frontier(tables.Printed):
         def volume(means: Array) -> Array:
             return dominated_volume(means - (means.min(axis=-2, keepdims=True) if reference is None else reference))
 
-        tail = (1.0 - self.evaluation.confidence) / 2.0
+        tail = (1.0 - self.evaluation.level) / 2.0
         resampled = volume(self.evaluation.resampled().reshape(-1, *self.means.shape))
         low, high = np.quantile(resampled, [tail, 1.0 - tail]).tolist()
         return Hypervolume(float(volume(self.means)), low, high)
@@ -107,7 +107,7 @@ class Frontier(tables.Printed):
         for weights, means, ends, mark in zip(self.weights, self.means, self.intervals, marks, strict=True):
             columns = [(tables.number(mean), tables.interval(*one)) for mean, one in zip(means, ends, strict=True)]
             rows.append((_shares(weights), *(text for pair in columns for text in pair), mark))
-        interval = f"{100 * self.evaluation.confidence:g}% interval"
+        interval = f"{100 * self.evaluation.level:g}% interval"
         header = ("weights", *(text for name in self.goals for text in (name, interval)), "")
         above, scored = ", ".join(map(tables.number, self.reference)), self.evaluation.query_ids.size
         notes = (f"{self._size} above ({above}), over {tables.count(scored, 'query', 'queries')}.",)
@@ -160,6 +160,7 @@ class Frontier(tables.Printed):
         return Path(path)
 
 
+@moved.renamed("rw.frontier")
 def frontier(
     ranker: object,
     train: RankingDataset,
@@ -171,7 +172,7 @@ def frontier(
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: bool | None = None,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> Frontier:
     """Train a bag for each of several weights of two or three goals, and measure what each reaches.
@@ -227,7 +228,7 @@ def frontier(
             columns |= {f"{metric}, point {number}": metric.of(checked, data) for metric in measured}
             models.append(model)
     ids = np.arange(data.n_queries) if data.query_ids is None else data.query_ids
-    evaluation = Evaluation(columns, ids, data.weights, confidence=confidence, resamples=resamples)
+    evaluation = Evaluation(columns, ids, data.weights, level=level, resamples=resamples)
     return Frontier(goals, tuple(plan), tuple(models), evaluation)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankwise import check, settings_files
+from rankwise import check, moved, settings_files
 from rankwise._version import __version__
 from rankwise.arrays import Json, Keywords
 from rankwise.files import replacing
@@ -43,6 +43,7 @@ class Trial:
     reason: str = ""
 
 
+@moved.renamed("rw.results.Tuning")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tuning(tables.Printed):
     """A search: made by :func:`rankwise.tune`."""
@@ -56,9 +57,9 @@ class Tuning(tables.Printed):
     seed: int
     stopped: str
     """Why the search ended: ``trials``, ``minutes`` or ``interrupted``."""
-    study: Path | None
+    checkpoint: Path | None
     """The file that holds the search, from which it is resumed."""
-    bag: int | None = None
+    folds: int | None = None
     """The number of folds of the bags that were searched; None for single rankers."""
 
     @property
@@ -89,7 +90,7 @@ class Tuning(tables.Printed):
 
     def ranker(self, **changes: Any) -> "IterativeRanker":
         """Return a ranker, or bag, with the best parameters, to be trained: ``tuning.ranker().fit(train, valid)``."""
-        return build(self.ranker_name, self.bag, {**self.parameters, **changes})
+        return build(self.ranker_name, self.folds, {**self.parameters, **changes})
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes."""
@@ -115,7 +116,7 @@ class Tuning(tables.Printed):
             "trial": best.number,
             "trials": len(self.trials),
             "rankwise": __version__,
-        } | ({} if self.bag is None else {"bag": self.bag})
+        } | ({} if self.folds is None else {"bag": self.folds})
         if path.suffix.lower() == ".toml":
             text = _toml(flat, origin)
         else:
@@ -152,7 +153,7 @@ class Tuning(tables.Printed):
         best = self.best
         return {
             "ranker": self.ranker_name,
-            **({} if self.bag is None else {"bag": self.bag}),
+            **({} if self.folds is None else {"bag": self.folds}),
             "metric": self.metric,
             "value": best.value,
             "trial": best.number,
@@ -161,7 +162,7 @@ class Tuning(tables.Printed):
             "space": {name: str(one) for name, one in self.space.items()},
             "stopped": self.stopped,
             "seconds": self.seconds,
-            "study": None if self.study is None else str(self.study),
+            "study": None if self.checkpoint is None else str(self.checkpoint),
             "trials": [
                 {"number": t.number, "state": t.state, "value": t.value, "seconds": t.seconds, "values": t.values}
                 | ({"reason": t.reason} if t.reason else {})
@@ -195,8 +196,8 @@ class Tuning(tables.Printed):
                 trials=trials,
                 seed=document.get("seed", 0),
                 stopped=document["stopped"],
-                study=None,
-                bag=None if document.get("bag") is None else check.integer("bag", document["bag"], least=2),
+                checkpoint=None,
+                folds=None if document.get("bag") is None else check.integer("bag", document["bag"], least=2),
             )
         except (KeyError, TypeError, AttributeError) as missing:
             hint = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
@@ -208,7 +209,7 @@ class Tuning(tables.Printed):
         rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
         counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
         tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        where = "on the validation data" if self.bag is None else f"out of fold, in a bag of {self.bag}"
+        where = "on the validation data" if self.folds is None else f"out of fold, in a bag of {self.folds}"
         notes = (
             f"{self.metric} {tables.number(self.value)} {where}, after round {best.best_round} of trial {best.number}.",
             f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
@@ -216,10 +217,10 @@ class Tuning(tables.Printed):
         return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
 
 
-def build(ranker: str, bag: int | None, parameters: Keywords) -> "IterativeRanker":
-    """Return a ranker, or a bag of ``bag`` such rankers."""
+def build(ranker: str, folds: int | None, parameters: Keywords) -> "IterativeRanker":
+    """Return a ranker, or a bag of ``folds`` such rankers."""
     single: IterativeRanker = built(ranker, parameters)
-    return single if bag is None else bagged(single, bag)
+    return single if folds is None else bagged(single, folds)
 
 
 _PLAIN = (str, int, float, bool, list, tuple, dict, type(None))

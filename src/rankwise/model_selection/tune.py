@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rankwise import caches, check
+from rankwise import caches, check, moved
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -33,20 +33,21 @@ TRIALS = 50
 _ROUNDS = 10  # between reports, at the middle of the searched learning rates
 
 
+@moved.renamed("rw.tune")
 def tune(
     train: RankingDataset,
     valid: RankingDataset | None = None,
     objective: ObjectiveLike | None = None,
     *,
     ranker: str = "lightgbm",
-    bag: int | None = None,
+    folds: int | None = None,
     metric: MetricLike = "ndcg@10",
     trials: int | None = None,
     minutes: float | None = None,
     space: str = "default",
     search: Mapping[str, spaces.DimensionLike] | None = None,
     fixed: Mapping[str, object] | None = None,
-    study: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     resume: bool = False,
     prune: bool = True,
     seed: int = 0,
@@ -61,7 +62,7 @@ def tune(
     objective is ``lambdarank`` by default, of the labels that the metric measures: ``on(purchase, lambdarank)`` for
     ``"ndcg(label=purchase)@10"``.
 
-    With ``bag=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
+    With ``folds=5`` every trial is a :class:`bag <rankwise.rankers.ensembles.bagged.bagged>` of five such rankers over
     the queries of both, judged by the best round of its out-of-fold curve; ``valid`` may then be left out.
 
     ``ranker`` is the name of one of ours, or of one's own that is registered (:func:`rankwise.register`), whose
@@ -69,7 +70,7 @@ def tune(
     has the objective, fixed parameters and folds. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper)
     or ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale":
     "log(0.05, 1)"}``, and ``fixed`` sets parameters.
-    ``study`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
+    ``checkpoint`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 
     >>> import rankwise as rw
@@ -84,7 +85,7 @@ def tune(
     """
     optuna = check.optional("optuna", "tune")
     if isinstance(ranker, str) and "(" in ranker:
-        ranker, objective, bag, fixed = _from_expression(ranker, objective, bag, fixed or {})
+        ranker, objective, folds, fixed = _from_expression(ranker, objective, folds, fixed or {})
     if objective is None:
         label = getattr(find_metric(metric), "label", None)
         has = "objective" in ranker_class(ranker).own_parameters() if isinstance(ranker, str) else False
@@ -93,7 +94,7 @@ def tune(
         hint = "tune without constraints, and set them for the best parameters"
         raise check.error("a search compares trials by one metric", got="constraints", hint=hint)
     checked = checked_search(
-        train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, bag
+        train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, folds
     )
     if valid is not None:
         leakage.compare_parts([train], inputs.aligned(valid, train), "validation")
@@ -102,7 +103,7 @@ def tune(
         check.number("minutes", minutes, least=0.0, open_ends=True)
     elif limit is None:
         limit = TRIALS
-    path = None if study is None else Path(study)
+    path = None if checkpoint is None else Path(checkpoint)
     with opened(optuna, path, checked, resume=resume) as opened_study:
         opened_study.pruner = optuna.pruners.NopPruner()
         if prune:
@@ -119,8 +120,8 @@ def tune(
         trials=ended,
         seed=seed,
         stopped=stopped,
-        study=path,
-        bag=bag,
+        checkpoint=path,
+        folds=folds,
     )
     if stopped == "interrupted" and not any(trial.state == COMPLETE for trial in ended):
         raise KeyboardInterrupt
@@ -129,7 +130,7 @@ def tune(
 
 
 def _from_expression(
-    text: str, objective: ObjectiveLike | None, bag: int | None, fixed: Mapping[str, object]
+    text: str, objective: ObjectiveLike | None, folds: int | None, fixed: Mapping[str, object]
 ) -> tuple[str, ObjectiveLike | None, int | None, Mapping[str, object]]:
     """Return the name, objective, folds and fixed parameters of a ranker's expression; arguments go before it."""
     expression = expressions.read(text)
@@ -138,7 +139,7 @@ def _from_expression(
         hint = "`set ranker='lightgbm(xendcg)'`, or 'bagged(lightgbm(xendcg), folds=5)'"
         raise check.error("a search is of one ranker, or of bags of one", got=repr(text), hint=hint)
     single = expression.singles()[0]
-    folds = expression.settings.get("folds", 5) if is_bag and bag is None else bag
+    folds = expression.settings.get("folds", 5) if is_bag and folds is None else folds
     chosen = single.objective or objective if objective in (None, DEFAULT) else objective
     return single.name, chosen, folds, {**single.settings, **fixed}
 
@@ -197,7 +198,7 @@ def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: Searc
     expressions.configure(ranker, metrics=(search.metric,), threads=search.threads, progress=False)
     try:
         with interruption_unannounced(), leakage.checked():
-            ranker.fit(search.train, valid=search.valid, watch=callback)
+            ranker.fit(search.train, valid=search.valid, callback=callback)
     except optuna.TrialPruned as why:
         trial.set_user_attr("reason", str(why))
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)

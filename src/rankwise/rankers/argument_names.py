@@ -32,7 +32,7 @@ _VALID_WEIGHTS = "pass valid=RankingDataset(…, weights=…)"
 _CATEGORICAL = "pass RankingDataset(…, categorical=…), or a table whose columns are categories"
 _NAMES = "pass RankingDataset(…, feature_names=…), or a table"
 _CONTINUE = "pass init_model=, a trained ranker or its folder, which is continued"
-_WATCH = "pass watch=, a function of the round and the history, called after every round; set progress=True for a bar"
+_CALLBACK = "pass callback=, a function of the round and the history, called after each; set progress=True for a bar"
 _IDS = "pass qid=, an id for each document, or group=, the number of documents of each query"
 _WEIGHTS = "pass sample_weight=, the same for all documents of a query, or RankingDataset(…, weights=…)"
 _CHECKPOINT = "`set checkpoint=` and `checkpoint_every=` on the ranker, and `pass resume=True` to resume"
@@ -45,7 +45,7 @@ _FIT: Mapping[str, str] = {
     **dict.fromkeys(("feature_name", "feature_names"), _NAMES),
     **dict.fromkeys(("init_score", "eval_init_score", "base_margin", "base_margin_eval_set", "baseline"), _CONTINUE),
     "xgb_model": _CONTINUE,
-    **dict.fromkeys(("callbacks", "callback", "plot", "plot_file", "log_cout", "log_cerr", "metric_period"), _WATCH),
+    **dict.fromkeys(("callbacks", "plot", "plot_file", "log_cout", "log_cerr", "metric_period"), _CALLBACK),
     **dict.fromkeys(("group_id", "query_id", "query_ids", "qids", "groups", "subgroup_id"), _IDS),
     **dict.fromkeys(("group_weight", "weight", "weights", "sample_weights"), _WEIGHTS),
     **dict.fromkeys(("save_snapshot", "snapshot_file", "snapshot_interval"), _CHECKPOINT),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data import leakage
 from rankwise.data.categories import Values
@@ -27,9 +27,9 @@ from rankwise.rankers.training import run
 from rankwise.rankers.training.loop import Learner
 from rankwise.rankers.training.one_round import OneRound, attribute_model
 from rankwise.rankers.training.settings import (
+    Callback,
     TrainingData,
     TrainingSettings,
-    Watch,
     exponential_labels,
     metrics_of,
     objective_of,
@@ -178,8 +178,8 @@ class Ranker(Estimator, ABC):
         sample_weight: ArrayLike | None = None,
         init_model: "Ranker | str | Path | None" = None,
         resume: bool = False,
-        measure: Mapping[str, RankingDataset | Measure] | None = None,
-        watch: Watch | None = None,
+        eval_sets: Mapping[str, RankingDataset | Measure] | None = None,
+        callback: Callback | None = None,
         **others: Unpack[inputs.EvalSet],
     ) -> Self:
         """Train on a RankingDataset, ``fit(train, valid)``, or in scikit-learn's style, ``fit(X, y, qid=qid)``.
@@ -191,27 +191,28 @@ class Ranker(Estimator, ABC):
         folder, is continued by as many rounds more. Data with ``init_scores`` start from these instead:
         the model learns what to add to them, and ``predict`` needs them too. ``resume`` starts from the checkpoint if
         there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
-        best model so far; before the first round is complete it raises KeyboardInterrupt. ``measure`` names data sets
-        on which the metrics are measured after every round, beside the validation data: with ``measure={"train":
-        train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called after every round with its number and the
-        history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far is
-        kept.
+        best model so far; before the first round is complete it raises KeyboardInterrupt. ``eval_sets`` names data sets
+        on which the metrics are measured after every round, beside the validation data: with ``eval_sets={"train":
+        train}`` there is ``history_["train ndcg@10"]``. ``callback`` is called after every round with its number and
+        the history so far; what it raises ends training, and with :class:`rankwise.StopTraining` the best model so far
+        is kept.
 
-        Rankers that are made of others pass ``watch`` to every training, keep ``checkpoint`` folders by which
+        Rankers that are made of others pass ``callback`` to every training, keep ``checkpoint`` folders by which
         ``resume=True`` resumes, take no ``init_model``, and raise KeyboardInterrupt after Ctrl-C.
         """
         if others:
+            eval_sets, callback = moved.taken("rw.Ranker.fit", others, eval_sets, callback)
             valid = inputs.with_eval_set(valid, self, others)
         older = None if init_model is None else self.older(init_model)
-        settings = TrainingSettings.of(self, resume=resume, watch=watch)
+        settings = TrainingSettings.of(self, resume=resume, callback=callback)
         columns: Keywords = {"valid": valid, "qid": qid, "group": group, "sample_weight": sample_weight}
         if older is not None:
             columns["older"] = older.model_.schema
         train, held_out = self._inputs(X, y, settings, **columns)
-        eval_sets: Mapping[str, Measure] = {}
-        if measure:
-            eval_sets = measures_of(measure, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
-        self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=eval_sets), settings)
+        measures: Mapping[str, Measure] = {}
+        if eval_sets:
+            measures = measures_of(eval_sets, lambda data: inputs.aligned(data, train), self, debias=settings.debias)
+        self._train(TrainingData(train=train, valid=held_out, older=older, eval_sets=measures), settings)
         return self
 
     def older(self, model: object) -> Any:

@@ -180,7 +180,7 @@ def with_eval_set(valid: Validation, ranker: object, others: EvalSet) -> Validat
         if not isinstance(value, list | tuple) or len(value) != 1:
             got = "nothing" if value is None else type(value).__name__
             got = f"{len(value)} entries" if isinstance(value, list | tuple) else got
-            hint = "pass eval_set=[(X, y)], on which training stops, and further data sets in measure={…: data}"
+            hint = "pass eval_set=[(X, y)], on which training stops, and further data sets in eval_sets={…: data}"
             raise check.error(f"{name} must be a list with one entry", got=got, hint=hint)
     entry, *_ = cast("Sequence[Any]", lists.pop("eval_set"))
     pair = entry if isinstance(entry, tuple | list) else (entry, None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Column, Ids, Json
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
@@ -53,15 +53,16 @@ class Recommends(Ranker):
         with use_threads(self._thread_count()):
             return self.model_.score_matrix(rows, columns, self.unknown)
 
+    @moved.renamed("rw.recommend.ALS.recommend")
     def recommend(
         self,
         users: ArrayLike | None = None,
-        k: int = 10,
+        cutoff: int = 10,
         *,
         exclude_seen: bool = True,
         history: "Interactions | ArrayLike | None" = None,
     ) -> "pl.DataFrame":
-        """Return the best ``k`` items of each user, best first: a table with the columns user, rank, item and score.
+        """Return a table of the best ``cutoff`` items of each user, best first: user, rank, item and score.
 
         ``users`` are ids, by default all that training had. With ``exclude_seen`` items that a user rated in the
         training data (of a RankingDataset: that were relevant) are left out; a user who knows nearly all gets fewer,
@@ -74,7 +75,7 @@ class Recommends(Ranker):
         import polars as pl
 
         check_fitted(self)
-        k, model, unknown = check.integer("k", k, least=1), self.model_, self.unknown
+        cutoff, model, unknown = check.integer("cutoff", cutoff, least=1), self.model_, self.unknown
         if history is not None:
             if not isinstance(history, Interactions):
                 history, users = _history_of(history, users), None
@@ -87,14 +88,14 @@ class Recommends(Ranker):
                 scores = model.score_matrix(model.warm(block), everything, unknown)
                 if exclude_seen:
                     model.hide_seen(block, scores)
-                blocks.append(best(scores, k))
+                blocks.append(best(scores, cutoff))
         if not blocks:
             raise check.error("there is no user to recommend to", hint="name the ids of some, or leave `users` out")
         counts, ranks, items, values = (np.concatenate(column) for column in zip(*blocks, strict=True))
         if not counts.all():
             first = ids[np.argmin(counts)].item()
             lost = f"{int((counts == 0).sum()):,} of {counts.size:,} users; the first is {first!r}"
-            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=2)
+            warnings.warn(f"users who have rated every item get no recommendation: {lost}", stacklevel=3)
         table = {"user": np.repeat(ids, counts), "rank": ranks, "item": model.items[items], "score": values}
         return pl.DataFrame(table)
 
@@ -108,7 +109,7 @@ class Recommends(Ranker):
         lost = int((numbers[occurring] < 0).sum())
         if lost:
             of = f"{lost:,} of the {occurring.size:,} items of the history"
-            warnings.warn(f"{of} were not there in training and say nothing", stacklevel=3)
+            warnings.warn(f"{of} were not there in training and say nothing", stacklevel=4)
         seen = seen.of_items(numbers, model.items.size)
         with use_threads(self._thread_count()):
             arrays = self._of_history(rated.users, Liked.of(rated).of_items(numbers, model.items.size))
@@ -118,8 +119,9 @@ class Recommends(Ranker):
         """Return the model's arrays of users, for new users who like these items."""
         return self.model_.history(liked)
 
-    def similar_items(self, items: ArrayLike, k: int = 10) -> "pl.DataFrame":
-        """Return the ``k`` items that are most like each of these, best first.
+    @moved.renamed("rw.recommend.ALS.similar_items")
+    def similar_items(self, items: ArrayLike, cutoff: int = 10) -> "pl.DataFrame":
+        """Return the ``cutoff`` items that are most like each of these, best first.
 
         A table with the columns item, rank, similar, and the measure: the ``cosine`` of vectors, the ``similarity`` of
         neighbours, or EASE's ``weight`` from the one item to the other.
@@ -134,10 +136,10 @@ class Recommends(Ranker):
         ids = np.atleast_1d(np.asarray(items))
         with use_threads(self._thread_count()):
             similar = model.similar_to(model.item_numbers(ids, "error"))
-        counts, ranks, numbers, values = best(similar, check.integer("k", k, least=1))
+        counts, ranks, numbers, values = best(similar, check.integer("cutoff", cutoff, least=1))
         if not counts.all():
             lost = f"{int((counts == 0).sum()):,} of {counts.size:,}; the first is {ids[np.argmin(counts)].item()!r}"
-            warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=2)
+            warnings.warn(f"items that are like no other are left out: {lost}", stacklevel=3)
         names = {"item": np.repeat(ids, counts), "rank": ranks, "similar": model.items[numbers]}
         return pl.DataFrame({**names, model.similarity: values})
 

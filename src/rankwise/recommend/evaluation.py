@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Ids, Keywords, offsets_of, places, row_blocks
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
@@ -32,6 +32,7 @@ class MatrixModel(Protocol):
         ...
 
 
+@moved.renamed("rw.recommend.evaluate_interactions")
 def evaluate_interactions(
     model: Predictor,
     test: Interactions,
@@ -41,7 +42,7 @@ def evaluate_interactions(
     negatives: int | None = None,
     graded: bool = False,
     seed: int = 0,
-    confidence: float = 0.95,
+    level: float = 0.95,
     resamples: int = 2000,
 ) -> Evaluation:
     """Evaluate a model on the held-out items of every user.
@@ -69,7 +70,7 @@ def evaluate_interactions(
     <BLANKLINE>
     Fewer than 3 queries: no interval.
     """
-    settings: Keywords = {"seed": seed, "confidence": confidence, "resamples": resamples}
+    settings: Keywords = {"seed": seed, "level": level, "resamples": resamples}
     measured = find_metrics(metrics)
     if negatives is not None:
         data = test.dataset(check.integer("negatives", negatives, least=0), seed=seed, graded=graded)

@@ -77,7 +77,7 @@ def _untested(view: View, data: str) -> Comparison:
     paired = pair(evaluations, None, None, seed=0, confidence=view.confidence)
     return Comparison(
         systems=tuple(evaluations), paired=paired, pairs=(), baseline=None, test="fisher", correction="none",
-        alpha=1.0 - view.confidence, overlap=None,
+        level=view.confidence, overlap=None,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from rankwise.rankers.training.loop import History, Loop, State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.run import Session
-from rankwise.rankers.training.settings import FREE, TrainingSettings, Watch
+from rankwise.rankers.training.settings import FREE, Callback, TrainingSettings
 from rankwise.rankers.training.validation import Measure, Measured
 from rankwise.rerank import encoders
 from rankwise.rerank.batches import MiniBatchSize
@@ -75,7 +75,7 @@ def fit(
     keep: Callable[[TrainedReranker], None],
     *,
     resume: bool,
-    watch: Watch | None,
+    callback: Callback | None,
 ) -> str:
     """Train a cross-encoder by the settings of a reranker, and return why it ended; ``keep`` takes the result."""
     train = _checked_lists("train", train_data)
@@ -90,7 +90,7 @@ def fit(
         metrics=metrics_for(reranker.metrics, valid),  # a wrong name is an error without validation data, too
         objective=find_objective(reranker.objective),
         resume=resume,
-        watch=watch,
+        callback=callback,
     )
     return run.run(
         lambda: _session(reranker, train, valid, schedule, settings),

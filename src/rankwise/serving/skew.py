@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json, Offsets, comparable, places, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
@@ -60,13 +60,14 @@ class FeatureComparison(tables.Printed):
         }
 
 
+@moved.renamed("rw.data.compare_features")
 def compare_features(
     train: Documents,
     served: Documents,
     model: Scored | None = None,
     *,
     metric: MetricLike = "ndcg@10",
-    confidence: float = 0.95,
+    level: float = 0.95,
 ) -> FeatureComparison:
     """Compare features of training data with those logged in serving, by name: training-serving skew in one table.
 
@@ -120,7 +121,7 @@ def compare_features(
         largest = pl.max_horizontal(absent, unlike, pl.col("psi", "psi_levels").fill_nan(None))
         frame = frame.sort(largest, descending=True, maintain_order=True)
         return FeatureComparison(frame=frame, metric=None, notes=tuple(notes), alarms=tuple(alarms))
-    losses, matched = _losses(model, trained, logged, chosen, confidence)
+    losses, matched = _losses(model, trained, logged, chosen, level)
     frame = frame.with_columns(pl.DataFrame(losses[:-1], schema=["loss", "low", "high"], orient="row"))
     mean, low, high = losses[-1]
     notes.append(f"All features swapped: {chosen} loses {tables.number(mean)} {tables.interval(low, high)}. {matched}")
@@ -199,7 +200,7 @@ def _index(train: Array, served: Array) -> float:
 
 
 def _losses(
-    model: Scored, train: RankingDataset, served: RankingDataset, metric: Metric, confidence: float
+    model: Scored, train: RankingDataset, served: RankingDataset, metric: Metric, level: float
 ) -> tuple[list[tuple[float, float, float]], str]:
     """Return the mean loss and its interval for each feature and then for all, and a sentence on what was matched."""
     place = _matches(train, served)
@@ -221,7 +222,7 @@ def _losses(
             hint = "log more queries of the training data"
             raise check.error(f"{metric} must score {FEWEST} queries that both have", got=int(scored.sum()), hint=hint)
         units = lost[scored], None if part.weights is None else part.weights[scored]
-        ends = interval_of_mean(*units, bounds=(-span, span), confidence=confidence)
+        ends = interval_of_mean(*units, bounds=(-span, span), level=level)
         losses.append((weighted_mean(*units), *ends))
     count = tables.count(part.n_queries, "query", "queries")
     return losses, f"Swapped in {tables.count(int(both.sum()), 'document')} of {count} that both have."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check, hooks
+from rankwise import check, hooks, moved
 from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
@@ -101,6 +101,7 @@ class Paired:
         )
 
 
+@moved.renamed("rw.Comparison")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Comparison(tables.Printed):
     """Means of several systems and paired tests between them; made by :func:`compare`."""
@@ -111,7 +112,7 @@ class Comparison(tables.Printed):
     baseline: str | None
     test: str
     correction: str
-    alpha: float
+    level: float
     overlap: float | None
     """test/train of the trials' split, for the correction of Nadeau and Bengio."""
     letters: tuple[str, ...] = ()
@@ -146,8 +147,8 @@ class Comparison(tables.Printed):
                 return evaluation.interval[metric]
             if np.count_nonzero(~np.isnan(row)) < significance.FEWEST:
                 return np.nan, np.nan
-            same = significance.interval_of_same(row, bounds=bounds_of(metric), confidence=1.0 - self.alpha)
-            return same or significance.t_test(row).interval(1.0 - self.alpha)
+            same = significance.interval_of_same(row, bounds=bounds_of(metric), level=self.level)
+            return same or significance.t_test(row).interval(self.level)
 
         return {
             metric: {system: interval(system, metric, row) for system, row in zip(self.systems, rows, strict=True)}
@@ -174,7 +175,7 @@ class Comparison(tables.Printed):
         }[self.correction]
         marks = "A raised letter" if self.labels[0].isalpha() else "A raised number"
         text = f"{marks}: significantly better than that system. {TESTS[self.test]}{ratio}, two-sided, paired by "
-        text += f"{self.paired.unit} ({units}), α = {self.alpha:g}, {family}."
+        text += f"{self.paired.unit} ({units}), α = {significance.alpha(self.level):g}, {family}."
         if self.baseline is not None:
             text += f" Only pairs with the baseline, {self.baseline}, were tested."
         if self.paired.unit == "trial" and self.test != "corrected_t":
@@ -249,7 +250,7 @@ class Comparison(tables.Printed):
     def pairs_table(self, *, titles: Titles | None = None) -> tables.Table:
         """One row per pair and metric: difference, interval, p-values, effect size, wins / ties / losses."""
         corrected = any(pair.p_corrected_t is not None for pair in self.pairs)
-        header = ["metric", "system", "against", "difference", f"{100 * (1 - self.alpha):g}% interval", "p t"]
+        header = ["metric", "system", "against", "difference", f"{100 * self.level:g}% interval", "p t"]
         header += ["p corrected t"] * corrected + ["p Fisher", "p Wilcoxon", "p adjusted", "effect", "win/tie/loss"]
         shown = titles_of(self.metrics, titles)
         rows = []
@@ -300,7 +301,8 @@ class Comparison(tables.Printed):
             metric: {system: None if np.isnan(both[0]) else list(both) for system, both in intervals.items()}
             for metric, intervals in self.interval.items()
         }
-        settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "alpha", "overlap")}
+        settings = {name: getattr(self, name) for name in ("baseline", "test", "correction", "overlap")}
+        settings["alpha"] = significance.alpha(self.level)
         units = {"unit": self.paired.unit, "units": int(self.paired.ids.size)}
         tests = [asdict(pair) for pair in self.pairs]
         for row in tests:  # JSON has no infinity, which an effect size is when all differences are the same

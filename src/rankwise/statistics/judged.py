@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rankwise import moved
 from rankwise.arrays import Json
 from rankwise.statistics import tables
 from rankwise.statistics.prediction_powered import JudgedMean
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _UNITS = {"query": ("labelled query", "labelled queries"), "document": ("judgement", "judgements")}
 
 
+@moved.renamed("rw.results.JudgedEvaluation")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JudgedEvaluation(tables.Printed):
     """Made by :func:`rankwise.evaluate` and :func:`rankwise.compare` with ``judge=``."""
@@ -22,7 +24,7 @@ class JudgedEvaluation(tables.Printed):
     unit: str
     """What was labelled: "query", or "document"."""
     n_queries: int
-    confidence: float
+    level: float
     notes: tuple[str, ...]
     """What the numbers rest on, and what was left out."""
 
@@ -41,7 +43,7 @@ class JudgedEvaluation(tables.Printed):
         signed = any(one.against is not None for one in self.means)
         named = signed or len({one.system for one in self.means}) > 1
         header = ["metric", *["system"] * named, *["against"] * signed, "difference" if signed else "mean"]
-        header += [f"{100 * self.confidence:g}% interval", "these queries", "judge alone", *["p adjusted"] * signed]
+        header += [f"{100 * self.level:g}% interval", "these queries", "judge alone", *["p adjusted"] * signed]
         rows = []
         for one in self.means:
             ends = (one.low, one.high), (one.fixed_low, one.fixed_high)
@@ -68,5 +70,5 @@ class JudgedEvaluation(tables.Printed):
 
     def to_dict(self) -> Json:
         """Return everything as plain data that JSON can hold."""
-        facts = {"unit": self.unit, "queries": self.n_queries, "confidence": self.confidence}
+        facts = {"unit": self.unit, "queries": self.n_queries, "confidence": self.level}
         return facts | {"means": [one._asdict() for one in self.means], "notes": list(self.notes)}

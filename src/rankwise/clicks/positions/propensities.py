@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Keywords, read_only
 from rankwise.clicks.logs.exchanges import Gap
 from rankwise.clicks.logs.log import Log
@@ -37,6 +37,7 @@ _UNEVEN = 0.2  # of shuffled documents: how far chances of positions may be from
 _SURELY = 3.0  # standard errors
 
 
+@moved.renamed("rw.clicks.propensities")
 def propensities(
     log: Log,
     method: str = "harvest",
@@ -46,7 +47,7 @@ def propensities(
     segments: bool = False,
     ranker: str | None = None,
     period: int | None = None,
-    samples: int = 200,
+    resamples: int = 200,
     level: float = 0.95,
     seed: int = 0,
 ) -> Bias:
@@ -62,7 +63,7 @@ def propensities(
     documents only within seven days, where relevance changes and rankers follow it; the log needs times. ``trust=True``
     estimates clicks by trust, beta, too; the curve without it is in ``bias.pbm``. ``segments=True`` adds a curve for
     each segment, pulled to the common one as far as predicting other queries asks for it. Where the log does not
-    identify the bias, an error names what is missing. ``samples`` samples of queries with replacement give the
+    identify the bias, an error names what is missing. ``resamples`` samples of queries with replacement give the
     intervals of ``"harvest"`` and ``"randomized"`` (at most 20 those of trees), the jackknife by query those with
     trust, the sandwich formula others.
 
@@ -77,7 +78,7 @@ def propensities(
     Bias(harvest, 2 positions: alpha 1.0000, 0.5000)
     """
     check.choice("method", method, _METHODS)
-    check.integer("samples", samples, least=2)
+    check.integer("resamples", resamples, least=2)
     check.number("level", level, least=0.0, most=1.0, open_ends=True)
     if features is not None and method != "em":
         raise check.error("features= belongs to method='em'", got=f"method={method!r}")
@@ -99,7 +100,7 @@ def propensities(
     notes = [_METHODS[method] if features is None else _FEATURES]
     by_segment: Keywords = {}
     if features is not None:
-        plain = em.by_features(log, log.documents(features), samples, stream)
+        plain = em.by_features(log, log.documents(features), resamples, stream)
     elif method == "em":
         plain = em.by_document(log)
     else:
@@ -109,7 +110,7 @@ def propensities(
             if gap := swaps.gap:
                 raise gap.error("query")
         logs, none = swaps.fit(swaps.sums.sum((0, 1))), np.zeros(log.n_positions)
-        errors = none if few else swaps.resampled(logs, samples, stream).std(0, ddof=1)
+        errors = none if few else swaps.resampled(logs, resamples, stream).std(0, ddof=1)
         plain = em.Curves(logs, none, errors, none)
         if segments:
             curves, words = _segments(swaps, logs, log, stream)

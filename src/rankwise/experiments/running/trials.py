@@ -217,7 +217,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
 
 
 def _measures(spec: Spec, train: Any, valid: Any, test: RankingDataset) -> dict[str, Any]:
-    """Return the learning curves that a specification asks for, as ``measure`` of a ranker's ``fit``.
+    """Return the learning curves that a specification asks for, as ``eval_sets`` of a ranker's ``fit``.
 
     Training and validation queries are measured by the metric that decides, test queries by all metrics, and scores are
     those of the model, without the noise that an objective may add to them.

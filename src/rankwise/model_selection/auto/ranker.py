@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
-from rankwise import caches, check
+from rankwise import caches, check, moved
 from rankwise.arrays import Keywords
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -38,6 +38,7 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.verdict import listed
 
 
+@moved.renamed("rw.AutoRanker")
 @dataclass(eq=False, repr=False)
 class AutoRanker(DelegatingRanker):
     """AutoML within a time budget: an average of many bags, or one forest of the best library.
@@ -54,8 +55,8 @@ class AutoRanker(DelegatingRanker):
     ranker, bit for bit.
 
     Args:
-        minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
-            training is stopped where the next round would come too late. None is no limit.
+        minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same
+            ``checkpoint``; a training is stopped where the next round would come too late. None is no limit.
         metric: What is maximised. The portfolio learns from the labels that it measures: with
             ``"ndcg(label=purchase)@10"`` its recipes are ``on(purchase, lambdarank)`` and so on.
         recipes: Rankers of trees or nets, or of one's own, not trained, or their expressions, in the order in which
@@ -76,8 +77,8 @@ class AutoRanker(DelegatingRanker):
         threads: Of every training; None takes one for each core.
         processes: How many processes train the members of a bag side by side.
         dask: The address of a Dask cluster whose workers train them instead.
-        study: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the time
-            that it has spent; one of other data or settings is refused.
+        checkpoint: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the
+            time that it has spent; one of other data or settings is refused.
         progress: Whether to show what is tried, what leads and how long is left, on standard error; None shows it live
             on a terminal, and elsewhere as a line for each training.
 
@@ -104,7 +105,7 @@ class AutoRanker(DelegatingRanker):
     threads: int | None = None
     processes: int = 1
     dask: str | None = None
-    study: str | Path | None = None
+    checkpoint: str | Path | None = None
     progress: bool | None = None
 
     name = "auto"
@@ -170,7 +171,7 @@ class AutoRanker(DelegatingRanker):
             leakage.checked(),
             caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
-            store.opened(self.study, identity) as folder,
+            store.opened(self.checkpoint, identity) as folder,
         ):
             folder.read(runs, settings)
             budget.before = folder.spent
@@ -251,7 +252,7 @@ class AutoRanker(DelegatingRanker):
                     raise check.error(
                         "a search keeps checkpoints itself",
                         got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
-                        hint="leave it out, and set study= of the AutoRanker",
+                        hint="leave it out, and set checkpoint= of the AutoRanker",
                     )
         return recipes
 

@@ -244,7 +244,7 @@ class Search:
         checkpoint = self.store.checkpoint(one.number)
         bag.set_params(**self.settings, **changes, seed=self.seed + one.seed, checkpoint=checkpoint)
 
-        def watch(round: int, history: "History") -> None:
+        def report(round: int, history: "History") -> None:
             self._report(one, round, history[str(self.metric)][-1])
             timer(round, history)
             if round == _PACED and not one.rate and (rate := self._rate(recipe, timer)):
@@ -255,7 +255,7 @@ class Search:
         before = one.seconds
         try:
             with interruption_unannounced(UnmetConstraintWarning):  # every candidate is measured at the end
-                bag.fit(self.data, resume=True, watch=watch)
+                bag.fit(self.data, resume=True, callback=report)
         except _FAILURES as why:
             one.finished, one.state, one.reason = True, "failed", f"{why}" or type(why).__name__
         else:

@@ -141,7 +141,7 @@ def trained(members: Sequence[Any], data: RankingDataset, folds: Folds, settings
         if model is None:
             model = member
             with interruption_unannounced():
-                model.fit(data, resume=resume and model.checkpoint is not None, watch=settings.watch)
+                model.fit(data, resume=resume and model.checkpoint is not None, callback=settings.callback)
             if model.stopped_ == "interrupted":  # an incomplete member would get a weight that is not its own
                 resumable = "" if finished is None else f"; {finished.path} can be resumed"
                 raise KeyboardInterrupt(

@@ -136,8 +136,8 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train members on the pooled queries, one after the other, and choose their weights.
 
-        ``measure`` is of the blend, ``watch`` of every member. Ctrl-C raises KeyboardInterrupt; with a ``checkpoint``,
-        members that were trained are kept, and ``resume=True`` resumes.
+        ``eval_sets`` is of the blend, ``callback`` of every member. Ctrl-C raises KeyboardInterrupt; with a
+        ``checkpoint``, members that were trained are kept, and ``resume=True`` resumes.
         """
         inputs.reject_start(data.train, self)
         metrics = metrics_of(self, data.train)

@@ -123,7 +123,7 @@ class CalibratedRanker(MetaRanker):
                 event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
-            options: Any = {"resume": settings.resume, "measure": data.eval_sets, "watch": settings.watch}
+            options: Any = {"resume": settings.resume, "eval_sets": data.eval_sets, "callback": settings.callback}
             asked = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
             ranker.fit(train, valid, **asked)
         if isinstance(became(ranker), EnsembleRanker) and valid is not None:

@@ -147,7 +147,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         if "document_rewards" not in mixed.accepts:  # the teacher has learned from them
             taught = taught.with_(document_rewards=None)
         with leakage.checked():
-            student.fit(taught, valid, resume=settings.resume, measure=data.eval_sets, watch=settings.watch)
+            student.fit(taught, valid, resume=settings.resume, eval_sets=data.eval_sets, callback=settings.callback)
         self.teacher_ = teacher
         student.trained_queries_ = leakage.union(student.trained_queries_, *_seen_by(teacher))
         self._become(student)

@@ -51,7 +51,7 @@ def plans(
         raise check.error(what, got=f"{data.n_queries} queries and folds={folds}", hint="set fewer folds")
     planned: list[MemberPlan] = []
     # Metrics are measured by the bag, and not where members are; what users pass to it stays with it.
-    settings = replace(settings, metrics=(), watch=None)
+    settings = replace(settings, metrics=(), callback=None)
     for repeat in range(repeats):
         fold = fold_of_query(data, folds, seed=fold_seed, trial=repeat)
         for number in range(folds):

@@ -124,8 +124,8 @@ def run(prepare: Callable[[], Session], keep: Callable[[Any, State], None], sett
             state, best = (session.start, None) if fresh else session.resumed(resume=settings.resume)
         learner, unit = session.loop.learner, session.loop.stopping.unit
         reports = [session.progress.report]
-        if (watch := settings.watch) is not None:
-            reports.append(lambda state: watch(state.done, state.history))
+        if (callback := settings.callback) is not None:
+            reports.append(lambda state: callback(state.done, state.history))
         shown = learner.processes.first and is_shown(settings.progress)
         with session.progress.showing(state.done) if shown else contextlib.nullcontext():
             state = replace(session.loop, reports=reports).run(state, best, interrupts)

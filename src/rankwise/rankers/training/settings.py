@@ -49,13 +49,13 @@ OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
 _DERIVED = {
     *("unit", "rounds", "metrics", "constraints", "objective", "builtin"),
-    *("resume", "watch", "parameters", "base_score"),
+    *("resume", "callback", "parameters", "base_score"),
 }
 """Fields that are not parameters of rankers as they are."""
 _METHODS = ["nested", "recipe", "description", "saved", "read_model"]
 Totals = Callable[[Prepared, Array | None], Any]
 """:func:`goal_totals` or :func:`level_totals`."""
-Watch = Callable[[int, History], None]
+Callback = Callable[[int, History], None]
 """Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
 
 
@@ -108,21 +108,21 @@ class TrainingSettings:
     checkpoint_every: int = 1
     progress: bool | None = None
     resume: bool = False
-    watch: Watch | None = None
+    callback: Callback | None = None
     parameters: Keywords = field(default_factory=dict)
     """Values of the ranker's parameters that the data decided."""
     base_score: float | None = None
     """The score of the base rate of all data, where the learner sees a part of them."""
 
     @classmethod
-    def of(cls, ranker: Any, *, resume: bool = False, watch: Watch | None = None) -> Self:
+    def of(cls, ranker: Any, *, resume: bool = False, callback: Callback | None = None) -> Self:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
         at_once = hasattr(type(ranker), "_fit")
         if at_once and (hidden := [name for name in ranker.own_parameters() if name in _METHODS]):
             what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
             raise check.error(what, got=hidden[0], hint=hint)
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
-            return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
+            return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, callback=callback)
         objective: Any = getattr(ranker, "objective", None)
         settings = ONE_ROUND | {"progress": False}
         if not at_once:
@@ -133,7 +133,7 @@ class TrainingSettings:
             settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
         if not at_once and getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
-        return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
+        return cls(**settings, unit=ranker.unit, resume=resume, callback=callback)
 
     @classmethod
     def read(cls, ranker: object) -> Keywords:

@@ -179,8 +179,8 @@ def measures_of(
     measures: dict[str, Measure] = {}
     for key, one in measured.items():
         if not isinstance(key, str) or not key.strip():
-            what = "measure must be a table of data sets by name"
-            raise check.error(what, got=repr(key), hint='pass measure={"train": train, "test": test}')
+            what = "eval_sets must be a table of data sets by name"
+            raise check.error(what, got=repr(key), hint='pass eval_sets={"train": train, "test": test}')
         data = read(one.data if isinstance(one, Measure) else one)
         function = (
             one.function if isinstance(one, Measure) else Validation(data, metrics_of(ranker, data), debias=debias)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Column, Floats, Ids, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
@@ -191,8 +191,8 @@ class FactorizationRanker(Recommends, TorchRanker):
         *,
         init_model: "FactorizationRanker | str | Path | None" = None,
         resume: bool = False,
-        measure: Mapping[str, Any] | None = None,
-        watch: Callable[[int, History], None] | None = None,
+        eval_sets: Mapping[str, Any] | None = None,
+        callback: Callable[[int, History], None] | None = None,
         **others: Never,
     ) -> Self:
         """Train on interactions, or on a RankingDataset with ids of users and items.
@@ -202,10 +202,11 @@ class FactorizationRanker(Recommends, TorchRanker):
         :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
         its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
         there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
-        best model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the
-        validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
-        after every epoch with its number and the history so far.
+        best model so far. ``eval_sets`` names data on which the metrics are measured after every epoch, beside the
+        validation data: with ``eval_sets={"train": train}`` there is ``history_["train ndcg@10"]``. ``callback`` is
+        called after every epoch with its number and the history so far.
         """
+        eval_sets, callback = moved.taken("rw.recommend.FactorizationRanker.fit", others, eval_sets, callback)
         reject(self, "fit", others)
         if getattr(train, "document_weights", None) is not None:
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
@@ -221,12 +222,12 @@ class FactorizationRanker(Recommends, TorchRanker):
         data = sources.ListsData(
             train=source.train,
             valid=None if valid is None else lists(valid),
-            eval_sets=measures_of(measure or {}, lists, self, debias=False),
+            eval_sets=measures_of(eval_sets or {}, lists, self, debias=False),
             older=None if init_model is None else self.older(init_model),
             digest=source.digest(),
             lists=source,
         )
-        self._train(data, TrainingSettings.of(self, resume=resume, watch=watch))
+        self._train(data, TrainingSettings.of(self, resume=resume, callback=callback))
         return self
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:

@@ -177,7 +177,7 @@ def _draw_pair(
         mean, low, high = pair.difference, pair.low, pair.high
         if pair.system == against:
             mean, low, high = -mean, -high, -low
-        sure = f"{100 * (1 - comparison.alpha):g}% interval"
+        sure = f"{100 * comparison.level:g}% interval"
         panel.axhspan(low, high, color="black", alpha=0.18, linewidth=0, label=sure)
         p = tables.probability(pair.p_adjusted)
         adjusted = ", Holm" if comparison.correction == "holm" and len(comparison.systems) > 2 else ""
@@ -284,5 +284,5 @@ def _of_means(comparison: "Comparison") -> str:
         return f"mean over {tables.count(comparison.paired.ids.size, comparison.paired.unit)}"
     unit = "resampled queries" if comparison.paired.ids.size >= RESAMPLED else "queries"
     unit = unit if comparison.paired.unit == "query" else "trials"
-    confidences = [evaluation.confidence for evaluation in comparison.paired.evaluations.values()]
-    return f"mean, {100 * (confidences or [1.0 - comparison.alpha])[0]:g}% interval over {unit}"
+    levels = [evaluation.level for evaluation in comparison.paired.evaluations.values()]
+    return f"mean, {100 * (levels or [comparison.level])[0]:g}% interval over {unit}"

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from rankwise import check
+from rankwise import check, moved
+from rankwise.cluster.dask.workers import Client, Workers
 from rankwise.cluster.fit import Tree, check_ranker, train
-from rankwise.dask.workers import Client, Workers
-from rankwise.rankers.training.settings import Watch
+from rankwise.rankers.training.settings import Callback
 
 
+@moved.renamed("rw.cluster.dask.fit")
 def fit(
     ranker: Tree,
     data: Any,
@@ -17,7 +18,7 @@ def fit(
     init_model: Any = None,
     resume: bool = False,
     timeout: float = 300.0,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
     **columns: Any,
 ) -> Tree:
     """Train a LightGBMRanker or XGBoostRanker on the workers of a Dask cluster, and return it trained.
@@ -35,7 +36,7 @@ def fit(
         resume: Resume from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
         timeout: Seconds for workers to find each other, and to wait for one, or for the scheduler, that no longer
             answers (5 at least). A worker that dies is noticed within seconds. Either is a ``LostWorkerError``.
-        watch: Called after every round, block by block, with its number and the history so far.
+        callback: Called after every round, block by block, with its number and the history so far.
         **columns: Which column is what, as in :meth:`RankingDataset.from_frame`: ``query="qid", label="label",
             features=…, weight=…`` ….
 
@@ -44,7 +45,9 @@ def fit(
     check.optional("distributed", "dask")
     check_ranker(ranker, timeout)
     crew = Workers(_client(client), timeout=timeout)
-    return train(crew, ranker, data, valid=valid, init_model=init_model, resume=resume, watch=watch, columns=columns)
+    return train(
+        crew, ranker, data, valid=valid, init_model=init_model, resume=resume, callback=callback, columns=columns
+    )
 
 
 def _client(client: Client | None) -> Client:

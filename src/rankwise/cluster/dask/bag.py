@@ -7,7 +7,7 @@ from typing import Any
 
 from rankwise import check, registry
 from rankwise.cluster.crew import lost
-from rankwise.dask.workers import Liveness
+from rankwise.cluster.dask.workers import Liveness
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.ensembles.members import MemberPlan, Members
 

@@ -1,4 +1,4 @@
-"""``rankwise.spark``: whole queries in the partitions of a Spark DataFrame, for ``xgboost.spark.SparkXGBRanker``."""
+"""Whole queries in the partitions of a Spark DataFrame, for ``xgboost.spark.SparkXGBRanker``."""
 
 import warnings
 from typing import Any

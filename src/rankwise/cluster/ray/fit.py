@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.cluster.fit import Tree, check_ranker, train
-from rankwise.rankers.training.settings import Watch
-from rankwise.ray.actors import Actors, arrow_tables
+from rankwise.cluster.ray.actors import Actors, arrow_tables
+from rankwise.rankers.training.settings import Callback
 
 
+@moved.renamed("rw.cluster.ray.fit")
 def fit(
     ranker: Tree,
     data: Any,
@@ -17,7 +18,7 @@ def fit(
     init_model: Any = None,
     resume: bool = False,
     timeout: float = 300.0,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
     **columns: Any,
 ) -> Tree:
     """Train a LightGBMRanker or XGBoostRanker on actors of a Ray cluster, and return it trained.
@@ -37,7 +38,7 @@ def fit(
         resume: Resume from the ranker's ``checkpoint``, if there is one; the number of workers may be another.
         timeout: Seconds for actors to start (60 at least), to find each other, and to wait for one that no longer
             answers (5 at least). An actor that dies is noticed within seconds. Either is a ``LostWorkerError``.
-        watch: Called after every round, block by block, with its number and the history so far.
+        callback: Called after every round, block by block, with its number and the history so far.
         **columns: Which column is what, as in :meth:`RankingDataset.from_frame`.
 
     ``ranker.partitions_`` says where the data were and what was moved. Everything else is as after ``ranker.fit``.
@@ -48,4 +49,6 @@ def fit(
     if hasattr(data, "to_arrow_refs"):
         data = arrow_tables(data)  # before actors take the CPUs
     crew = Actors(count, threads=ranker.threads, timeout=timeout)
-    return train(crew, ranker, data, valid=valid, init_model=init_model, resume=resume, watch=watch, columns=columns)
+    return train(
+        crew, ranker, data, valid=valid, init_model=init_model, resume=resume, callback=callback, columns=columns
+    )

@@ -251,7 +251,7 @@ def processes(client: Client, timeout: float) -> list[str]:
     workers = sorted(beats.keys() - set(silent))
     if silent:
         text = f"training without {', '.join(silent)}, silent for more than {timeout:g} seconds"
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        warnings.warn(text, RuntimeWarning, stacklevel=5)
     if not workers:
         raise check.error("the Dask cluster has no workers", got=str(client), hint="start some, and wait for them")
     # Workers that are threads of this process share one copy of each library, which has one network at most.
