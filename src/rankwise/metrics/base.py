@@ -94,11 +94,10 @@ class Metric(ABC):
     """Whether it counts something, so that the total over all queries is reported rather than the mean."""
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     """The lowest and the highest possible value."""
-
     reads: ClassVar[tuple[str, ...]] = ("labels",)
-    """The columns of the data that it needs, ``more_labels.purchase`` for labels by name."""
+    """The columns of the data that it measures by and needs, ``more_labels.purchase`` for labels by name."""
     accepts: ClassVar[tuple[str, ...]] = ()
-    """The columns that change something where the data have them."""
+    """The columns that change something where the data have them; in :meth:`values` they have a default."""
     source: ClassVar[str] = ""
     """How data get the columns that it reads: the hint of an error."""
 
@@ -116,10 +115,10 @@ class Metric(ABC):
         ``columns`` are those of a data set (see :class:`rankwise.RankingDataset`); columns that the metric neither
         reads nor accepts change nothing. Most metrics treat unjudged documents (``judged``) as not relevant.
         """
-        given: Keywords = {"judged": judged, "document_rewards": document_rewards, **columns}
-        for name in given:
+        for name in columns:
             if name not in table.names():
                 raise check.unexpected(str(self), name, check.suggestion(name, table.names()).rstrip("?"))
+        given: Keywords = {"judged": judged, "document_rewards": document_rewards, **columns}
         read = {name: given[name] for name in given.keys() & _columns_of(self)}
         return self.of(scores, RankingDataset(np.empty((np.asarray(labels).size, 0)), labels, offsets, **read))
 
@@ -136,7 +135,7 @@ class Metric(ABC):
         columns.pop("labels", None)  # which every metric gets
         checked = read_only(check.scores(scores, data.offsets, data.query_ids))
         values = self.values(checked, data.labels, data.offsets, **table.nested(columns))
-        return check.metric_values(f"values of the metric {self}", values, data.n_queries, data.query_ids)
+        return check.metric_values(self, values, data.n_queries, data.query_ids)
 
     @abstractmethod
     def values(self, scores: Array, labels: Array, offsets: Offsets, *args: Any, **columns: Any) -> ArrayLike:
@@ -161,6 +160,7 @@ class RankMetric(Metric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     of_every_query: ClassVar[bool] = False
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
+
     cutoff: int | None = None
     """The last rank that counts; None for all ranks."""
     ties: str = "average"
@@ -221,7 +221,7 @@ class RankMetric(Metric):
     def _kernel(self, longest: int) -> KernelCall:
         """Return the kernel, and its further arguments for queries of up to ``longest`` documents."""
 
-    def _columns(self, offsets: Offsets, *args: Any, **columns: Any) -> tuple[Column, ...]:
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
         """Return the arguments of the kernel after those of :meth:`_kernel`: the columns that the metric reads."""
         return tuple(columns.values())
 

@@ -6,7 +6,7 @@ orders of the tied documents: the number of documents above one of a tie group i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,8 +30,8 @@ class JudgedMetric(RankMetric):
 
     accepts: ClassVar[tuple[str, ...]] = ("judged",)
 
-    def _columns(self, offsets: Offsets, judged: Column | None = None, **columns: Column) -> tuple[Column, ...]:
-        return (np.ones(offsets[-1], np.int8) if judged is None else judged, *columns.values())
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        return (columns["judged"] if "judged" in columns else np.ones(offsets[-1], np.int8),)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,12 +7,12 @@ document was judged counts nothing. With averaged ties each value is the exact m
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Offsets, codes_in_queries
+from rankwise.arrays import Column, Offsets, codes_in_queries
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import DCG
@@ -30,19 +30,13 @@ class SampledMetric(JudgedMetric):
 
     accepts: ClassVar[tuple[str, ...]] = ("judged", "strata", "inclusion_probabilities")
 
-    def _columns(
-        self,
-        offsets: Offsets,
-        judged: Column | None = None,
-        strata: Ids | None = None,
-        inclusion_probabilities: Column | None = None,
-        **columns: Column,
-    ) -> tuple[Column, ...]:
-        if strata is None and inclusion_probabilities is not None:
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        strata = columns.pop("strata", None)
+        if strata is None and "inclusion_probabilities" in columns:
             what, hint = f"{self} needs the strata of a sample", "set strata=…; documents of one were drawn alike"
             raise check.error(what, got="inclusion probabilities alone", hint=hint)
         codes = np.zeros(offsets[-1], np.int64) if strata is None else codes_in_queries(strata, offsets)
-        return super()._columns(offsets, judged, strata=codes, **columns)
+        return *super()._columns(offsets, **columns), codes
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
