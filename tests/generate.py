@@ -44,7 +44,7 @@ def generated() -> dict[Path, str]:
         path = ROOT / name
         text = files.get(path) or path.read_text("utf-8")
         files[path] = _replaced(text, start, end, "\n".join(lines()))
-    return files | {path: stub(path) for path in _stubs()}
+    return files | {path: stub(path) for path in sorted((ROOT / "src").rglob("*.pyi"))}
 
 
 def _replaced(text: str, start: str, end: str, lines: str) -> str:
@@ -133,11 +133,6 @@ def _table_of_arguments() -> str:
         for e in entries()
     ]
     return markdown(("name", "class", "arguments and defaults", "estimator"), rows)
-
-
-def _stubs() -> list[Path]:
-    paths = sorted((ROOT / "src").rglob("*.pyi"))
-    return [path for path in paths if "from rankwise." in path.read_text("utf-8")]  # lazy_loader's are relative
 
 
 def stub(path: Path) -> str:
