@@ -170,7 +170,11 @@ class Parameter:
         return f"{limits.least:g} to {limits.most:g}" + (", both excluded" if limits.open else "")
 
 
-@functools.cache
+def _cached(function: _Target) -> _Target:
+    return functools.cache(function)  # type: ignore[return-value]  # whose own type takes no classes
+
+
+@_cached
 def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     """Return the parameters of a class, a dataclass or a function by name, but for ``*`` and ``**`` ones.
 
@@ -178,7 +182,7 @@ def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     >>> declared(train)["rounds"].text, declared(train)["rounds"].range(), declared(train)["seed"].default
     ('Trees at most.', '≥ 1', 0)
     """
-    function: Any = target.__init__ if isinstance(target, type) else target  # whose signature may be a plain one
+    function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009
     annotations = getattr(function, "__annotations__", {})
     arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
     found = {one.name: _parameter(one.replace(annotation=annotations.get(one.name, Any))) for one in arguments}

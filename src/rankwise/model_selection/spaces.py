@@ -196,7 +196,7 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
         return {}, {}
     if space == "default":
         cls = ranker_class(ranker)
-        ranges = searched(cls) | dict(cls.search_space)
+        ranges: Keywords = searched(cls) | dict(cls.search_space)
         if isinstance(objective, str):
             ranges |= cls.native_search_space.get(objective, {})
     else:

@@ -515,7 +515,6 @@ class IterativeRanker(Ranker):
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
 
-    learning_rate: float | None
     seed: int
     threads: int | None
     patience: int | None

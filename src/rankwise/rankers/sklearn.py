@@ -2,7 +2,7 @@
 
 import copy
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -28,7 +28,7 @@ class Estimator:
 
     has_importances: ClassVar[bool] = False
     """Whether every trained one has ``feature_importances_``, or says what of it has none."""
-    native: Mapping[str, Any] = MappingProxyType({})
+    native: Any = MappingProxyType({})
     """Parameters of a library by their own names."""
     model_: Any
     _metadata_request: Any

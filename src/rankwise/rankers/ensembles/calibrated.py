@@ -158,7 +158,7 @@ class CalibratedRanker(MetaRanker):
     def _chosen_label(self, ranker: Ranker) -> str:
         """Return the name of the labels to calibrate for: ``label``, or the only ones that the ranker learns."""
         if self.label is not None:
-            return self.label
+            return str(self.label)
         names = learned_labels(ranker) or {MAIN}
         if len(names) > 1:
             listed = sorted(names)
