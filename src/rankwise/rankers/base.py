@@ -86,7 +86,8 @@ class Ranker(Estimator, ABC):
     unit: ClassVar[str] = "rounds"
     """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
     search_space: ClassVar[Mapping[str, Any]] = {}
-    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``; or a value, which is fixed."""
+    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``, or a value, which is fixed: of parameters
+    that declare no ``Search``, such as those of a library, and in the place of those that do."""
     native_search_space: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Objective of a library itself -> further parameters of it to search, as in ``search_space``."""
     portfolio: ClassVar[Sequence["Recipe"]] = ()
@@ -514,7 +515,6 @@ class IterativeRanker(Ranker):
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
 
-    learning_rate: float | None
     seed: int
     threads: int | None
     patience: int | None
