@@ -35,8 +35,8 @@ class Sentence(str):
     The command line writes marked arguments as options, and descriptions of data sets as keys. A mark is an argument,
     after "set" or "pass" if the hint says that, or the words of Python and of the command line, which may be empty.
 
-    >>> Sentence("no labels.", "`set label=…`, or judge them` (rw.judge)|`")
-    'no labels. Hint: set label=…, or judge them (rw.judge).'
+    >>> Sentence("no labels.", "`set label=…`, or judge them` (rw.trec.join)|`")
+    'no labels. Hint: set label=…, or judge them (rw.trec.join).'
     """
 
     start: str

@@ -53,10 +53,10 @@ class RankingDataset:
     groups: Ids | None = None
     """(n_docs,) integers or strings: the group of each document, among which exposure is to be fair."""
     teacher_scores: NDArray[np.float64] | None = None
-    """(n_docs,) scores of another model, which a ranker is to learn: see :class:`rankwise.Distil`."""
+    """(n_docs,) scores of another model, which a ranker is to learn: see :class:`rankwise.objectives.Distil`."""
     document_rewards: NDArray[np.float64] | None = None
     """(n_docs,) how good it is to rank the document first, negative numbers included, as estimated from clicks: see
-    :func:`rankwise.clicks.targets`. They replace the gains of labels in :class:`rankwise.PLRank`."""
+    :func:`rankwise.clicks.targets`. They replace the gains of labels in :class:`rankwise.objectives.PLRank`."""
     feature_names: tuple[str, ...] | None = None
     """One name per column of ``features``."""
     categorical: tuple[int, ...] = ()

@@ -207,7 +207,7 @@ def demonstrate(
         comparison=rw.compare(scores, test, METRICS, seed=SEED),
         limits={
             "random order": rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # a mean over all orders of equal scores
-            "best possible": rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+            "best possible": rw.evaluate(rw.data.synthetic_ideal(test, seed=SEED), test, METRICS),
         },
         curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
         leaderboard=replace(search.leaderboard_, notes=(*search.leaderboard_.notes, *notes)),

@@ -171,7 +171,7 @@ def compare(
         raise check.error(
             "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
         )
-    result = rw.compare(evaluations, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
+    result = rw.compare(evaluations, baseline=baseline, test=test, level=1.0 - alpha, correction=correction, seed=seed)
     first, *rest = result.tables(pairs=pairs, titles=requested.titles)
     tables, document = [requested.noted(first), *rest], result.to_dict() | requested.described()
     if output is not None:
@@ -202,7 +202,7 @@ def _judged(
         if value:
             raise check.error("--judge goes with runs and --qrels, and without some options", got=word)
     rankings = [inputs.file(word) for word in words]
-    runs = [rw.read_run(path) for _, path in rankings]
+    runs = [rw.trec.read_run(path) for _, path in rankings]
     names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
     estimate: Callable[..., JudgedEvaluation] = rw.compare if "alpha" in settings else evaluate_judged
     result = estimate(
@@ -283,7 +283,7 @@ def _evaluations(
         by: RankingDataset | pl.DataFrame
         if qrels:
             aspects = any(getattr(one, "reads_aspects", False) for one in requested.metrics.values())
-            by = rw.read_qrels(qrels, aspects=aspects)  # once, for all runs
+            by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.options.keys()
