@@ -85,7 +85,7 @@ def named(whole):
 
 
 def fit(crew, ranker, data, **options):
-    defaults: dict[str, Any] = {"valid": None, "init_model": None, "resume": False, "watch": None, "columns": {}}
+    defaults: dict[str, Any] = {"valid": None, "init_model": None, "resume": False, "callback": None, "columns": {}}
     return train(crew, ranker, data, **{**defaults, **options})
 
 

@@ -419,7 +419,7 @@ REFUSALS = {
     "unknown baseline: got 'c'": lambda: compare(TWO, baseline="c"),
     "unknown correction: got 'bonferroni'": lambda: compare(TWO, correction="bonferroni"),
     "unknown test: got 'z'": lambda: compare(TWO, test="z"),
-    "alpha must be a number in (0, 1): got 0": lambda: compare(TWO, level=1),
+    "level must be a number in (0, 1): got 1": lambda: compare(TWO, level=1),
     "the corrected t-test needs trials and the proportions": lambda: compare(TWO, test="corrected_t"),
     "test of the trials that are compared: got (0.5, 0.5) for pairs by query": lambda: compare(TWO, split=(0.5, 0.5)),
     "test of the trials that are compared: got (1.0,)": lambda: compare(TRIALS, metrics="ap", split=(1.0,)),

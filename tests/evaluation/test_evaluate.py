@@ -264,7 +264,7 @@ REFUSALS: dict[str, Any] = {
     "ndcg@10 scores no query: got 60 queries without a": lambda s, d: rw.evaluate(s, d.with_(labels=np.zeros(s.size))),
     "an evaluation needs at least one metric. Hint: for example": lambda s, d: rw.evaluate(s, d, []),
     "unknown metric: got 'ndgc'": lambda s, d: rw.evaluate(s, d, "ndgc"),
-    "confidence must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, level=1.0),
+    "level must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, level=1.0),
     "resamples must be a whole number of at least 1: got 0": lambda s, d: rw.evaluate(s, d, resamples=0),
     "seed must be a whole number of at least 0: got -1": lambda s, d: rw.evaluate(s, d, seed=-1),
     "values of ap must be one number per query: got shape (1,)": lambda s, d: rw.Evaluation({"ap": [0.1]}, ["a", "b"]),

@@ -245,7 +245,7 @@ def test_the_first_impression_of_a_user_counts():
     every = rw.judging.interleaving(frame.drop("user"), a, b, cutoff=3)
     keys = [key for key in range(300) if key % 10]
     first = {key % 50: every.credits[number] for number, key in reversed(list(enumerate(keys)))}
-    assert outcome.unit == "user"
+    assert outcome.by == "user"
     assert outcome.credits.size == len(first)
     assert outcome.preference == pytest.approx(np.mean(list(first.values())))
     assert outcome.preference != pytest.approx(every.preference)
@@ -328,7 +328,7 @@ def test_refusals():
         "plain clicks on balanced lists favour": lambda: rw.judging.interleaving(frame, a, b, method="balanced"),
         "needs a position bias": lambda: rw.judging.interleaving(frame, a, b, credit="debiased"),
         "and no other, needs a position bias": lambda: rw.judging.interleaving(frame, a, b, bias=[1.0]),
-        "above 0 at all k positions": lambda: rw.judging.interleaving(
+        "above 0 up to the cutoff": lambda: rw.judging.interleaving(
             frame, a, b, cutoff=3, credit="debiased", bias=[1.0, 0.5]
         ),
         "both rankings are needed": lambda: rw.judging.interleaving(frame, a),
@@ -347,7 +347,7 @@ def test_refusals():
         ),
         "got 0 of them": lambda: rw.judging.interleaving(frame.filter(pl.col("query") == "same"), a, b, cutoff=3),
         "different documents": lambda: rw.judging.interleave(["x", "x"], ["y"], key=1),
-        "k must be a whole number": lambda: rw.judging.interleave(["x"], ["y"], key=1, cutoff=0),
+        "cutoff must be a whole number": lambda: rw.judging.interleave(["x"], ["y"], key=1, cutoff=0),
         "unknown credit": lambda: rw.judging.interleaving(frame, a, b, credit="purchases"),
     }.items():
         with pytest.raises(ValueError, match=text):

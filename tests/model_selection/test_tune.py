@@ -55,7 +55,7 @@ def tried(tuning: Tuning) -> list[tuple[Any, ...]]:
 
 
 def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
-    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "bag": 3}
+    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "folds": 3}
     tuning = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", **settings)
     bag: Any = tuning.ranker(threads=1)
     assert type(bag) is rw.bagged
@@ -72,13 +72,13 @@ def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
     resumed = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **settings)
     assert tried(resumed) == tried(tuning)
     with pytest.raises(ValueError, match="bag"):
-        rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **{**settings, "bag": 4})
+        rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **{**settings, "folds": 4})
 
 
 def test_what_is_no_bag_is_refused(parts: Pair):
-    with pytest.raises(ValueError, match=r"takes the name of one: got bagged\(.*set ranker='lightgbm'.*bag=5"):
+    with pytest.raises(ValueError, match=r"takes the name of one: got bagged\(.*set ranker='lightgbm'.*folds=5"):
         rw.tune(*parts, ranker=rw.bagged(rw.LightGBMRanker()))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set bag=5"):
+    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set folds=5"):
         rw.tune(parts[0])
     with pytest.raises(ValueError, match="bag must be .* 2"):
         rw.tune(*parts, folds=1)
@@ -394,7 +394,7 @@ def test_minutes_end_the_search_and_cut_the_last_trial(parts: Pair):
 
 def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_path: Path, tuning: Tuning):
     search = {name: str(one) for name, one in tuning.space.items()}
-    settings = {**QUICK, "search": search, "seed": 1, "study": tmp_path / "search.db"}
+    settings = {**QUICK, "search": search, "seed": 1, "checkpoint": tmp_path / "search.db"}
     rw.tune(*parts, trials=4, **settings)
     begun = sqlite3.connect(tmp_path / "search.db")
     with begun:  # a process that is killed leaves a trial that seems to run
@@ -484,7 +484,7 @@ def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
     with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Hint: resume .*resume=True"):
         rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
-    again: dict[str, Any] = {"trials": 2, "study": study, "resume": True}
+    again: dict[str, Any] = {"trials": 2, "checkpoint": study, "resume": True}
     with pytest.raises(ValueError, match=r"holds another search \(objective differs\): got 'listnet', and 'xendcg' in"):
         rw.tune(*parts, "listnet", **{**again, **QUICK})
     with pytest.raises(ValueError, match=r"holds another search \(train differs\)"):

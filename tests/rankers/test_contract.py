@@ -325,7 +325,9 @@ def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change
         assert len(column) == len(model.history_["ndcg@10"])
         if "blended" not in name:
             assert column[best] == pytest.approx(rw.evaluate(model, data).mean["ndcg@10"], abs=1e-6)
-    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
+    with pytest.raises(
+        ValueError, match=r"eval_sets must be a table of data sets by name: got ''. Hint: pass eval_sets="
+    ):
         RANKERS[name]().fit(train, eval_sets={"": valid})
 
 

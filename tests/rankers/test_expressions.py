@@ -229,7 +229,7 @@ def test_searches_take_expressions() -> None:
     how: dict[str, Any] = {"trials": 2, "space": "none", "search": {"leaves": "whole(3, 9)"}, "threads": 1}
     search = rw.tune(train, valid, ranker="bagged(lightgbm(xendcg, rounds=4), folds=2)", progress=False, **how)
     same = rw.tune(train, valid, "xendcg", ranker="lightgbm", folds=2, fixed={"rounds": 4}, progress=False, **how)
-    assert (search.value, search.parameters, search.bag) == (same.value, same.parameters, 2)
+    assert (search.value, search.parameters, search.folds) == (same.value, same.parameters, 2)
     assert "xendcg, rounds=4" in repr(search.ranker())
     with pytest.raises(ValueError, match="a search is of one ranker, or of bags of one"):
         rw.tune(train, valid, ranker="blended(lightgbm, column(0))", **how)

@@ -346,7 +346,7 @@ def top(scores, labels, offsets):
 def test_a_search_tries_it_among_its_recipes(metric, data, tmp_path):
     def search():
         recipes = [MeanLabel(), MeanLabel(alpha=0.5), rw.LightGBMRanker("xendcg", **SMALL)]
-        settings: dict[str, Any] = {"folds": 2, "study": tmp_path / "study", "progress": False, "threads": 1}
+        settings: dict[str, Any] = {"folds": 2, "checkpoint": tmp_path / "study", "progress": False, "threads": 1}
         return rw.AutoRanker(None, metric, recipes=recipes, **settings).fit(data)
 
     first, again = search(), search()

@@ -170,7 +170,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
 
     compared = comparison(pooled, DATA, 0.0)
     assert compared is not None
-    assert {one.confidence for one in compared.paired.evaluations.values()} == {0.99}
+    assert {one.level for one in compared.paired.evaluations.values()} == {0.99}
 
 
 def test_two_trials_have_no_bands(tmp_path):

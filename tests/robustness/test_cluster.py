@@ -129,12 +129,12 @@ def test_a_worker_is_killed_while_data_are_sent(cluster, path, whole, tmp_path, 
         return method(*arguments, **options)
 
     monkeypatch.setattr(cluster, moment, deadly)
-    watch = {"watch": lambda round, _: done.append(round)}
+    options = {"callback": lambda round, _: done.append(round)}
     with pytest.raises(rw.cluster.LostWorkerError, match="resume=True"):
-        within(rw.cluster.dask.fit, ranker("xendcg", **settings), path, client=cluster, **watch)
+        within(rw.cluster.dask.fit, ranker("xendcg", **settings), path, client=cluster, **options)
     cluster.wait_for_workers(2, timeout=HANG)
     done.clear()
-    model = within(rw.cluster.dask.fit, ranker("xendcg", **settings), path, client=cluster, resume=True, **watch)
+    model = within(rw.cluster.dask.fit, ranker("xendcg", **settings), path, client=cluster, resume=True, **options)
     assert done == list(range(6, 13))
     assert model.history_["loss"] == pytest.approx(loss_of_one_machine(ranker, whole), rel=0.05)
 

@@ -16,6 +16,7 @@ from rankwise.files import check_writable_folder, replacing
 from rankwise.models import storage
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
+from rankwise.statistics.significance import alpha
 from rankwise.statistics.verdict import Finding
 
 if TYPE_CHECKING:
@@ -338,7 +339,7 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
             "baseline": dict.fromkeys([name for name in ranked if name in rankers][:3], "linear regression"),
             "split": [0.6, 0.2, 0.2],
             "trials": 1,
-            "alpha": result.comparison.alpha,
+            "alpha": alpha(result.comparison.level),
         },
         **joined(trials),
         feature_names=None if test.feature_names is None else list(test.feature_names),

@@ -79,7 +79,9 @@ def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change
         resumed.fit(data, valid, eval_sets={"train": valid, "other": valid}, resume=True)
     resumed.fit(data, valid, eval_sets={"train": data, "other": valid}, resume=True)
     assert resumed.history_ == model.history_
-    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
+    with pytest.raises(
+        ValueError, match=r"eval_sets must be a table of data sets by name: got ''. Hint: pass eval_sets="
+    ):
         ranker(library, rounds=2).fit(data, eval_sets={"": valid})
     with pytest.raises(ValueError, match="features"):
         ranker(library, rounds=2).fit(data, eval_sets={"other": valid.with_(features=valid.features[:, :3])})

@@ -103,7 +103,7 @@ def tune(
     result.save(output, force=force or resume)
     if plot is not None:
         result.plot(plot, force=force or resume)
-    outputs.show(result.to_dict(), ("", result.table()), json=json, wrote=(output, result.study, plot))
+    outputs.show(result.to_dict(), ("", result.table()), json=json, wrote=(output, result.checkpoint, plot))
     if result.stopped == "interrupted":
         console.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)
