@@ -51,10 +51,10 @@ def test_marked_arguments_of_a_hint_survive_places_rows_and_processes():
     def option(name: str, value: str | None) -> str | None:
         return f"--{name} {value}" if value else None
 
-    error = check.error("wrong", where=check.Row(3), got=1, hint="`set a='`b|c'`, lower `d`, or ask` (rw.judge)|`")
+    error = check.error("wrong", where=check.Row(3), got=1, hint="`set a='`b|c'`, lower `d`, or ask` (rw.trec.join)|`")
     with pytest.raises(ValueError, match="at line 3") as raised, check.naming("a.txt"), check.placing("line {}".format):
         raise copy.deepcopy(error)
-    assert str(raised.value) == "a.txt: wrong: got 1 at line 3. Hint: set a='`b|c', lower d, or ask (rw.judge)."
+    assert str(raised.value) == "a.txt: wrong: got 1 at line 3. Hint: set a='`b|c', lower d, or ask (rw.trec.join)."
     message = raised.value.message.rewritten(option, "use", lambda words: not words)
     assert str(message) == "a.txt: wrong: got 1 at line 3. Hint: use --a '`b|c', lower d, or ask."
 

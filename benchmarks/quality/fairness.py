@@ -106,7 +106,7 @@ def trained(job: Job, folder: str, quick: bool) -> Any:
     cls, settings = RANKERS[ranker]
     if quick:
         settings = {**settings, **QUICK[ranker]}
-    objective = rw.fair(rw.PLRank(cutoff=CUTOFF), weight=weight, merit=merit)
+    objective = rw.objectives.fair(rw.objectives.PLRank(cutoff=CUTOFF), weight=weight, merit=merit)
     return cls(objective, seed=seed, threads=1, progress=False, **settings).fit(trial(folder, seed)[0])
 
 

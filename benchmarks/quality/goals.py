@@ -183,12 +183,12 @@ def with_a_cut_bag(seed: int, rounds: int) -> list[str]:
         if round == rounds:
             raise rw.StopTraining("minutes")
 
-    def bag(loss: str, number: int, **watch: Any) -> Any:
+    def bag(loss: str, number: int, **options: Any) -> Any:
         ranker = rw.LightGBMRanker(loss, rounds=80, bagging_fraction=0.7, bagging_freq=1, **SETTINGS | {"seed": number})
-        return rw.bagged(ranker, 5, fold_seed=0).fit(train, **watch)
+        return rw.bagged(ranker, 5, fold_seed=0).fit(train, **options)
 
     complete = [bag("xendcg", 0), bag("lambdarank", 0)]
-    cut = bag("xendcg", 1, watch=stop)
+    cut = bag("xendcg", 1, callback=stop)
     kept = rw.blended.of_fitted(complete, train, weights="average")
     blend = rw.blended.of_fitted([*complete, cut], train, weights="average")
     alone, other = (one.out_of_fold_.mean[FIRST] for one in (complete[0], cut))

@@ -151,7 +151,7 @@ def measure(cell: Cell) -> dict[str, Any]:
     elif cell.setting.startswith("wrong"):
         bias = rw.clicks.Bias.known(1.0 / np.arange(1, 11))
     else:
-        bias = rw.clicks.propensities(log, "harvest", samples=50, seed=cell.seed)
+        bias = rw.clicks.propensities(log, "harvest", resamples=50, seed=cell.seed)
     unchecked = cell.setting.endswith("unchecked")
     blends = (1.0,) if cell.setting in NEW else (0.25, 0.5, 1.0)
     result: Any = rw.clicks.compare(

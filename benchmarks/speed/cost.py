@@ -100,7 +100,7 @@ def measured(documents: int, features: int, leaves: int) -> dict[str, float]:
         ranker.fit(small)  # compiles and loads everything
         ends, start = [], time.process_time()
         with PrivateMemory() as memory:
-            ranker.fit(train, watch=lambda *_: ends.append(time.process_time()))
+            ranker.fit(train, callback=lambda *_: ends.append(time.process_time()))
         total, a_round = time.process_time() - start, statistics.median(np.diff(ends)[1:].tolist())
     return {
         "documents": train.n_docs, "features": features, "leaves": leaves,

@@ -30,6 +30,7 @@ from rankwise.objectives.table import torch_loss as torch_loss
 from rankwise.rankers.base import Ranker as Ranker
 from rankwise.rankers.ensembles.bagged import bagged as bagged
 from rankwise.rankers.ensembles.blended import blended as blended
+from rankwise.rankers.ensembles.calibrated import CalibratedRanker as CalibratedRanker
 from rankwise.rankers.ensembles.calibrated import calibrate as calibrate
 from rankwise.rankers.ensembles.distilled import distilled as distilled
 from rankwise.rankers.expressions import ranker as ranker

@@ -52,7 +52,7 @@ _NAMESPACES = {
         "synthetic_ratings"
     ),
     "results": (
-        "Breakdown CalibratedRanker CrossValidation DataCheck Explanation FeatureComparison GroupExposure "
+        "Breakdown CrossValidation DataCheck Explanation FeatureComparison GroupExposure "
         "JudgedEvaluation Leaderboard ObjectiveChecks PolicyEvaluation RecommenderChoice Tuning read_evaluation "
         "write_evaluation"
     ),

@@ -555,7 +555,7 @@ def test_what_a_blend_fails_by() -> None:
 @pytest.fixture(scope="module")
 def drawn(data: rw.RankingDataset, systems: dict[str, np.ndarray]) -> Log:
     return rw.clicks.simulate(
-        data, ranker=systems["production"], drawn=1.0, model="cascade", cutoff=3, impressions=500, seed=5
+        data, ranker=systems["production"], temperature=1.0, model="cascade", cutoff=3, impressions=500, seed=5
     )
 
 
@@ -572,7 +572,7 @@ def test_cascade_by_the_logs_own_probabilities(data, systems, drawn) -> None:
 def test_item_position_needs_probabilities_before_rankings_are_drawn(data, systems, drawn) -> None:
     with pytest.raises(ValueError, match="given those above it"):
         run("good", systems, drawn, None, data, estimator="item-position")
-    first = rw.clicks.simulate(data, ranker=systems["production"], drawn=2.0, cutoff=1, impressions=1000, seed=5)
+    first = rw.clicks.simulate(data, ranker=systems["production"], temperature=2.0, cutoff=1, impressions=1000, seed=5)
     result = run("good", systems, first, None, data, estimator="item-position", blends=[1.0])  # nothing is above
     rewards = rw.clicks.Users().rewards(data)[ranks_of(systems["good"], data) == 0]
     assert result.blends[0].clicks == pytest.approx(rewards.mean(), abs=0.05)
@@ -627,7 +627,7 @@ def found(data, log) -> rw.clicks.Estimates:
 
 def test_targets_spare_the_regressions_and_change_nothing(data, systems, log, found, monkeypatch) -> None:
     more = rw.concatenate([data.take(np.arange(80)[::-1]), data.with_(query_ids=range(80)).take([3, 5])])
-    drawn = rw.clicks.simulate(data, ranker=systems["production"], drawn=1.0, cutoff=4, impressions=30, seed=2)
+    drawn = rw.clicks.simulate(data, ranker=systems["production"], temperature=1.0, cutoff=4, impressions=30, seed=2)
     cascade: Any = {"estimator": "cascade", "unchecked": True, "seed": 3}
     refitted = run("good", systems, log, BIAS, data, seed=3), run("good", systems, drawn, BIAS, data, **cascade)
     with pytest.warns(UserWarning, match="2 of 82 queries were never shown"):

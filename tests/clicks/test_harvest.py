@@ -112,7 +112,7 @@ def test_segments_with_other_click_rates_do_not_confound():
 
 def test_intervals_do_not_depend_on_the_order_of_queries_and_come_back():
     log = confounded(draw=np.random.default_rng(7))
-    bias = propensities(log, samples=20, seed=3)
+    bias = propensities(log, resamples=20, seed=3)
     turned = np.argsort(log.query_ids)[::-1]
     start, size = log.offsets[:-1], np.diff(log.offsets)
     rows = np.concatenate([np.arange(start[q], start[q] + size[q]) for q in turned])
@@ -125,8 +125,8 @@ def test_intervals_do_not_depend_on_the_order_of_queries_and_come_back():
         document_ids=log.document_ids[rows],
         pairs=number[log.pairs],
     )
-    np.testing.assert_allclose(propensities(other, samples=20, seed=3).alpha_low, bias.alpha_low, rtol=1e-6)
-    assert not np.allclose(propensities(log, samples=20, seed=4).alpha_low[1:], bias.alpha_low[1:], rtol=1e-6)
+    np.testing.assert_allclose(propensities(other, resamples=20, seed=3).alpha_low, bias.alpha_low, rtol=1e-6)
+    assert not np.allclose(propensities(log, resamples=20, seed=4).alpha_low[1:], bias.alpha_low[1:], rtol=1e-6)
     assert (bias.alpha_low[1:] < bias.alpha[1:]).all()
     assert (bias.alpha_high[1:] > bias.alpha[1:]).all()
     assert bias.alpha_low[0] == bias.alpha_high[0] == 1.0

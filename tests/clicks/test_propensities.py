@@ -91,7 +91,7 @@ def segmented(curves, swaps=(True, True), n_queries=60, draw=None):
 
 def test_segments_have_their_own_curves_where_they_differ():
     curves = [[1.0, 0.7, 0.5, 0.4], [1.0, 0.4, 0.2, 0.1]]
-    bias = propensities(segmented(curves), segments=True, samples=2)
+    bias = propensities(segmented(curves), segments=True, resamples=2)
     assert bias.by_segment is not None
     np.testing.assert_allclose(bias.by_segment, curves, rtol=0.02)
     assert bias.segment_names == ("segment 0", "segment 1")
@@ -101,7 +101,7 @@ def test_segments_have_their_own_curves_where_they_differ():
 
 def test_segments_that_are_alike_share_the_curve():
     curves = [[1.0, 0.6, 0.4, 0.3]] * 2
-    bias = propensities(segmented(curves, draw=np.random.default_rng(0)), segments=True, samples=2)
+    bias = propensities(segmented(curves, draw=np.random.default_rng(0)), segments=True, resamples=2)
     assert bias.by_segment is not None
     apart = np.abs(bias.by_segment / bias.alpha - 1).max()
     assert apart < 0.02
@@ -119,7 +119,7 @@ def test_the_ridge_pulls_to_the_common_curve():
 
 
 def test_a_segment_without_swaps_has_the_common_curve_and_it_is_said():
-    bias = propensities(segmented([[1.0, 0.6, 0.4, 0.3]] * 2, swaps=(True, False)), segments=True, samples=2)
+    bias = propensities(segmented([[1.0, 0.6, 0.4, 0.3]] * 2, swaps=(True, False)), segments=True, resamples=2)
     assert bias.by_segment is not None
     np.testing.assert_allclose(bias.by_segment[1], bias.alpha)
     assert any("segment 'segment 1' has the common curve at positions 1 to 4" in text for text in bias.assumptions)

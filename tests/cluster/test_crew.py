@@ -85,14 +85,14 @@ def named(whole):
 
 
 def fit(crew, ranker, data, **options):
-    defaults: dict[str, Any] = {"valid": None, "init_model": None, "resume": False, "watch": None, "columns": {}}
+    defaults: dict[str, Any] = {"valid": None, "init_model": None, "resume": False, "callback": None, "columns": {}}
     return train(crew, ranker, data, **{**defaults, **options})
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_gradients_are_the_same_bits_for_any_partition(named, parts):
     """Tables cut where queries are not, an objective that draws."""
-    objective, frame = rw.objective("stochastic(xendcg, scale=0.25)"), rw.to_frame(named)
+    objective, frame = rw.objective("stochastic(xendcg, scale=0.25)"), rw.data.to_frame(named)
     scores = dict(zip(named.query_ids, np.split(np.sin(np.arange(named.n_docs)), named.offsets[1:-1]), strict=True))
 
     def derived(data):
@@ -126,7 +126,7 @@ def test_blocks_continue_trees_and_resume_after_a_loss(named, tmp_path, monkeypa
         return grow(self, settings, matrices, seed, start)
 
     monkeypatch.setattr(library, "grow", recorded)
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
     whole = fit(InProcess(1), ranker("plrank", **settings), path)
     assert [start is None for start in starts] == ([True, False, False] if native else [True])
     assert not learner._trainings
@@ -137,7 +137,7 @@ def test_blocks_continue_trees_and_resume_after_a_loss(named, tmp_path, monkeypa
     doomed = ranker("plrank", checkpoint=tmp_path / "kept", **settings)
     with pytest.raises(LostWorkerError, match="worker worker 0 was lost while growing trees 6 to 10.*resume=True"):
         fit(crew, doomed, path)
-    fit(InProcess(1), doomed, path, resume=True, watch=lambda done, _: seen.append(done))
+    fit(InProcess(1), doomed, path, resume=True, callback=lambda done, _: seen.append(done))
     assert seen == list(range(6, 13))
     np.testing.assert_array_equal(doomed.predict(named), whole.predict(named))
 
@@ -148,7 +148,7 @@ def test_constraints_resume_after_a_loss(named, tmp_path, monkeypatch, native):
     """Blocks of one round, with a seed of each where the library draws; a checkpoint is older than the loss."""
     data = named.with_(more_labels={"purchase": (named.labels >= 2).astype(float)})
     train, valid = rw.split(data, (0.7, 0.3), seed=1)
-    path = rw.write_parquet(train, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(train, tmp_path / "train.parquet")
     options = {"valid": valid, "columns": {"more_labels": {"purchase": "purchase"}}}
 
     def constrained(**settings):
@@ -181,14 +181,14 @@ def test_a_frame_without_partitions_is_refused():
 
 def test_a_worker_without_its_session_is_a_loss(named, tmp_path):
     """As after a restart between two blocks."""
-    path = rw.write_parquet(named, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(named, tmp_path / "train.parquet")
 
     def restart(done, _):
         if done == 5:
             learner.end_others("another")
 
     with pytest.raises(LostWorkerError, match="started anew in the middle"):
-        fit(InProcess(1), rw.XGBoostRanker("xendcg", **SMALL), path, watch=restart)
+        fit(InProcess(1), rw.XGBoostRanker("xendcg", **SMALL), path, callback=restart)
     assert not learner._trainings
 
 

@@ -58,10 +58,10 @@ def test_what_is_read_once_may_be_a_pipe(pipe, pack, step):
     assert (data.n_docs, data.features[:, 0].tolist()) == (4, [0.5, 2, 9, 5])
     assert seen == []  # nobody knows how long a pipe is
     assert rw.read_data(pipe(pack(TEXT), step=step)).n_docs == 4
-    run = rw.read_run(pipe(pack(b"q1 Q0 d1 1 2.5 t\n"), step=step))
+    run = rw.trec.read_run(pipe(pack(b"q1 Q0 d1 1 2.5 t\n"), step=step))
     assert run.rows() == [("q1", "d1", 2.5, "t")]
-    assert rw.read_qrels(pipe(pack(b"q1 0 d1 2\n"), step=step)).rows() == [("q1", "d1", 2)]
-    ratings = rw.Interactions.read(pipe(pack(b"user,item,rating\n1,10,5\n1,20,3\n"), step=step))
+    assert rw.trec.read_qrels(pipe(pack(b"q1 0 d1 2\n"), step=step)).rows() == [("q1", "d1", 2)]
+    ratings = rw.recommend.Interactions.read(pipe(pack(b"user,item,rating\n1,10,5\n1,20,3\n"), step=step))
     assert ratings.n_ratings == 2
     sized = rw.read_letor(pipe(pack(b"1 1:2\n0 1:3\n"), step=step), sizes=pipe(pack(b"2\n"), step=step))
     assert sized.sizes.tolist() == [2]
@@ -137,8 +137,8 @@ def test_archives_are_rejected_with_a_hint(tmp_path):
         rw.read_letor(path)
     path.write_bytes(lzma.compress(TEXT))
     with pytest.raises(ValueError, match="got an xz file"):
-        rw.read_run(path)
-    rw.write_parquet(rw.synthetic(n_queries=2, n_features=2, seed=1), tmp_path / "a.parquet")
+        rw.trec.read_run(path)
+    rw.data.write_parquet(rw.synthetic(n_queries=2, n_features=2, seed=1), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=r"got a Parquet file at .*\. Hint: .* rw\.read_parquet"):
         rw.read_letor((tmp_path / "a.parquet").rename(tmp_path / "a.txt"))
 

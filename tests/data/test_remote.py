@@ -41,7 +41,7 @@ def data():
 
 @pytest.fixture
 def parquet(data, tmp_path):
-    return rw.write_parquet(data, tmp_path / "rows.parquet").read_bytes()
+    return rw.data.write_parquet(data, tmp_path / "rows.parquet").read_bytes()
 
 
 def chained(raised: BaseException | None) -> str:
@@ -172,8 +172,8 @@ def test_every_reader_reads_from_a_store(store, data, parquet, tmp_path):
     assert rw.read_data("memory://here/rows.txt").n_queries == 2
     assert rw.read_csv("memory://here/rows.csv").labels.tolist() == [1, 0]
     assert rw.open_data("memory://here/rows.txt", folder=tmp_path / "copies").n_queries == 2
-    first = rw.write_parquet(data.take(slice(0, 20)), tmp_path / "first.parquet").read_bytes()
-    rest = rw.write_parquet(data.take(slice(20, 60)), tmp_path / "rest.parquet").read_bytes()
+    first = rw.data.write_parquet(data.take(slice(0, 20)), tmp_path / "first.parquet").read_bytes()
+    rest = rw.data.write_parquet(data.take(slice(20, 60)), tmp_path / "rest.parquet").read_bytes()
     store.pipe({"/folder/1.parquet": rest, "/folder/0.parquet": first, "/folder/_SUCCESS": b""})
     for read in (rw.read_parquet, rw.read_data, rw.open_data):
         for url in ("memory://folder", "memory://folder/"):

@@ -108,7 +108,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says():
     rng = np.random.default_rng(3)
     covered = []
     for seed in range(400):
-        evaluation = rw.Evaluation({"m": rng.beta(2, 6, 80)}, range(80), confidence=0.9, resamples=400, seed=seed)
+        evaluation = rw.Evaluation({"m": rng.beta(2, 6, 80)}, range(80), level=0.9, resamples=400, seed=seed)
         low, high = evaluation.interval["m"]
         covered.append(low <= 0.25 <= high)
     assert 0.85 < np.mean(covered) < 0.94
@@ -226,7 +226,7 @@ def test_frame_without_ids_numbers_the_queries():
 
 
 def test_it_prints_as_a_table_and_shows_in_notebooks():
-    evaluation = rw.Evaluation({"ap": [0.5, 0.5, NAN], "ndcg@10": [0.25, 0.25, 0.25]}, range(3), confidence=0.9)
+    evaluation = rw.Evaluation({"ap": [0.5, 0.5, NAN], "ndcg@10": [0.25, 0.25, 0.25]}, range(3), level=0.9)
     assert repr(evaluation) == (
         "metric     mean  90% interval      scored  skipped\n"
         "ap       0.5000  –                      2        1\n"
@@ -264,11 +264,15 @@ REFUSALS: dict[str, Any] = {
     "ndcg@10 scores no query: got 60 queries without a": lambda s, d: rw.evaluate(s, d.with_(labels=np.zeros(s.size))),
     "an evaluation needs at least one metric. Hint: for example": lambda s, d: rw.evaluate(s, d, []),
     "unknown metric: got 'ndgc'": lambda s, d: rw.evaluate(s, d, "ndgc"),
-    "confidence must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, confidence=1.0),
+    "level must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, level=1.0),
     "resamples must be a whole number of at least 1: got 0": lambda s, d: rw.evaluate(s, d, resamples=0),
     "seed must be a whole number of at least 0: got -1": lambda s, d: rw.evaluate(s, d, seed=-1),
-    "values of the metric ap must be one number per query: got shape (1,)": lambda s, d: rw.Evaluation({"ap": [0.1]}, ["a", "b"]),
-    "values of the metric ap must be finite: got inf at query 'b'": lambda s, d: rw.Evaluation({"ap": [0.1, np.inf]}, ["a", "b"]),
+    "values of the metric ap must be one number per query: got shape (1,)": lambda s, d: rw.Evaluation(
+        {"ap": [0.1]}, ["a", "b"]
+    ),
+    "values of the metric ap must be finite: got inf at query 'b'": lambda s, d: rw.Evaluation(
+        {"ap": [0.1, np.inf]}, ["a", "b"]
+    ),
     "query ids must all be different": lambda s, d: rw.Evaluation({"ap": [0.1, 0.2]}, ["a", "a"]),
     "2 queries without a relevant document (or of weight 0)": lambda s, d: rw.Evaluation(
         {"ap": [NAN, 0.2]}, ["a", "b"], [1.0, 0.0]

@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {"quick": True, "jobs": 1, "trials": 2, "queries": 40, "
 def found(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("results") / "2021-table1"
     settings = {"rounds": 5, "leaves": 4, "min_documents": 5, "threads": 1}
-    rw.reproduce("2021-table1", folder, settings=settings, **SMALL)
+    rw.lab.reproduce("2021-table1", folder, settings=settings, **SMALL)
     return Results.read(folder)
 
 

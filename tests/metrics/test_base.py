@@ -186,7 +186,7 @@ def test_training_loops_of_the_libraries_accept_it(parts):
         own,
         3,
         valid_sets=[held_out],
-        feval=rw.lightgbm_metric(top_label),
+        feval=rw.metrics.lightgbm_metric(top_label),
         callbacks=[lgb.record_evaluation(seen)],
     )
     expected = rw.evaluate(booster, valid, top_label).mean["top_label"]
@@ -197,7 +197,7 @@ def test_training_loops_of_the_libraries_accept_it(parts):
         {"objective": "rank:ndcg", "nthread": 1, "disable_default_eval_metric": 1},
         matrix,
         3,
-        custom_metric=rw.xgboost_metric(Found()),
+        custom_metric=rw.metrics.xgboost_metric(Found()),
         evals=[(matrix, "train")],
         evals_result=history,
         verbose_eval=False,

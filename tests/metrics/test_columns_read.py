@@ -94,7 +94,7 @@ def test_training_stops_by_it(data):
 
 
 def test_clicks_are_measured_with_their_columns(data):
-    train, valid = (rw.simulate_clicks(part, model="position") for part in rw.split(data, (0.6, 0.4), seed=1))
+    train, valid = (rw.clicks.simulate_clicks(part, model="position") for part in rw.split(data, (0.6, 0.4), seed=1))
     ranker = rw.LightGBMRanker("xendcg", metrics=FreshGain(cutoff=3), debias=True, **TREES).fit(train, valid)
     clicked = np.flatnonzero(valid.labels > 0)
     queries = np.searchsorted(valid.offsets, clicked, side="right") - 1
@@ -108,7 +108,7 @@ def test_the_command_line(data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     rw.register("fresh", Fresh)
     parts = rw.split(data, (0.6, 0.4), seed=1)
-    train, valid = (rw.write_parquet(part, tmp_path / f"{len(part)}.parquet") for part in parts)
+    train, valid = (rw.data.write_parquet(part, tmp_path / f"{len(part)}.parquet") for part in parts)
     run("train", train, "--valid", valid, "-m", "fresh", "--rounds", "2", "-o", tmp_path / "trained")
     model = rw.load(tmp_path / "trained")
     assert list(model.history_) == ["loss", "fresh"]

@@ -77,7 +77,7 @@ def counted(data: Data) -> dict[str, int]:
 
 
 def movielens() -> tuple[Data, Data]:
-    ratings = rw.Interactions.read(shared.data("ml-latest-small"))
+    ratings = rw.recommend.Interactions.read(shared.data("ml-latest-small"))
     first, second = next(ratings.folds(5, seed=1))
     return first.dataset(), second.dataset()
 

@@ -19,7 +19,7 @@ DATA = rw.synthetic(n_queries=6, n_docs=6, seed=1)
         ("eval_metric", "set metrics= on the ranker"),
         ("eval_at", "set metrics= on the ranker"),
         ("early_stopping_rounds", "set patience= on the ranker"),
-        ("callbacks", r"pass watch=, .*progress=True"),
+        ("callbacks", r"pass callback=, .*progress=True"),
         ("verbose", "set progress= on the ranker"),
         ("group_id", "pass qid="),
         ("group_weight", "pass sample_weight="),

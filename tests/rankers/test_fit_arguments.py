@@ -13,7 +13,7 @@ from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.ensembles.feature import FeatureRanker
 from rankwise.rankers.ensembles.oof import pooled
 
-ROUNDS = {"init_model", "resume", "measure", "watch"}
+ROUNDS = {"init_model", "resume", "eval_sets", "callback"}
 """Arguments that say how a ranker learns; all others say from what."""
 LACKS: dict[type, set[str]] = {
     rw.LightGBMRanker: set(),
@@ -75,7 +75,7 @@ def test_none_is_no_eval_set(data):
     ("passed", "message"),
     [
         (lambda one, sizes: {"eval_group": [sizes]}, "eval_set must be a list with one entry: got nothing"),
-        (lambda one, sizes: {"eval_set": [one, one]}, r"got 2 entries. Hint: pass eval_set=\[\(X, y\)\].*measure="),
+        (lambda one, sizes: {"eval_set": [one, one]}, r"got 2 entries. Hint: pass eval_set=\[\(X, y\)\].*eval_sets="),
         (
             lambda one, sizes: {"eval_set": [one], "eval_group": sizes},
             "eval_group must be a list with one entry: got ndarray",

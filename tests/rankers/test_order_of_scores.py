@@ -37,7 +37,7 @@ def table():
 def log():
     """Enough rows to learn from, in a random order."""
     data = rw.synthetic(n_queries=9, n_docs=30, n_features=2, seed=1).with_(feature_names=["x", "y"])
-    return rw.to_frame(data).sample(fraction=1.0, shuffle=True, seed=2)
+    return rw.data.to_frame(data).sample(fraction=1.0, shuffle=True, seed=2)
 
 
 def by_row(model, table):
@@ -107,9 +107,9 @@ def test_what_needs_no_order_of_the_table_does_not_warn(model, log):
     rw.compare({"one": model, "two": lambda features: features[:, 0]}, data)
     found = rw.cross_validate(rw.LightGBMRanker("xendcg", rounds=2, patience=None, threads=1), data, folds=3)
     assert found.scores.size == data.n_docs
-    rw.simulate_clicks(data, ranker=model, impressions=2, keep_empty=True)
+    rw.clicks.simulate_clicks(data, ranker=model, impressions=2, keep_empty=True)
     assert rw.concatenate([data.take([0]), data.take([1])]).rows is None
-    assert rw.add_negatives(data, 0.5).rows is None
+    assert rw.data.add_negatives(data, 0.5).rows is None
     rw.distilled(model, rw.LightGBMRanker(rounds=2, threads=1)).fit(data)
 
 

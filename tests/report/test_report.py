@@ -170,7 +170,7 @@ def test_intervals_have_one_level_throughout(tmp_path):
 
     compared = comparison(pooled, DATA, 0.0)
     assert compared is not None
-    assert {one.confidence for one in compared.paired.evaluations.values()} == {0.99}
+    assert {one.level for one in compared.paired.evaluations.values()} == {0.99}
 
 
 def test_two_trials_have_no_bands(tmp_path):
@@ -719,7 +719,13 @@ def search() -> dict[str, object]:
     ]  # fmt: skip
     space = {"leaves": dimension("whole(7, 63)"), "extra": dimension([True, False])}
     found = Tuning(
-        ranker_name="lightgbm", metric="ndcg@5", space=space, trials=tuple(trials), seed=0, stopped="trials", study=None
+        ranker_name="lightgbm",
+        metric="ndcg@5",
+        space=space,
+        trials=tuple(trials),
+        seed=0,
+        stopped="trials",
+        checkpoint=None,
     )
     return found.to_dict()
 
@@ -781,8 +787,8 @@ def test_results_beside_the_folder_that_is_named_are_suggested(tmp_path: Path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "experiment.json").write_text("{}")
     with pytest.raises(ValueError, match=r"not a folder of results: .*Hint: did you mean .*2021-table1-quick\."):
-        rw.Results.read(tmp_path / "2021-table1")
+        rw.lab.Results.read(tmp_path / "2021-table1")
     with pytest.raises(
         ValueError, match=r"Hint: give the folder that 'rankwise reproduce' wrote, such as .*2021-table1"
     ):
-        rw.Results.read(tmp_path / "else")
+        rw.lab.Results.read(tmp_path / "else")

@@ -21,7 +21,7 @@ from rankwise.statistics.comparison import Comparison
 NOISE, SETTINGS = "noise", "settings"
 
 
-def by_change(results: rw.Results) -> str:
+def by_change(results: rw.lab.Results) -> str:
     """The deciding metric's difference for every pair of methods that are one change apart, on each data set."""
     metric = results.spec["decide"]
     pairs = single_changes(results.spec["methods"])
@@ -77,7 +77,7 @@ def _read(text: str) -> tuple[str, ast.expr, list[str]]:
 def main() -> None:
     parser = harness.arguments(__doc__)
     parser.add_argument("results")
-    print(by_change(rw.Results.read(parser.parse_args().results)))
+    print(by_change(rw.lab.Results.read(parser.parse_args().results)))
 
 
 if __name__ == "__main__":

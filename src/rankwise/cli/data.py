@@ -115,9 +115,9 @@ def skew(
     """
     train = _read(source, reading)
     logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.read_feature_log(served, repeated="last") if logged else _read(served, reading)
-    compared = rw.compare_features(
-        train, data, None if model is None else rw.load(model), metric=metric, confidence=confidence
+    data = rw.data.read_feature_log(served, repeated="last") if logged else _read(served, reading)
+    compared = rw.data.compare_features(
+        train, data, None if model is None else rw.load(model), metric=metric, level=confidence
     )
     outputs.show(compared.to_dict(), ("", compared.table()), json=json)
     if strict and compared.alarms:
@@ -203,9 +203,9 @@ def noise(
     _free(output, force=force)
     data = _read(source, reading)
     if negatives is not None:
-        noisy = rw.add_negatives(data, negatives, seed=seed)
+        noisy = rw.data.add_negatives(data, negatives, seed=seed)
     else:
-        noisy = rw.flip_labels(data, flips or 0.0, seed=seed)
+        noisy = rw.data.flip_labels(data, flips or 0.0, seed=seed)
     _write(noisy, output, force=force, lossy=lossy)
 
 
@@ -232,7 +232,7 @@ def thin(
     _free(output, force=force)
     words = (("queries", queries), ("negatives", negatives))
     amounts: Keywords = inputs.settings([f"{name}={text}" for name, text in words if text is not None])
-    _write(rw.thin(_read(source, reading), **amounts, seed=seed), output, force=force, lossy=lossy)
+    _write(rw.data.thin(_read(source, reading), **amounts, seed=seed), output, force=force, lossy=lossy)
 
 
 def clicks(
@@ -274,7 +274,7 @@ def clicks(
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
     scores = None if ranker is None else read_scores(ranker)
     data = _read(source, reading)
-    log = rw.simulate_clicks(
+    log = rw.clicks.simulate_clicks(
         data,
         model=model,
         probabilities=chances,

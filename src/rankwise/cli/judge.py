@@ -36,7 +36,7 @@ def plan(
     --previous FILE: An earlier plan with its grades.
     """
     outputs.free(output, (".csv",), force=force)
-    systems = {name: rw.read_run(path) for name, path in inputs.named(runs).items()}
+    systems = {name: rw.trec.read_run(path) for name, path in inputs.named(runs).items()}
     drawn = rw.judging.plan(systems, judge=judge, judgements=judgements, metric=metric, seed=seed, previous=previous)
     drawn.write(output, force=force)
     if json:

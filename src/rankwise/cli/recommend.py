@@ -141,7 +141,7 @@ def recommend(
         learned.set_params(unknown=check.choice("way to treat unknown users", unknown, ("error", "popular")))
     names_of_users = None if users is None else _ids(users, learned)
     new_users = None if history is None else _history(history, learned, relevant=relevant, **columns)
-    table = learned.recommend(names_of_users, k=k, history=new_users)
+    table = learned.recommend(names_of_users, cutoff=k, history=new_users)
     table = _with_titles(table, source, titles, title)
     if vectors is not None:
         learned.save_vectors(vectors, force=force)

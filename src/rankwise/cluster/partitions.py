@@ -126,7 +126,7 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
         raise check.error(
             f"data for a cluster must be a Parquet file or folder, or a {crew.frame}",
             got=type(data).__name__,
-            hint=f"write Parquet with rw.write_parquet, or make a frame with {crew.frame_hint}",
+            hint=f"write Parquet with rw.data.write_parquet, or make a frame with {crew.frame_hint}",
         )
     if not tables:
         raise check.error("the data have no documents")

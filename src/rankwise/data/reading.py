@@ -258,7 +258,7 @@ def set_options(name: str, options: Keywords) -> Keywords:
 def read_interactions(name: str, *, relevant: float = 4.0, **columns: Any) -> Interactions:
     """Read ratings or events: a table, a folder of MovieLens, or a set of the catalog.
 
-    ``columns`` are those of :meth:`rankwise.Interactions.read`, for tables.
+    ``columns`` are those of :meth:`rankwise.recommend.Interactions.read`, for tables.
     """
     if not is_set(name):
         return Interactions.read(name, relevant=relevant, **columns)

@@ -17,6 +17,7 @@ from rankwise.files import check_writable_folder, replacing
 from rankwise.models import storage
 from rankwise.statistics import tables
 from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
+from rankwise.statistics.significance import alpha
 from rankwise.statistics.verdict import Finding
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def demonstrate(
         comparison=rw.compare(scores, test, METRICS, seed=SEED),
         limits={
             "random order": rw.evaluate(np.zeros(test.n_docs), test, METRICS),  # a mean over all orders of equal scores
-            "best possible": rw.evaluate(rw.synthetic_ideal(test, seed=SEED), test, METRICS),
+            "best possible": rw.evaluate(rw.data.synthetic_ideal(test, seed=SEED), test, METRICS),
         },
         curves={name: rankers[name].history_[HEADLINE] for name in scores if name in rankers},
         leaderboard=replace(search.leaderboard_, notes=(*search.leaderboard_.notes, *notes)),
@@ -337,7 +338,7 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
             "baseline": dict.fromkeys([name for name in ranked if name in rankers][:3], "linear regression"),
             "split": [0.6, 0.2, 0.2],
             "trials": 1,
-            "alpha": result.comparison.alpha,
+            "alpha": alpha(result.comparison.level),
         },
         **joined(trials),
         feature_names=None if test.feature_names is None else list(test.feature_names),

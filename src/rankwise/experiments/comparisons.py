@@ -86,4 +86,4 @@ def _evaluation(results: "Results", tested: pl.Expr) -> Evaluation:
     rows = results.queries.filter(tested).group_by("query", maintain_order=True).agg(pl.col("weight").first(), *means)
     values = {name: rows[name].fill_null(np.nan).to_numpy() for name in metrics}
     confidence = 1.0 - alpha(results)
-    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), confidence=confidence)
+    return Evaluation(values, np.array(rows["query"].to_list()), rows["weight"].to_numpy(), level=confidence)

@@ -163,7 +163,7 @@ def _cell(
 ) -> tables.Cell:
     text = tables.number(float(np.mean(values)))
     if len(values) >= significance.FEWEST:
-        low, high = significance.interval_of_mean(values, bounds=bounds_of(metric), confidence=1.0 - least)
+        low, high = significance.interval_of_mean(values, bounds=bounds_of(metric), level=1.0 - least)
         text += f" ± {tables.number((high - low) / 2)}"
     if compared is None or metric not in compared.metrics:
         return tables.Cell(text)

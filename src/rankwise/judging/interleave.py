@@ -40,7 +40,7 @@ def interleave(
     """Return a list of ``cutoff`` documents from two rankings, to be shown to a user.
 
     ``key`` is the id of the impression, as text (7 and "7" are the same). Key and seed alone decide the coins, on any
-    machine: a log needs neither lists nor teams, :func:`rankwise.interleaving` rebuilds them. In a *team draft*
+    machine: a log needs neither lists nor teams, :func:`rankwise.judging.interleaving` rebuilds them. In a *team draft*
     (Radlinski et al. 2008) each ranking in turn chooses its first document that is not in the list yet; a coin decides
     who begins whenever both have chosen equally often. *Balanced* (Joachims 2002) merges by rank, with one coin. A
     click counts for neither where both rankings begin alike, and after one of them has run out of documents.

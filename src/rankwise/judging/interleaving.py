@@ -130,9 +130,9 @@ def interleaving(
 
     ``log`` is a CSV or Parquet file or a table, in the order of time, with a row for each document that was shown and
     columns ``key``, ``query``, ``document``, ``clicked``, optionally ``user`` and ``position`` (from 1, to check it).
-    Lists are rebuilt from the key, as :func:`rankwise.interleave` made them with ``cutoff``, ``seed`` and ``method``,
-    and the rankings ``a`` and ``b``: runs, or dictionaries of lists. Without rankings a column ``team`` has a, b or
-    none.
+    Lists are rebuilt from the key, as :func:`rankwise.judging.interleave` made them with ``cutoff``, ``seed`` and
+    ``method``, and the rankings ``a`` and ``b``: runs, or dictionaries of lists. Without rankings a column ``team`` has
+    a, b or none.
 
     ``credit`` of an impression is the "sign" of clicks on documents of a less those of b, their number ("clicks"), or
     "debiased": an unbiased estimate of the clicks that a alone would get less those of b alone. A click then counts

@@ -47,7 +47,7 @@ def as_objective(thing: object, wrapper: str = "") -> Objective:
     raise check.error(
         f"{wrapper} goes around an objective" if wrapper else "an objective is an object, an expression or a function",
         got=repr(thing),
-        hint="write rw.XENDCG(), rw.objective('xendcg'), or a function f(scores, labels, offsets)",
+        hint="write rw.objectives.XENDCG(), rw.objective('xendcg'), or a function f(scores, labels, offsets)",
     )
 
 

@@ -79,8 +79,8 @@ def lightgbm_objective(
     """Return an objective for ``lgb.train(params={"objective": …})`` and ``lgb.LGBMRanker(objective=…)``.
 
     ``DaskLGBMRanker`` takes it too, but each worker then counts queries from 0, so that workers share their draws:
-    ``rw.dask.fit`` keys them by id. The data set needs its ``group``. Weights of documents are honoured if they are the
-    same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
+    ``rw.cluster.dask.fit`` keys them by id. The data set needs its ``group``. Weights of documents are honoured if they
+    are the same within a query. The callable counts rounds, and LightGBM copies it for every training: each begins with
     ``start_round``, which is the number of trees there are where one continues a model. ``documents`` are columns of
     the rows that the objective takes: ``groups``, ``document_weights``, ``teacher_scores`` ….
 
@@ -90,11 +90,11 @@ def lightgbm_objective(
 
     >>> import lightgbm as lgb, rankwise as rw
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
-    >>> params = {"objective": rw.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1}
+    >>> params = {"objective": rw.objectives.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1}
     >>> own = lgb.Dataset(data.features, data.labels, group=data.sizes)
     >>> lgb.train(params, own, num_boost_round=3).num_trees()
     3
-    >>> ranker = lgb.LGBMRanker(objective=rw.lightgbm_objective("xendcg"), n_estimators=3, n_jobs=1, verbose=-1)
+    >>> ranker = lgb.LGBMRanker(objective=params["objective"], n_estimators=3, n_jobs=1, verbose=-1)
     >>> ranker.fit(data.features, data.labels, group=data.sizes).n_estimators_
     3
     """
@@ -166,7 +166,7 @@ def xgboost_objective(
     takes no objective but XGBoost's own; :class:`XGBoostRanker` takes them all.
 
     Workers of a cluster learn no ids of queries from XGBoost. Draws then go by the number of a query among those of all
-    workers, in the order of their ranks; ``rw.dask.fit`` and ``rw.ray.fit`` key them by id.
+    workers, in the order of their ranks; ``rw.cluster.dask.fit`` and ``rw.cluster.ray.fit`` key them by id.
 
     ``device="cuda"``, for trees that are grown there (the parameter of the same name), computes gradient and Hessian on
     the GPU and gives XGBoost tensors of it, if the objective has a kernel for it (:class:`XGBoostRanker` says more).
@@ -183,7 +183,7 @@ def xgboost_objective(
     >>> data = rw.synthetic(n_queries=20, n_docs=20, seed=1)
     >>> own = xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1)
     >>> params = {"disable_default_eval_metric": 1, "min_child_weight": 20, "nthread": 1}
-    >>> xgb.train(params, own, num_boost_round=3, obj=rw.xgboost_objective("xendcg")).num_boosted_rounds()
+    >>> xgb.train(params, own, num_boost_round=3, obj=rw.objectives.xgboost_objective("xendcg")).num_boosted_rounds()
     3
     """
     return XGBoostObjective(objective, seed, query_ids, start_round, documents, device, relative=relative)

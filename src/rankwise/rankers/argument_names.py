@@ -51,7 +51,7 @@ _FIT: Mapping[str, str] = {
     **dict.fromkeys(("save_snapshot", "snapshot_file", "snapshot_interval"), _CHECKPOINT),
     "use_best_model": _BEST,
     "pairs": "pass grades as y; pairs are made of documents of one query with different grades",
-    "pairs_weight": "choose the weight of pairs in the objective: rw.Pairwise",
+    "pairs_weight": "choose the weight of pairs in the objective: rw.objectives.Pairwise",
 }
 
 _EXPLAIN = "call explain(data)"

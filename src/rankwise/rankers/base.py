@@ -110,7 +110,7 @@ class Ranker(Estimator, ABC):
     """``loss``: of the training queries before each round, or during each epoch; that of LambdaRank and its like does
     not compare between rounds (see ``loss_compares``). A metric: of the validation queries after it."""
     scales_: Mapping[str, float] = MappingProxyType({})
-    """The scale of each term of an objective with several goals: see :class:`rankwise.on`."""
+    """The scale of each term of an objective with several goals: see :class:`rankwise.objectives.on`."""
     best_round_: int
     """After how many rounds of this fit the first metric was best; the model holds these rounds."""
     stopped_: str
@@ -376,7 +376,7 @@ class Ranker(Estimator, ABC):
 
         Scores are divided by ``scale`` first: a small one stays close to the order of the scores, a large one makes all
         orders alike. That is to sort scores with Gumbel noise of this scale; ``noise`` may be of another kind
-        (:func:`rankwise.sample_rankings` does the same for any scores).
+        (:func:`rankwise.objectives.sample_rankings` does the same for any scores).
 
         Rows are documents' numbers within their query, best first; the columns of a query follow those of the query
         before it (as many as it has documents, or ``cutoff`` if that is fewer).

@@ -114,7 +114,7 @@ def ranker(expression: "Ranker | str") -> Any:
     >>> import rankwise as rw
     >>> rw.ranker("bagged(lightgbm(xendcg, leaves=7), folds=3)")
     bagged(lightgbm(xendcg, leaves=7), folds=3)
-    >>> rw.blended([rw.LightGBMRanker(rw.LambdaRank(sigma=2.0), rounds=50), 0])
+    >>> rw.blended([rw.LightGBMRanker(rw.objectives.LambdaRank(sigma=2.0), rounds=50), 0])
     blended(lightgbm(lambdarank(sigma=2.0), rounds=50), column(0))
     >>> rw.ranker("lightgmb(xendcg)")
     Traceback (most recent call last):

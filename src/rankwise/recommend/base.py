@@ -206,7 +206,7 @@ class Recommender(Recommends):
         """Learn from interactions: from what is relevant for each user."""
         reject(self, "fit", others)
         if not isinstance(train, Interactions):
-            hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
+            hint = "pass rw.recommend.Interactions, such as rw.recommend.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
         check_declared(self)
         ordered = in_order(train)
@@ -253,7 +253,7 @@ def _history_of(items: ArrayLike, users: ArrayLike | None) -> Interactions:
     names = np.atleast_1d(np.asarray("new" if users is None else users))
     liked = np.atleast_1d(np.asarray(items))
     if names.size != 1 or liked.ndim != 1:
-        hint = "pass interactions as the history of several: rw.Interactions.from_frame(…)"
+        hint = "pass interactions as the history of several: rw.recommend.Interactions.from_frame(…)"
         raise check.error("a list of items is the history of one user", got=f"{names.size} users", hint=hint)
     if not liked.size:
         raise check.error(

@@ -129,7 +129,8 @@ def choose_recommender(
     everything.
 
     >>> import rankwise as rw
-    >>> choice = choose_recommender(rw.synthetic_ratings(seed=1), ["knn", "popularity"], metrics="recall@20", seed=1)
+    >>> ratings = rw.recommend.synthetic_ratings(seed=1)
+    >>> choice = choose_recommender(ratings, ["knn", "popularity"], metrics="recall@20", seed=1)
     >>> choice.best.model, [one.model for one in choice.candidates]
     ('knn', ['knn', 'knn', 'popularity'])
     """

@@ -57,11 +57,12 @@ def evaluate_interactions(
 
     >>> import polars as pl, rankwise as rw
     >>> rows = {"user": [1, 1, 1, 2, 2, 2], "item": [10, 20, 30, 20, 30, 40], "rating": [5] * 6, "time": range(6)}
-    >>> train, test = rw.Interactions.from_frame(pl.DataFrame(rows), time="time").split((0.6, 0.4), by="time", seed=2)
+    >>> ratings = rw.recommend.Interactions.from_frame(pl.DataFrame(rows), time="time")
+    >>> train, test = ratings.split((0.6, 0.4), by="time", seed=2)
     >>> class Newest:
     ...     def predict(self, data):
     ...         return data.document_ids
-    >>> rw.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
+    >>> rw.recommend.evaluate_interactions(Newest(), test, ["rr"], exclude=train)
     metric    mean  95% interval  scored  skipped
     rr      0.7500  –                  2        0
     <BLANKLINE>

@@ -74,7 +74,7 @@ def _untested(view: View, data: str) -> Comparison:
     common = set.intersection(*(set(evaluation.query_ids.tolist()) for evaluation in evaluations.values()))
     if any(len(common) < evaluation.query_ids.size for evaluation in evaluations.values()):
         evaluations = {name: view.evaluation(data, level, name, common) for name in evaluations}
-    paired = pair(evaluations, None, None, seed=0, confidence=view.confidence)
+    paired = pair(evaluations, None, None, seed=0, level=view.confidence)
     return Comparison(
         systems=tuple(evaluations), paired=paired, pairs=(), baseline=None, test="fisher", correction="none",
         level=view.confidence, overlap=None,

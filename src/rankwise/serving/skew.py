@@ -89,7 +89,7 @@ def compare_features(
     >>> train = rw.synthetic(n_queries=80, n_features=3, n_docs=20, seed=1)
     >>> train = train.with_(feature_names=["bm25", "clicks", "age"])
     >>> served = train.with_(features=train.features * np.float32([1, 1, 60]))  # hours became minutes
-    >>> compared = rw.compare_features(train, served)
+    >>> compared = rw.data.compare_features(train, served)
     >>> compared.frame["feature"].to_list(), compared.frame["psi"][0] > 0.25, compared.frame["psi"][1]
     (['age', 'bm25', 'clicks'], True, 0.0)
     """

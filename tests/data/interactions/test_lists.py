@@ -24,7 +24,7 @@ def ratings(n_users=12, n_items=200, each=40, seed=5, **columns) -> tuple[Any, p
     frame = pl.DataFrame(rows, schema=["user", "item", "rating", "time"], orient="row").sample(
         fraction=1.0, shuffle=True, seed=seed
     )
-    return rw.Interactions.from_frame(frame, **columns), frame
+    return rw.recommend.Interactions.from_frame(frame, **columns), frame
 
 
 def relevant_pairs(frame):
@@ -59,8 +59,8 @@ def test_files_of_every_kind_are_read_alike(tmp_path: Path, name: str):
         )
         text = text.replace("\t", "::") if name == "ratings.dat" else text
         path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    assert rw.Interactions.read(path).to_frame().drop("user").equals(made.to_frame().drop("user"))
-    assert rw.Interactions.read(path).users.tolist() == [0, 1, 2]
+    assert rw.recommend.Interactions.read(path).to_frame().drop("user").equals(made.to_frame().drop("user"))
+    assert rw.recommend.Interactions.read(path).users.tolist() == [0, 1, 2]
 
 
 def test_pandas_dates_and_events_without_ratings():
@@ -69,7 +69,7 @@ def test_pandas_dates_and_events_without_ratings():
     frame = pd.DataFrame(
         {"who": ["b", "a"], "what": [7, 7], "when": pd.to_datetime(["2020-01-02 00:00", "1970-01-01 00:01"])}
     )
-    made = rw.Interactions.from_frame(frame, user="who", item="what", rating=None, time="when")
+    made = rw.recommend.Interactions.from_frame(frame, user="who", item="what", rating=None, time="when")
     assert made.to_frame().rows() == [("a", 7, 1.0, 60), ("b", 7, 1.0, 1577923200)]
     assert made.n_relevant == 2
 
@@ -79,7 +79,7 @@ def test_users_with_too_few_relevant_items_are_left_out_and_counted():
     counts = frame.filter(pl.col("rating") >= 4).group_by("user").len()
     kept = counts.filter(pl.col("len") >= 9)["user"].sort().to_list()
     assert 0 < len(kept) < 30
-    few = rw.Interactions.from_frame(frame, least_relevant=9)
+    few = rw.recommend.Interactions.from_frame(frame, least_relevant=9)
     assert few.users.tolist() == made.active(9).users.tolist() == kept
     assert few.catalogue.tolist() == made.catalogue.tolist()
     assert f"left out: {30 - len(kept)} users with fewer than 9" in repr(few)
@@ -152,7 +152,9 @@ def test_a_list_depends_on_its_user_alone(n_items):
     turned = train.take(np.arange(made.n_users)[::-1]).dataset(2, seed=9)
     with rw.use_threads(3):
         some = train.take([2, 7]).dataset(2, seed=9)
-    part: Any = rw.Interactions.from_frame(frame.filter(pl.col("user").is_in(["u02", "u07"])), catalogue=made.catalogue)
+    part: Any = rw.recommend.Interactions.from_frame(
+        frame.filter(pl.col("user").is_in(["u02", "u07"])), catalogue=made.catalogue
+    )
     alone: Any = next(part.folds(5, seed=6))[0].dataset(2, seed=9)
     for other in (turned, some, alone):
         numbers = [whole.query_ids.tolist().index(user) for user in other.query_ids.tolist()]
@@ -165,7 +167,7 @@ def test_a_list_depends_on_its_user_alone(n_items):
 @pytest.mark.parametrize("n_items", [60, 900])
 def test_every_item_is_drawn_as_often_as_another(n_items):
     frame = pl.DataFrame({"user": [1] * 20, "item": range(20), "rating": [5] * 10 + [1] * 10})
-    made = rw.Interactions.from_frame(frame, catalogue=np.arange(n_items))
+    made = rw.recommend.Interactions.from_frame(frame, catalogue=np.arange(n_items))
     counts = np.zeros(n_items)
     draws = 400 * n_items // 60
     for seed in range(draws):
@@ -181,14 +183,14 @@ def test_every_item_is_drawn_as_often_as_another(n_items):
 
 def test_a_user_with_too_few_other_items_gets_all_of_them():
     frame = pl.DataFrame({"user": [1] * 4, "item": range(4), "rating": [5, 5, 5, 1]})
-    made: Any = rw.Interactions.from_frame(frame)
+    made: Any = rw.recommend.Interactions.from_frame(frame)
     assert made.dataset(2).document_ids.tolist() == [0, 1, 2, 3]
     assert made.dataset("all").labels.tolist() == [1, 1, 1, 0]
 
 
 def test_users_without_relevant_items_have_no_list_and_ratings_can_be_grades():
     frame = pl.DataFrame({"user": [1, 1, 2], "item": [1, 2, 3], "rating": [5.0, 4.5, 1.0]})
-    data: Any = rw.Interactions.from_frame(frame).dataset(1, graded=True)
+    data: Any = rw.recommend.Interactions.from_frame(frame).dataset(1, graded=True)
     assert data.query_ids.tolist() == [1]
     assert data.labels.tolist() == [5.0, 4.5, 0.0]
 
@@ -222,31 +224,46 @@ def test_a_part_can_be_split_again():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda f: rw.Interactions.from_frame(f, user="usr"), "no such column for the user: got 'usr'.*mean 'user'"),
-        (lambda f: rw.Interactions.from_frame(pl.concat([f, f])), "rate an item once: got user 'u0.' and item"),
-        (lambda f: rw.Interactions.from_frame(f, least_relevant=99), "no user has 99 relevant items: got at most"),
-        (lambda f: rw.Interactions.from_frame(f, catalogue=[3]), "not in the catalogue: got"),
-        (lambda f: rw.Interactions.from_frame(f).split(by="time"), "by time needs times. Hint: name their column"),
-        (lambda f: rw.Interactions.from_frame(f).split(by="size"), "unknown way to split: got 'size'"),
         (
-            lambda f: next(rw.Interactions.from_frame(f).folds(1)),
+            lambda f: rw.recommend.Interactions.from_frame(f, user="usr"),
+            "no such column for the user: got 'usr'.*mean 'user'",
+        ),
+        (
+            lambda f: rw.recommend.Interactions.from_frame(pl.concat([f, f])),
+            "rate an item once: got user 'u0.' and item",
+        ),
+        (
+            lambda f: rw.recommend.Interactions.from_frame(f, least_relevant=99),
+            "no user has 99 relevant items: got at most",
+        ),
+        (lambda f: rw.recommend.Interactions.from_frame(f, catalogue=[3]), "not in the catalogue: got"),
+        (
+            lambda f: rw.recommend.Interactions.from_frame(f).split(by="time"),
+            "by time needs times. Hint: name their column",
+        ),
+        (lambda f: rw.recommend.Interactions.from_frame(f).split(by="size"), "unknown way to split: got 'size'"),
+        (
+            lambda f: next(rw.recommend.Interactions.from_frame(f).folds(1)),
             "number of folds,? must be a whole number of at least 2",
         ),
-        (lambda f: rw.Interactions.from_frame(f).dataset("some"), "negatives .or 'all'. must be a whole number"),
         (
-            lambda f: rw.Interactions.from_frame(f.with_columns(rating=pl.lit("x"))),
+            lambda f: rw.recommend.Interactions.from_frame(f).dataset("some"),
+            "negatives .or 'all'. must be a whole number",
+        ),
+        (
+            lambda f: rw.recommend.Interactions.from_frame(f.with_columns(rating=pl.lit("x"))),
             "rating must hold numbers: got 'x', String at row 0",
         ),
         (
-            lambda f: rw.Interactions.from_frame(f.with_columns(rating=pl.lit(np.nan))),
+            lambda f: rw.recommend.Interactions.from_frame(f.with_columns(rating=pl.lit(np.nan))),
             "must be finite: got nan at row 0",
         ),
         (
-            lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(0.5))),
+            lambda f: rw.recommend.Interactions.from_frame(f.with_columns(user=pl.lit(0.5))),
             "integers or strings: got 0.5, Float64 at row 0",
         ),
         (
-            lambda f: rw.Interactions.from_frame(f.with_columns(user=pl.lit(None, pl.Int64))),
+            lambda f: rw.recommend.Interactions.from_frame(f.with_columns(user=pl.lit(None, pl.Int64))),
             "known in every row: got null",
         ),
     ],
@@ -280,21 +297,21 @@ def test_errors_of_files_name_the_line(tmp_path, text, message):
     path = tmp_path / "ratings.csv"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=message) as caught:
-        rw.Interactions.read(path)
+        rw.recommend.Interactions.read(path)
     assert str(path) in str(caught.value)
 
 
 def test_blank_lines_and_numbers_in_quotes_are_read(tmp_path):
     path = tmp_path / "ratings.csv"
     path.write_text('user,item,rating\n\n1,2," 4"\n\n1,3,"5"\n\n')
-    assert rw.Interactions.read(path).ratings.tolist() == [4, 5]
+    assert rw.recommend.Interactions.read(path).ratings.tolist() == [4, 5]
 
 
 def test_a_file_that_is_no_table_is_rejected(tmp_path: Path):
     path = tmp_path / "broken.parquet"
     path.write_bytes(b"PAR1 nothing")
     with pytest.raises(ValueError, match=r"cannot read Parquet: got .* at .*broken\.parquet"):
-        rw.Interactions.read(path)
+        rw.recommend.Interactions.read(path)
 
 
 def test_the_protocol_of_the_thesis_on_movielens():
@@ -325,39 +342,39 @@ def test_columns_are_named_whatever_they_are_called(tmp_path: Path, ending):
     )
     path = tmp_path / f"table{ending}"
     frame.write_csv(path) if ending == ".csv" else frame.write_parquet(path)
-    assert rw.Interactions.read(path, user="userId", item="item").users.tolist() == [1, 2]
-    other = rw.Interactions.read(path, user="customer", item="sku", rating="worth")
+    assert rw.recommend.Interactions.read(path, user="userId", item="item").users.tolist() == [1, 2]
+    other = rw.recommend.Interactions.read(path, user="customer", item="sku", rating="worth")
     assert other.users.tolist() == ["a", "b"]
     assert other.catalogue.tolist() == [5, 6]
     assert other.ratings.tolist() == [4.0, 5.0]
     with pytest.raises(ValueError, match=r"no such column for the user: got 'custmer'. Hint: did you mean 'customer'"):
-        rw.Interactions.read(path, user="custmer")
+        rw.recommend.Interactions.read(path, user="custmer")
 
 
 def test_without_ratings_rows_are_events(tmp_path: Path):
     (tmp_path / "clicks.csv").write_text("userId,itemId,timestamp\n1,a,5\n1,a,9\n1,b,1\n2,a,3\n")
-    events = rw.Interactions.read(tmp_path / "clicks.csv")
+    events = rw.recommend.Interactions.read(tmp_path / "clicks.csv")
     assert events.counted
     assert events.to_frame().rows() == [(1, "a", 2.0, 9), (1, "b", 1.0, 1), (2, "a", 1.0, 3)]
     assert events.n_relevant == 3
     parts = events.split((0.5, 0.5), seed=1)
     assert all(part.counted for part in parts)
     with pytest.raises(ValueError, match="no such column for the rating: got 'stars'"):
-        rw.Interactions.read(tmp_path / "clicks.csv", rating="stars")
+        rw.recommend.Interactions.read(tmp_path / "clicks.csv", rating="stars")
 
 
 def test_folders_as_movielens_comes(tmp_path: Path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "u.data").write_text("1\t31\t2\t1260759144\n")
     (tmp_path / "old" / "u.item").write_bytes("31|Léon (1994)|01-Jan-1994\n32|Up|x\n".encode("latin-1"))
-    assert rw.Interactions.read(tmp_path / "old").catalogue.tolist() == [31]
+    assert rw.recommend.Interactions.read(tmp_path / "old").catalogue.tolist() == [31]
     found = titles.beside(tmp_path / "old")
     assert found == titles.beside(tmp_path / "old" / "u.data") == tmp_path / "old" / "u.item"
     assert titles.read_titles(found).rows() == [("31", "Léon (1994)"), ("32", "Up")]
     (tmp_path / "new").mkdir()
     assert titles.beside(tmp_path / "new") is None
     with pytest.raises(ValueError, match="there are no ratings: got an empty folder at .*new. Hint: name the file"):
-        rw.Interactions.read(tmp_path / "new")
+        rw.recommend.Interactions.read(tmp_path / "new")
 
 
 def test_titles_by_columns(tmp_path: Path):

@@ -128,7 +128,7 @@ def squares(scores, labels, offsets):
     return value, 2.0 * (scores - labels), np.full(scores.size, 2.0)
 
 
-@pytest.mark.parametrize("objective", [squares, 0.5 * rw.objective(squares) + rw.SoftmaxCE()])
+@pytest.mark.parametrize("objective", [squares, 0.5 * rw.objective(squares) + rw.objectives.SoftmaxCE()])
 def test_a_function_goes_through_the_cpu(lists, objective):
     scores = tensor(lists.scores)
     with warnings.catch_warnings():

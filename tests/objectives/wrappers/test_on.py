@@ -19,12 +19,12 @@ GOALS: dict[str, Any] = {name: RNG.integers(0, 3, LABELS.size).astype(float) for
 NAMED = {f"more_labels.{name}": goal for name, goal in GOALS.items()}
 
 
-def derivatives(text: str, **columns: Any) -> rw.Derivatives:
+def derivatives(text: str, **columns: Any) -> rw.objectives.Derivatives:
     arguments = {"labels": LABELS, "offsets": OFFSETS, "stream": rw.Stream(7, 2, contract_suite.IDS)}
     return rw.objective(text)(SCORES, **arguments | columns)  # type: ignore[arg-type]
 
 
-def same(one: rw.Derivatives, other: rw.Derivatives) -> None:
+def same(one: rw.objectives.Derivatives, other: rw.objectives.Derivatives) -> None:
     for actual, expected in zip(one, other, strict=True):
         np.testing.assert_array_equal(actual, expected)
 
@@ -178,5 +178,5 @@ def test_labels_that_are_missing():
         derivatives("on(sale, xendcg)", more_labels={"sale": -GOALS["sale"]})
     with pytest.raises(ValueError, match="clickwise.* takes no more_labels"):
         derivatives("clickwise(on(sale, xendcg))", more_labels=GOALS)
-    assert repr(rw.on("sale", rw.XENDCG())) == "on(sale, xendcg)"
-    assert rw.on("sale", rw.XENDCG()) == rw.objective("on('sale', xendcg)")
+    assert repr(rw.objectives.on("sale", rw.objectives.XENDCG())) == "on(sale, xendcg)"
+    assert rw.objectives.on("sale", rw.objectives.XENDCG()) == rw.objective("on('sale', xendcg)")

@@ -134,7 +134,7 @@ def test_labels_of_unlabelled_queries_do_not_count(train, more, teacher):
     text = "0.5*distil + 0.5*weighted(listnet, by=relevant, power=0.0)"
     scores, labels = np.array([1.0, 0.0, 1.0, 0.0]), [1.0, 0.0, 0.0, 0.0]
     mixed = rw.objective(text)(scores, labels, [0, 2, 4], teacher_scores=-scores)
-    only = rw.Distil()(scores, labels, [0, 2, 4], teacher_scores=-scores)
+    only = rw.objectives.Distil()(scores, labels, [0, 2, 4], teacher_scores=-scores)
     np.testing.assert_allclose(mixed.gradient[2:], 0.5 * only.gradient[2:], atol=1e-15)
 
 
@@ -208,7 +208,7 @@ def test_validation_stopping_and_checkpoints_are_the_students(train, more, test,
 
     model = rw.distilled(teacher, student(checkpoint=tmp_path / "state", **settings | {"patience": None}))
     with pytest.raises(Enough):
-        clone(model).fit(train, more, watch=stop)
+        clone(model).fit(train, more, callback=stop)
     resumed = clone(model).fit(train, more, resume=True)
     straight = rw.distilled(teacher, student(**settings | {"patience": None})).fit(train, more)
     np.testing.assert_array_equal(resumed.predict(test), straight.predict(test))
@@ -238,7 +238,7 @@ def test_errors_say_what_to_do(train, teacher):
     ):
         rw.distilled(teacher, rw.LightGBMRanker)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="trees or nets, .*: got FactorizationRanker"):
-        rw.distilled(teacher, rw.FactorizationRanker())
+        rw.distilled(teacher, rw.recommend.FactorizationRanker())
     with pytest.raises(ValueError, match=r"own objective cannot be mixed.*got native:lambdarank.*weight=1.0"):
         rw.distilled(teacher, student("native:lambdarank"), weight=0.5).fit(train)
     rw.distilled(teacher, student("native:lambdarank", rounds=2)).fit(train)
@@ -263,7 +263,7 @@ def test_errors_say_what_to_do(train, teacher):
 
 
 def test_the_command_line_trains_a_student(train, more, teacher, tmp_path: Path):
-    rw.write_parquet(train, tmp_path / "train.parquet")
+    rw.data.write_parquet(train, tmp_path / "train.parquet")
     to_frame(more).drop("label").write_csv(tmp_path / "more.csv")
     teacher.save(tmp_path / "teacher")
     words = ("train", tmp_path / "train.parquet", "--teacher", tmp_path / "teacher", "--rounds", 5, "--threads", 1)

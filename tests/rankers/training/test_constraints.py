@@ -160,10 +160,10 @@ def test_training_resumes_bit_for_bit(parts, tmp_path, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmetConstraintWarning)
         whole = ranker().fit(*parts)
-        ranker(checkpoint=tmp_path / "kept").fit(*parts, watch=stop)
+        ranker(checkpoint=tmp_path / "kept").fit(*parts, callback=stop)
         seen = []
         resumed = ranker(checkpoint=tmp_path / "kept")
-        resumed.fit(*parts, resume=True, watch=lambda round, _: seen.append(round))
+        resumed.fit(*parts, resume=True, callback=lambda round, _: seen.append(round))
     assert seen == list(range(4, rounds + 1)), unit
     assert resumed.history_ == whole.history_
     assert resumed.best_round_ == whole.best_round_

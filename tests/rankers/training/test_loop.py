@@ -114,7 +114,7 @@ def test_a_learner_that_has_no_more_to_learn():
     learner = Counter([0, 1, 0], end=3)
     state = train(learner)
     assert (state.done, state.best, state.stopped, learner.restored) == (3, 2, "no split", 2)
-    with pytest.raises(rw.NothingLearnedError, match="learned nothing from 7 queries: got nothing to count"):
+    with pytest.raises(rw.errors.NothingLearnedError, match="learned nothing from 7 queries: got nothing to count"):
         train(Counter([], end=0))
 
 
@@ -147,7 +147,7 @@ def test_every_kind_of_ranker_is_stopped_by_its_callback(tmp_path):
             if round == rounds:
                 raise rw.StopTraining("enough")
 
-        model.fit(data, watch=watch)
+        model.fit(data, callback=watch)
         assert model.stopped_ == "enough"
         assert model.best_round_ <= rounds
         assert model.predict(data).size == data.n_docs

@@ -96,7 +96,7 @@ def test_that_the_network_listens_is_not_said(capfd, monkeypatch):
 
 
 def test_json_stands_alone_on_standard_output(tmp_path, monkeypatch):
-    rw.write_letor(rw.RankingDataset.from_qids(FEATURES, LABELS, QUERIES), tmp_path / "rows.txt")
+    rw.data.write_letor(rw.RankingDataset.from_qids(FEATURES, LABELS, QUERIES), tmp_path / "rows.txt")
     silent = rw.LightGBMRanker.library.grow
 
     def grow(*arguments):

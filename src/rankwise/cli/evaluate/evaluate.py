@@ -76,13 +76,13 @@ def evaluate(
         raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
     if calibration_label is not None and not calibration:
         raise check.error("--calibration-label is of --calibration", hint="add --calibration")
-    how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
+    how = {"level": confidence, "policy": policy, "samples": samples, "seed": seed}
     how["exposure_cutoff"] = exposure_cutoff
     requested = _Metrics(metrics, conventions, qrels, titles)
     if judge is not None:
         beside = {"--per-query": per_query, "--policy": policy, "--titles": titles, "--all-topics": all_topics}
         beside |= {"--calibration": calibration}
-        _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, confidence=confidence)
+        _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, level=confidence)
         return
     evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
     document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
@@ -158,12 +158,12 @@ def compare(
     outputs.free(report, outputs.PAGES, force=force)
     write = check.choice("format", format, ("text", "markdown", "latex"))
     check.choice("test", test, ("fisher", "t", "wilcoxon"))
-    how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
+    how = {"level": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
     requested = _Metrics(metrics, conventions, qrels, titles)
     if judge is not None or sampled is not None:
         beside: Keywords = {"--plot": plot, "--report": report, "--policy": policy, "--titles": titles}
         beside |= {"--all-topics": all_topics, "--test": test != "fisher", "--format": write != "text"}
-        tests = {"sampled": sampled, "baseline": baseline, "alpha": alpha, "correction": correction}
+        tests = {"sampled": sampled, "baseline": baseline, "level": 1.0 - alpha, "correction": correction}
         _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, **tests)
         return
     evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
@@ -171,7 +171,7 @@ def compare(
         raise check.error(
             "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
         )
-    result = rw.compare(evaluations, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
+    result = rw.compare(evaluations, baseline=baseline, test=test, level=1.0 - alpha, correction=correction, seed=seed)
     first, *rest = result.tables(pairs=pairs, titles=requested.titles)
     tables, document = [requested.noted(first), *rest], result.to_dict() | requested.described()
     if output is not None:
@@ -202,9 +202,9 @@ def _judged(
         if value:
             raise check.error("--judge goes with runs and --qrels, and without some options", got=word)
     rankings = [inputs.file(word) for word in words]
-    runs = [rw.read_run(path) for _, path in rankings]
+    runs = [rw.trec.read_run(path) for _, path in rankings]
     names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
-    estimate: Callable[..., JudgedEvaluation] = rw.compare if "alpha" in settings else evaluate_judged
+    estimate: Callable[..., JudgedEvaluation] = rw.compare if "correction" in settings else evaluate_judged
     result = estimate(
         dict(zip(names, runs, strict=True)), str(qrels), [*requested.metrics.values()], judge=judge, **settings
     )
@@ -268,7 +268,7 @@ def _evaluations(
     beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": reading.part, "--fold": reading.fold}
     beside["--policy"] = how["policy"]
     if qrels is None and (results := _stored(words, requested.words, beside)) is not None:
-        details = {name: how[name] for name in ("confidence", "seed")}
+        details = {name: how[name] for name in ("level", "seed")}
         return {name: replace(one, **details) for name, one in results.items()}
     rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
     if not rankings:
@@ -283,7 +283,7 @@ def _evaluations(
         by: RankingDataset | pl.DataFrame
         if qrels:
             aspects = any(name.startswith("more_labels") for one in requested.metrics.values() for name in one.reads)
-            by = rw.read_qrels(qrels, aspects=aspects)  # once, for all runs
+            by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
             named = {"features", "categorical"} & reading.options.keys()

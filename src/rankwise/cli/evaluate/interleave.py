@@ -45,8 +45,16 @@ def interleave(
     if set(runs) not in (set(), {"a", "b"}):
         raise check.error("rankings to compare are a=RUN and b=RUN", got=", ".join(runs))
     curve = None if bias is None else rw.clicks.read_bias(bias)
-    result = rw.interleaving(
-        log, runs.get("a"), runs.get("b"), k=k, seed=seed, method=method, credit=credit, bias=curve, level=confidence
+    result = rw.judging.interleaving(
+        log,
+        runs.get("a"),
+        runs.get("b"),
+        cutoff=k,
+        seed=seed,
+        method=method,
+        credit=credit,
+        bias=curve,
+        level=confidence,
     )
     if plot is not None:
         result.plot(plot, force=force)

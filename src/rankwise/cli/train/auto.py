@@ -87,7 +87,7 @@ def auto(
         threads=threads,
         processes=processes,
         dask=dask,
-        study=study,
+        checkpoint=study,
         progress=False if json and progress is None else progress,
     )
     with console.progress(2, progress) as bar:

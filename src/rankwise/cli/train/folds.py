@@ -66,7 +66,7 @@ def train_folds(
     output.mkdir(parents=True, exist_ok=True)
     for number, one in enumerate(result.models, 1):
         one.save(output / f"fold-{number}", force=force)
-    rw.write_evaluation(result, output / FILE, force=force)
+    rw.results.write_evaluation(result, output / FILE, force=force)
     with files.replacing(output / SCORES, force=force) as new, new.open("wb") as out:
         np.save(out, result.scores if pooled is None else pooled.unsorted(result.scores), allow_pickle=False)
     means = {name: column.tolist() for name, column in result.fold_means.items()}

@@ -235,4 +235,4 @@ def _fit_on_cluster(
     distributed: Any = check.optional("distributed", "dask")
     with distributed.Client(address, timeout=30, set_as_default=False) as client:
         columns = {name: value for name, value in reading.options.items() if name != "format"}
-        rw.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)
+        rw.cluster.dask.fit(model, data, client=client, valid=valid, resume=resume, **columns)

@@ -86,14 +86,14 @@ def tune(
         parts[1],
         objective,
         ranker=ranker or "lightgbm",
-        bag=bag,
+        folds=bag,
         metric=metric,
         trials=trials,
         minutes=minutes,
         space=space,
         search=ranges,
         fixed=fixed,
-        study=study,
+        checkpoint=study,
         resume=resume,
         prune=prune,
         seed=seed,
@@ -103,7 +103,7 @@ def tune(
     result.save(output, force=force or resume)
     if plot is not None:
         result.plot(plot, force=force or resume)
-    outputs.show(result.to_dict(), ("", result.table()), json=json, wrote=(output, result.study, plot))
+    outputs.show(result.to_dict(), ("", result.table()), json=json, wrote=(output, result.checkpoint, plot))
     if result.stopped == "interrupted":
         console.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)

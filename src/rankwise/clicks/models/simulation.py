@@ -32,8 +32,8 @@ def simulate(
 ) -> Log:
     """Show each list ``impressions`` times (or so many times for each query) and return the log.
 
-    Users and rankings are those of :func:`rankwise.simulate_clicks`, by the same arguments and random numbers; but
-    every impression is kept, and a list that was shown is in the log to its end, since a log does not know where a
+    Users and rankings are those of :func:`rankwise.clicks.simulate_clicks`, by the same arguments and random numbers;
+    but every impression is kept, and a list that was shown is in the log to its end, since a log does not know where a
     user stopped to read. The truth about these users is in :class:`Users`. Where rankings are random (``temperature``,
     or a ranker that is None), ``log.probabilities`` are those of the document at its position, given the documents
     above it and the ranker. ``sessions=False`` leaves out the impressions one by one.

@@ -58,11 +58,11 @@ def compare(
 
     ``systems`` are the candidate, or several, and the one named "production", or else the last. Each is a ranker, with
     ``features``; scores in the order of the features, or of the log's pairs without them; a run, see
-    :func:`rankwise.read_run`; or a table (a frame, .csv, .tsv or .parquet) of the log's columns of query and document
-    and a column ``score``. ``features``, a data set or a frame with the log's columns, are all documents that can be
-    ranked; without them R̂, the estimate for documents that were seldom or never shown, is a mean over queries. Several
-    candidates have levels by Holm, so that ``level`` is that of all verdicts together: compared one by one, the best of
-    many is shipped by luck.
+    :func:`rankwise.trec.read_run`; or a table (a frame, .csv, .tsv or .parquet) of the log's columns of query and
+    document and a column ``score``. ``features``, a data set or a frame with the log's columns, are all documents that
+    can be ranked; without them R̂, the estimate for documents that were seldom or never shown, is a mean over queries.
+    Several candidates have levels by Holm, so that ``level`` is that of all verdicts together: compared one by one, the
+    best of many is shipped by luck.
 
     Clicks are those of queries that no system was trained on. Rankers know which queries of :func:`targets` they
     learned from: these are left out, with a note, and where fewer than 30 remain, it is an error. Of scores, runs and

@@ -267,7 +267,7 @@ def judge(
         fewer = f"it has fewer clicks, {tables.number(difference, signed=True)} an impression {written}"
         return "worse", fewer + ("" if highest < 0.0 else ", if documents that were hardly shown are as predicted")
     if not low > 0.0:
-        times = times_as_many(difference, (high - low) / 2.0, confidence=level) if difference > 0.0 else np.inf
+        times = times_as_many(difference, (high - low) / 2.0, level=level) if difference > 0.0 else np.inf
         more = f"; about {times:.1f} times as many {_UNITS[by]} would show such a difference in 80% of cases"
         return "unclear", f"the interval of the difference, {written}, includes 0{more if times < 100.0 else ''}"
     if not lowest > 0.0:

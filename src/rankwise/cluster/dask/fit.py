@@ -1,4 +1,4 @@
-"""Training on a Dask cluster: ``rw.dask.fit(ranker, data, client=client)``."""
+"""Training on a Dask cluster: ``rw.cluster.dask.fit(ranker, data, client=client)``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Training on a Ray cluster: ``rw.ray.fit(ranker, data, workers=4)``."""
+"""Training on a Ray cluster: ``rw.cluster.ray.fit(ranker, data, workers=4)``."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def fit(
 ) -> Tree:
     """Train a LightGBMRanker or XGBoostRanker on actors of a Ray cluster, and return it trained.
 
-    Blocks, checkpoints, whole queries and gradients are those of ``rw.dask.fit``.
+    Blocks, checkpoints, whole queries and gradients are those of ``rw.cluster.dask.fit``.
 
     Args:
         ranker: With any objective. ``checkpoint_every`` says how many rounds are a block: after each the validation

@@ -74,8 +74,8 @@ def load_dataset(
     plain or as ``.gz`` or ``.zst``). ``fold`` counts from 1, which is the default. ``part`` gives one of ``train``,
     ``valid`` and ``test`` alone. ``download=True`` fetches a set that is not there, where its terms let a program do
     so. With ``cache`` a binary copy is kept, which the next load maps into memory instead of reading the text (see
-    :mod:`rankwise.data.disk.cache`). MovieLens comes as :class:`rankwise.Interactions`; its ``to_frame()`` is the
-    table of ratings: user, item, rating, time.
+    :mod:`rankwise.data.disk.cache`). MovieLens comes as :class:`rankwise.recommend.Interactions`; its ``to_frame()`` is
+    the table of ratings: user, item, rating, time.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as here:

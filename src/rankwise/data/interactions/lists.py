@@ -239,8 +239,8 @@ class Interactions:
         The others are drawn without repetition from what is not relevant for the user (rated lower or not at all),
         with equal probability; ``"all"`` takes every one. A part of a split has a share of these items alone (a test
         of a fifth a fifth of them): metrics of its lists are higher than those of the full catalogue, which
-        :func:`rankwise.evaluate_interactions` ranks. A user who has fewer than asked for gets all of them, and
-        one without relevant items in this part has no list. Query ids are users, document ids items, labels 1 and
+        :func:`rankwise.recommend.evaluate_interactions` ranks. A user who has fewer than asked for gets all of them,
+        and one without relevant items in this part has no list. Query ids are users, document ids items, labels 1 and
         0, or with ``graded`` the ratings of relevant items; there are no features. Another ``round`` draws anew.
         """
         lists = self.lists(negatives, seed=seed, round=round, graded=graded)

@@ -33,7 +33,7 @@ def write_letor(data: RankingDataset, path: str | Path, *, force: bool = False, 
     them are rejected, unless ``lossy`` allows to leave them out.
     """
     if ending(Path(path)) in TABLES:
-        hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.write_parquet"
+        hint = "end its name in .txt, .letor or .svm, or write Parquet with rw.data.write_parquet"
         raise check.error("LETOR text is read by names of text", got=repr(Path(path).name), hint=hint)
     comments = {"inc": data.inclusion_probabilities, "prob": data.relevance_probabilities}
     after_ids = ("inclusion_probabilities", "relevance_probabilities")

@@ -52,7 +52,7 @@ def write_parquet(data: RankingDataset, path: str | Path, *, force: bool = False
     threads.check_tables()
     path = Path(path)
     if is_known(path) and not is_parquet(path):
-        hint = "end its name in .parquet, or write LETOR text with rw.write_letor"
+        hint = "end its name in .parquet, or write LETOR text with rw.data.write_letor"
         raise check.error("Parquet is read by its name", got=repr(path.name), hint=hint)
     names = frames.feature_names(data)
     table = frames.to_frame(data)

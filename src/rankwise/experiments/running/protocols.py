@@ -37,7 +37,7 @@ def seed_of(seed: int, trial: int) -> int:
 
 
 def random_trials(source: Source, spec: "Spec", trial: int) -> Triple:
-    """Split all queries anew in every trial, as :func:`rankwise.trials` does."""
+    """Split all queries anew in every trial, as :func:`rankwise.data.trials` does."""
     train, valid, test = split(source.whole(), spec.split, seed=spec.seed, trial=trial)
     return train, valid, test
 

@@ -208,7 +208,7 @@ def _trained(cell: Cell, train: Any, valid: Any, test: RankingDataset) -> tuple[
     with interruption_unannounced(), leakage.checked():
         warnings.simplefilter("ignore", NoKernelWarning)  # true of every trial
         try:
-            ranker.fit(train, valid if spec.early_stopping else None, measure=_measures(spec, train, valid, test))
+            ranker.fit(train, valid if spec.early_stopping else None, eval_sets=_measures(spec, train, valid, test))
         except NothingLearnedError as nothing:
             return Untrained(), notes | {"nothing_learned": str(nothing)}
     if ranker.stopped_ == "interrupted":  # half a model is no result

@@ -89,7 +89,7 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
         """Return the bounded value of a loss of each list: the map alone, for inspection.
 
-        >>> from rankwise import SmoothRBP
+        >>> from rankwise.objectives import SmoothRBP
         >>> bounded(SmoothRBP()).mapped([0.0, 1.0, 2.0], [1, 0, 0] * 3, [0, 3, 6, 9])  # at most 2 pairs are wrong
         array([0. , 0.5, 1. ])
         """

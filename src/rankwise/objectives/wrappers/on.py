@@ -23,7 +23,7 @@ class on(Objective):  # noqa: N801 (as wrappers are called)
     over all training data by their weights. A weight of 0.3 then is 0.3 times as much pull as that of the first
     term, there. ``ranker.scales_`` are the factors after training. Sums without ``on`` are plain sums.
 
-    >>> from rankwise import SoftmaxCE
+    >>> from rankwise.objectives import SoftmaxCE
     >>> lists = {"labels": [1, 0], "offsets": [0, 2], "more_labels": {"purchase": [0, 3]}}
     >>> on("purchase", SoftmaxCE())([0.0, 0.0], **lists).gradient
     array([ 0.5, -0.5])

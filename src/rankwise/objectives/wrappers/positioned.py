@@ -38,7 +38,7 @@ class positioned(Wrapper):  # noqa: N801 (wrappers are adjectives)
     documents change positions, or documents with equal features are shown at different ones: compare
     ``log.examine()``. :meth:`position_bias` returns b after training.
 
-    >>> from rankwise import SoftmaxCE
+    >>> from rankwise.objectives import SoftmaxCE
     >>> clicks = positioned(SoftmaxCE(), ridge=1e-9)
     >>> columns = {"labels": [3, 1], "offsets": [0, 2], "positions": [1, 2]}
     >>> clicks([0.0, 0.0], **columns).gradient.round(6)  # the position explains the clicks

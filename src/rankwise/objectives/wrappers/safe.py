@@ -61,8 +61,9 @@ class safe(Wrapper):  # noqa: N801 (wrappers are adjectives)
     relevance that is not negative: clicks under a position model do not fall below ``floor`` times production's,
     however wrong the rewards are. What is not: ``clip`` alone limits gains, and documents with little exposure may lose
     nearly all of it to the gains of others. Neither limits what training has not seen: other queries, a model that
-    cannot tell two documents apart, or rankings sorted by score instead of drawn (:func:`rankwise.sample_rankings`).
-    Limits hold up to the noise of ``samples`` draws, by which exposures are estimated, and to the size of steps.
+    cannot tell two documents apart, or rankings sorted by score instead of drawn
+    (:func:`rankwise.objectives.sample_rankings`). Limits hold up to the noise of ``samples`` draws, by which exposures
+    are estimated, and to the size of steps.
 
     Exposures of a document and of production are estimated from the same random numbers, apart from those of the
     gradient: at production's scores both are equal to the last bit. The Hessian of the price of exposure is the

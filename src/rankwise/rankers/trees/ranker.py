@@ -38,7 +38,7 @@ class TreeRanker(IterativeRanker):
     model_: ForestModel
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
-    """Where the data of a training on a cluster lay; set by ``rw.dask.fit`` alone."""
+    """Where the data of a training on a cluster lay; set by ``rw.cluster.dask.fit`` alone."""
 
     def __init__(
         self,

@@ -55,17 +55,19 @@ likes, as the weight of the user, lies between all users counting alike and all 
 class FactorizationRanker(Recommends, TorchRanker):
     """A vector for every user and every item: the score of an item for a user is the product of their vectors.
 
-    Trained on :class:`rankwise.Interactions`, or on a RankingDataset whose query ids are users and whose document ids
-    are items (its features are not looked at). A user is a query: every objective works as it does elsewhere.
+    Trained on :class:`rankwise.recommend.Interactions`, or on a RankingDataset whose query ids are users and whose
+    document ids are items (its features are not looked at). A user is a query: every objective works as it does
+    elsewhere.
 
     >>> import polars as pl, rankwise as rw
     >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0]
     >>> frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
-    >>> train, test = rw.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
-    >>> ranker = rw.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu").fit(train)
-    >>> ranker.recommend([3], k=2).columns
+    >>> train, test = rw.recommend.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
+    >>> ranker = rw.recommend.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu")
+    >>> ranker = ranker.fit(train)
+    >>> ranker.recommend([3], cutoff=2).columns
     ['user', 'rank', 'item', 'score']
-    >>> set(ranker.recommend([3], k=2)["item"] % 2)  # users of odd numbers like items of odd numbers
+    >>> set(ranker.recommend([3], cutoff=2)["item"] % 2)  # users of odd numbers like items of odd numbers
     {1}
     """
 
@@ -174,12 +176,12 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         ``valid`` is either, too; negatives for interactions are drawn as for training, once, with ``"all"`` every item
         of the part's share. So ``history_`` is measured over these items, and is higher than what
-        :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
-        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
-        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
-        best model so far. ``eval_sets`` names data on which the metrics are measured after every epoch, beside the
-        validation data: with ``eval_sets={"train": train}`` there is ``history_["train ndcg@10"]``. ``callback`` is
-        called after every epoch with its number and the history so far.
+        :func:`rankwise.recommend.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained
+        ranker or its folder, users and items that it knows start from its vectors. ``resume`` resumes from the
+        checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
+        and keeps the best model so far. ``eval_sets`` names data on which the metrics are measured after every epoch,
+        beside the validation data: with ``eval_sets={"train": train}`` there is ``history_["train ndcg@10"]``.
+        ``callback`` is called after every epoch with its number and the history so far.
         """
         eval_sets, callback = moved.taken("rw.recommend.FactorizationRanker.fit", others, eval_sets, callback)
         reject(self, "fit", others)

@@ -59,7 +59,7 @@ def read_trec(
         skip: Number of first ranks that are not used, since unjudged documents there are often relevant.
         add_judged: With False, lists hold the retrieved documents alone, as when a run is ranked again. Metrics of such
             lists do not count relevant documents that the run missed: for these, write a run of the scores and
-            :func:`rankwise.judge` it.
+            :func:`rankwise.trec.join` it.
         teacher: A run with a score for every document on a list, to learn from.
         seed: Seed of the draws; each query has random numbers of its own.
         errors: ``"skip"`` leaves out queries and documents that have no text, with a warning; ``"raise"`` refuses.

@@ -82,7 +82,7 @@ class CatBoost(Library):
     }
     aliases = _ALIASES
     losses: Mapping[str, ObjectiveParameter] = {
-        "target_border": ObjectiveParameter(builtins, "labels made by rw.binarize")
+        "target_border": ObjectiveParameter(builtins, "labels made by rw.data.binarize")
     }
     idle = ("metric_period",)
     threads = staticmethod(thread_count)  # its own begin anew in a forked process

@@ -166,6 +166,6 @@ def _row_weights(data: RankingDataset) -> Array | None:
 def _positions(data: RankingDataset) -> NDArray[np.int64]:
     """Displayed positions, which make LightGBM's lambdarank learn a bias of each."""
     if data.positions is None:
-        hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.simulate_clicks)|`"
+        hint = "use click data that has them, as 'rankwise data clicks' makes` (rw.clicks.simulate_clicks)|`"
         raise check.error(f"{POSITION_BIAS} needs displayed positions", got="data without positions", hint=hint)
     return data.positions
