@@ -18,6 +18,7 @@ from tests.cli.running import run
 
 FRESHNESS = DataColumn(
     name="freshness",
+    text="days since the document was written",
     check=lambda values, data: check.document_values("freshness", values, data.offsets, data.query_ids),
     role="age",
 )
