@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Json, rows_of
-from rankwise.data.columns import Columns
+from rankwise.data.arguments import Columns
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
