@@ -267,12 +267,8 @@ REFUSALS: dict[str, Any] = {
     "level must be a number in (0, 1): got 1.0": lambda s, d: rw.evaluate(s, d, level=1.0),
     "resamples must be a whole number of at least 1: got 0": lambda s, d: rw.evaluate(s, d, resamples=0),
     "seed must be a whole number of at least 0: got -1": lambda s, d: rw.evaluate(s, d, seed=-1),
-    "values of the metric ap must be one number per query: got shape (1,)": lambda s, d: rw.Evaluation(
-        {"ap": [0.1]}, ["a", "b"]
-    ),
-    "values of the metric ap must be finite: got inf at query 'b'": lambda s, d: rw.Evaluation(
-        {"ap": [0.1, np.inf]}, ["a", "b"]
-    ),
+    "values of ap must be one number per query: got shape (1,)": lambda s, d: rw.Evaluation({"ap": [0.1]}, ["a", "b"]),
+    "values of ap must be finite: got inf at query 'b'": lambda s, d: rw.Evaluation({"ap": [0.1, np.inf]}, ["a", "b"]),
     "query ids must all be different": lambda s, d: rw.Evaluation({"ap": [0.1, 0.2]}, ["a", "a"]),
     "2 queries without a relevant document (or of weight 0)": lambda s, d: rw.Evaluation(
         {"ap": [NAN, 0.2]}, ["a", "b"], [1.0, 0.0]

@@ -112,7 +112,7 @@ def test_a_wrong_result_is_an_error_that_names_the_function(result, message, par
     def broken(scores: Any, labels: Any, offsets: Any) -> Any:
         return result(labels, offsets)
 
-    with pytest.raises(ValueError, match=f"the metric broken must .*{message.removeprefix('must ')}"):
+    with pytest.raises(ValueError, match=f"values of broken must .*{message.removeprefix('must ')}"):
         rw.evaluate(parts[0].features[:, 0], parts[0], broken)
 
 

@@ -97,6 +97,7 @@ def test_training_stops_by_it(data):
 def test_clicks_are_measured_with_their_columns(data):
     train, valid = (rw.clicks.simulate_clicks(part, model="position") for part in rw.split(data, (0.6, 0.4), seed=1))
     ranker = rw.LightGBMRanker("xendcg", metrics=FreshGain(cutoff=3), debias=True, **TREES).fit(train, valid)
+    assert valid.propensities is not None
     clicked = np.flatnonzero(valid.labels > 0)
     queries = np.searchsorted(valid.offsets, clicked, side="right") - 1
     expected = np.average(

@@ -254,7 +254,7 @@ def metric_values(metric: object, values: ArrayLike, n_queries: int, ids: Ids | 
         array = np.empty(0, object)
     if array.shape != (n_queries,) or array.dtype.kind not in "fiub":
         raise error(
-            f"values of the metric {metric} must be one number per query",
+            f"values of {metric} must be one number per query",
             got=f"shape {array.shape} of {array.dtype} for {n_queries} queries",
             hint="give a value for each query, NaN for one that is skipped, and not their mean",
         )
@@ -263,7 +263,7 @@ def metric_values(metric: object, values: ArrayLike, n_queries: int, ids: Ids | 
         query = int(np.argmax(infinite))
         where = f"query number {query}" if ids is None else f"query {_plain(ids[query])!r}"
         hint = "NaN is allowed and means that the query is skipped"
-        raise error(f"values of the metric {metric} must be finite", got=array[query], where=where, hint=hint)
+        raise error(f"values of {metric} must be finite", got=array[query], where=where, hint=hint)
     return array.astype(np.float64, copy=False)
 
 

@@ -4,13 +4,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, grammar, registry
 from rankwise.arrays import Array, Column, Keywords, Offsets, read_only, rows_of
+from rankwise.check.parameters import AtLeast, OneOf, Within, check_declared
 from rankwise.data import columns as table
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
@@ -161,9 +162,9 @@ class RankMetric(Metric):
     of_every_query: ClassVar[bool] = False
     """Whether it is defined for queries without relevant documents too; ``empty`` cannot be set then."""
 
-    cutoff: int | None = None
+    cutoff: Annotated[int | None, AtLeast(1)] = None
     """The last rank that counts; None for all ranks."""
-    ties: str = "average"
+    ties: Annotated[str, OneOf(TIES, "way to treat ties")] = "average"
     """Equal scores: the exact "average" over all orders, the "row" order, or the "worst" or "best" order."""
     empty: str | int = "skip"
     """Value of a query without relevant documents: "skip" (NaN, left out of means), 0 or 1."""
@@ -171,9 +172,9 @@ class RankMetric(Metric):
     """Name of the labels in ``more_labels`` of a data set that it reads; None for ``labels``."""
 
     def __post_init__(self) -> None:
+        check_declared(self)
         if self.cutoff is not None:
-            object.__setattr__(self, "cutoff", check.integer("cutoff", self.cutoff, least=1))
-        check.choice("way to treat ties", self.ties, TIES)
+            object.__setattr__(self, "cutoff", int(self.cutoff))
         if isinstance(self.empty, bool) or self.empty not in ("skip", 0, 1):
             raise check.error("empty must be skip, 0 or 1", got=repr(self.empty))
         if self.of_every_query and self.empty != "skip":
@@ -234,12 +235,8 @@ class RankMetric(Metric):
 class BinaryMetric(RankMetric):
     """A metric for which a document is either relevant or not."""
 
-    relevant: float = 1
+    relevant: Annotated[float, Within(0.0, 1e300, open=True)] = 1
     """The lowest label that counts as relevant."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("relevant", self.relevant, least=0.0, most=1e300, open_ends=True)
 
 
 @dataclass(frozen=True, repr=False)

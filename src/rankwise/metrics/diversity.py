@@ -9,12 +9,13 @@ rank gets the document that adds most, and of equal ones that with the last id, 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids, Offsets, read_only
+from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
 from rankwise.data.leakage import suspects
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
@@ -122,12 +123,8 @@ class NoveltyMetric(AspectMetric):
 
     by_ideal: ClassVar[bool] = False
     """Whether it divides by the greedy ranking of the query, or by documents that have every aspect."""
-    alpha: float = 0.5
+    alpha: Annotated[float, Within(0.0, 1.0, open=True)] = 0.5
     """How much of the gain of an aspect each further document of it loses."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("alpha", self.alpha, least=0.0, most=1.0, open_ends=True)
 
     def _weights(self, longest: int) -> Array:
         return discounts(longest)
@@ -198,12 +195,8 @@ class NoveltyRBP(NoveltyMetric):
     """
 
     name: ClassVar[str] = "nrbp_ia"
-    beta: float = 0.5
+    beta: Annotated[float, Within(0.0, 1.0, open=True)] = 0.5
     """Probability that a reader continues to the next rank."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.number("beta", self.beta, least=0.0, most=1.0, open_ends=True)
 
     def _weights(self, longest: int) -> Array:
         weights: Array = self.beta ** np.arange(float(longest))
