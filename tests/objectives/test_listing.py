@@ -32,7 +32,9 @@ def test_everything_of_the_table_is_listed_once():
 @pytest.mark.parametrize("name", [*OBJECTIVES, *WRAPPERS])
 def test_everything_of_the_table_is_a_public_name(name):
     cls = (OBJECTIVES | WRAPPERS)[name]
-    assert getattr(rw, cls.__name__, None) is cls, f"add {cls.__name__} to src/rankwise/__init__.pyi"
+    assert getattr(rw.objectives, cls.__name__, None) is cls, (
+        f"add {cls.__name__} to src/rankwise/objectives/__init__.pyi"
+    )
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: e.name)
