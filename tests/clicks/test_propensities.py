@@ -131,7 +131,7 @@ def test_a_segment_without_swaps_has_the_common_curve_and_it_is_said():
         ({"method": "harvesting"}, "unknown method"),
         ({"features": object()}, "features= belongs to method='em'"),
         ({"method": "em", "features": object(), "trust": True}, "trust=True works without features"),
-        ({"samples": 1}, "samples"),
+        ({"resamples": 1}, "resamples"),
         ({"level": 1.0}, "level"),
         ({"method": "em", "segments": True}, "segments=True works with"),
         ({"trust": True, "segments": True}, "segments=True works with"),

@@ -252,7 +252,7 @@ def test_a_curve_ends_the_list_and_data_without_ids_are_numbered():
             {"trust": ([1.0] * 3, [0.0, 0.0]), "cutoff": 3},
             "trust is a number, or one for each position: got 2 for 3 positions. Hint: set a cutoff, or one number.",
         ),
-        ({"drawn": 0}, "temperature must be a number in [1e-06, 1e+06]: got 0."),
+        ({"temperature": 0}, "temperature must be a number in [1e-06, 1e+06]: got 0."),
         ({"impressions": 0}, "impressions must be a whole number of at least 1: got 0."),
         (
             {"impressions": [1]},

@@ -66,7 +66,7 @@ def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
     assert tried(pooled) == tried(tuning)  # the same queries, none of them called validation data
     assert "out of fold, in a bag of 3, after round" in repr(tuning)
     again = Tuning.from_dict(json.loads(json.dumps(tuning.to_dict())))
-    assert (again.bag, again.value) == (3, tuning.value)
+    assert (again.folds, again.value) == (3, tuning.value)
     assert "--params THIS --bag 3 -o MODEL" in tuning.save(tmp_path / "best.toml").read_text(encoding="utf-8")
     assert read_parameters(tmp_path / "best.toml")[0] == "lightgbm"
     resumed = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **settings)
@@ -80,7 +80,7 @@ def test_what_is_no_bag_is_refused(parts: Pair):
         rw.tune(*parts, ranker=rw.bagged(rw.LightGBMRanker()))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set folds=5"):
         rw.tune(parts[0])
-    with pytest.raises(ValueError, match="bag must be .* 2"):
+    with pytest.raises(ValueError, match="folds must be .* 2"):
         rw.tune(*parts, folds=1)
     with pytest.raises(ValueError, match="a bag is made of rankers of trees or nets"):
         rw.tune(*parts, ranker="factorization", folds=2)

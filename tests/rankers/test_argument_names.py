@@ -67,7 +67,7 @@ def test_arguments_of_predict():
 
 @pytest.mark.parametrize("name", [*RANKERS, "FactorizationRanker"])
 def test_parameters_of_any_library_are_told_by_the_name_here(name: str):
-    make: Any = getattr(rw, name)
+    make: Any = getattr(rw, name) if name in RANKERS else rw.recommend.FactorizationRanker
     own = make.own_parameters()
     pairs = {
         "n_estimators": ("rounds", "epochs"), "iterations": ("rounds", "epochs"), "num_leaves": ("leaves",),

@@ -242,7 +242,9 @@ def test_wrong_settings_are_named(make, message, ratings):
 
 
 def test_wrong_data_is_named(ratings):
-    with pytest.raises(ValueError, match="EASE learns from interactions: got RankingDataset. Hint: pass rw.Interact"):
+    with pytest.raises(
+        ValueError, match="EASE learns from interactions: got RankingDataset. Hint: pass rw.recommend.Int"
+    ):
         rw.recommend.EASE().fit(ratings.dataset(1))
     with pytest.raises(ValueError, match="no user has a relevant item to learn from"):
         rw.recommend.EASE().fit(
