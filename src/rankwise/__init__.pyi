@@ -67,8 +67,6 @@ from .model_selection.learning_curve import learning_curve as learning_curve
 from .model_selection.result import Tuning as Tuning
 from .model_selection.tune import tune as tune
 from .objectives.base import Objective as Objective
-from .objectives.checks import ObjectiveChecks as ObjectiveChecks
-from .objectives.checks import check_objective as check_objective
 from .objectives.distil.objectives import Distil as Distil
 from .objectives.distil.objectives import MarginMSE as MarginMSE
 from .objectives.lists import Derivatives as Derivatives
@@ -137,5 +135,7 @@ from .serving.skew import compare_features as compare_features
 from .statistics.comparison import Comparison as Comparison
 from .statistics.evaluation import Evaluation as Evaluation
 from .statistics.judged import JudgedEvaluation as JudgedEvaluation
+from .statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
+from .statistics.objective_checks import check_objective as check_objective
 from .stream import Stream as Stream
 from .threads import use_threads as use_threads

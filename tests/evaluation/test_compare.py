@@ -346,7 +346,7 @@ def test_plot_of_differences(comparison, tmp_path):
 
 
 def test_plot_says_what_it_shows(comparison, tmp_path, monkeypatch):
-    from rankwise.statistics.figures import comparisons as plots
+    from rankwise.statistics.figures import drawing as plots
 
     monkeypatch.setitem(plots._STYLE, "svg.fonttype", "none")
     said = texts(comparison.plot(tmp_path / "one.svg", system="base", against="good"))

@@ -15,7 +15,8 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.files import check_writable_folder, replacing
 from rankwise.models import storage
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, COLOURS, GREY, draw_means, figure
+from rankwise.statistics.figures.comparisons import draw_means
+from rankwise.statistics.figures.drawing import BLUE, COLOURS, GREY, figure
 from rankwise.statistics.verdict import Finding
 
 if TYPE_CHECKING:
