@@ -97,8 +97,8 @@ class OffPolicyComparison(Result):
     """Queries of the log that are left out, because a system was trained on their clicks."""
 
     @property
-    def whole(self) -> Blend:
-        """The candidate itself, the last of the blends."""
+    def alone(self) -> Blend:
+        """The candidate alone, without production: the last of the blends."""
         return self.blends[-1]
 
     @property
@@ -179,7 +179,7 @@ class OffPolicyComparisons(Result):
         first = self.comparisons[0]
         production = (first.production, tables.number(first.production_clicks), *[""] * (len(COLUMNS) + 2))
         rows = [
-            (one.candidate, *cells(one.whole), f"{one.level:.1%}", one.verdict, f"{one.recommended:g}")
+            (one.candidate, *cells(one.alone), f"{one.level:.1%}", one.verdict, f"{one.recommended:g}")
             for one in self.comparisons
         ]
         header = (*(name.removeprefix("{:.0%} ") for name in COLUMNS), "level", "verdict", "share")
@@ -203,7 +203,7 @@ class OffPolicyComparisons(Result):
 
     def figure(self) -> "Figure":
         """Draw the difference of each candidate with its interval."""
-        rows = [(one.candidate, one.whole, one.recommended == 1.0) for one in self.comparisons]
+        rows = [(one.candidate, one.alone, one.recommended == 1.0) for one in self.comparisons]
         return _figure(rows, self.sentence, f"clicks an impression, less {self.comparisons[0].production}")
 
 
