@@ -1,7 +1,6 @@
 """The off-policy comparison of a candidate with production, and its verdict."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -578,7 +577,7 @@ def test_item_position_needs_probabilities_before_rankings_are_drawn(data, syste
     assert result.blends[0].clicks == pytest.approx(rewards.mean(), abs=0.05)
 
 
-def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:
+def test_printed(data, systems, log) -> None:
     result = run("good", systems, log, BIAS, data)
     text = repr(result)
     assert text.splitlines()[1].startswith("production")
@@ -591,7 +590,6 @@ def test_printed_and_drawn(data, systems, log, tmp_path: Path) -> None:
     assert frame["share"].to_list() == [0.25, 0.5, 1.0]
     assert frame["difference"][-1] == result.alone.difference
     assert isinstance(frame, pl.DataFrame)
-    assert result.plot(tmp_path / "decision.png").stat().st_size > 0
 
 
 def test_errors(data, systems, log) -> None:

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -87,7 +88,7 @@ class Results(Result):
         """Return the :meth:`trial_means`."""
         return self.trial_means()
 
-    def to_markdown(self) -> str:
+    def to_markdown(self, **_: Any) -> str:
         """Return the tables as a Markdown page, with how they were made."""
         return summary.markdown(self)
 

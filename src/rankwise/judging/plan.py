@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -46,7 +47,7 @@ class Plan(Result):
         header = ("the judge's grade", "spread of its errors")
         return tables.Table(header=header, rows=rows, align="rr", notes=tuple(self.sentence.splitlines()))
 
-    def to_text(self) -> str:
+    def to_text(self, **_: Any) -> str:
         """Return the sentence."""
         return self.sentence
 

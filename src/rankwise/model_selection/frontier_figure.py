@@ -78,7 +78,7 @@ def _draw(panel: "Axes", frontier: Frontier, x: int, y: int, *, connected: bool)
     best = ~frontier.dominated & ~knee
     if connected:
         panel.plot(*frontier.means[order_of(frontier, x)][:, [x, y]].T, color=BLUE, linewidth=1.4, zorder=2)
-    kinds = (
+    kinds: tuple[tuple[str, NDArray[np.bool_], Keywords], ...] = (
         ("not dominated", best, {"marker": "o", "color": BLUE}),
         ("knee", knee, {"marker": "D", "color": VERMILLION}),
         ("dominated", frontier.dominated & ~knee, {"marker": "o", "color": GREY, "markerfacecolor": "white"}),

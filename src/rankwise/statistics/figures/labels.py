@@ -48,7 +48,7 @@ def label_points(panel: "Axes", points: Array, texts: Sequence[str], lines: Sequ
         arrow = {"arrowstyle": "-", "color": "#999999", "linewidth": 0.6, "shrinkA": 0.0, "shrinkB": _MARK}
         panel.annotate(
             text,
-            panel.transData.inverted().transform(place / scale),
+            tuple(panel.transData.inverted().transform(place / scale)),
             xytext=tuple(middle - place),
             textcoords="offset points",
             ha="center",
