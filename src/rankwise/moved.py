@@ -17,6 +17,7 @@ MODULES = {
     "rankwise.dask": "rankwise.cluster.dask",
     "rankwise.data.clicks": "rankwise.clicks.models.impressions",
     "rankwise.data.users": "rankwise.clicks.models.users",
+    "rankwise.objectives.checks": "rankwise.statistics.objective_checks",
     "rankwise.rankers.contributions": "rankwise.models.contributions",
     "rankwise.rankers.model_card": "rankwise.models.model_card",
     "rankwise.rankers.nets.presets": "rankwise.models.nets.presets",

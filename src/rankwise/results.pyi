@@ -10,8 +10,8 @@ from rankwise.model_selection.examine import DataCheck as DataCheck
 from rankwise.model_selection.frontier import Frontier as Frontier
 from rankwise.model_selection.learning_curve import LearningCurve as LearningCurve
 from rankwise.model_selection.result import Tuning as Tuning
-from rankwise.objectives.checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.recommend.choice import RecommenderChoice as RecommenderChoice
 from rankwise.serving.skew import FeatureComparison as FeatureComparison
 from rankwise.statistics.judged import JudgedEvaluation as JudgedEvaluation
+from rankwise.statistics.objective_checks import ObjectiveChecks as ObjectiveChecks
 from rankwise.statistics.reliability import Reliability as Reliability

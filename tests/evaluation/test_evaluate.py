@@ -235,8 +235,6 @@ def test_it_prints_as_a_table_and_shows_in_notebooks():
         "The same value on every query (ndcg@10): the interval allows for other values, not seen\n"
         "in so few."
     )
-    assert "<td" in evaluation._repr_html_()
-    assert "0.2500" in evaluation._repr_html_()
 
 
 def test_evaluations_are_frozen():

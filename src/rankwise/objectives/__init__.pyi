@@ -1,4 +1,3 @@
-from rankwise.objectives.checks import check_objective as check_objective
 from rankwise.objectives.distil.objectives import Distil as Distil
 from rankwise.objectives.distil.objectives import MarginMSE as MarginMSE
 from rankwise.objectives.lists import Derivatives as Derivatives
@@ -30,3 +29,4 @@ from rankwise.objectives.wrappers.stochastic import stochastic as stochastic
 from rankwise.objectives.wrappers.weighted import weighted as weighted
 from rankwise.rankers.adapters import lightgbm_objective as lightgbm_objective
 from rankwise.rankers.adapters import xgboost_objective as xgboost_objective
+from rankwise.statistics.objective_checks import check_objective as check_objective

@@ -20,6 +20,7 @@ from rankwise.recommend.factorization.ranker import FULL_CATALOGUE
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 from rankwise.statistics.evaluation import Evaluation
+from rankwise.statistics.result import Result
 from rankwise.statistics.tables import Table
 
 AUTO = ("ease", "als", "knn", "popularity")
@@ -60,7 +61,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, repr=False)
-class RecommenderChoice(tables.Printed):
+class RecommenderChoice(Result):
     """All candidates in the order in which they were tried; the best is by the first metric."""
 
     candidates: tuple[Candidate, ...]

@@ -89,7 +89,7 @@ def _headline(comparison: Comparison) -> str:
     if baseline is None:
         verdict = Finding.of(comparison, metric)
         text = verdict.headline()
-        return text if text.startswith(verdict.ranked[0]) else text[:1].upper() + text[1:]
+        return text if verdict.beaten or not verdict.close else text[:1].upper() + text[1:]  # begins with a name
     better, worse, _ = _beside(comparison, metric, baseline)
     for names, word in ((better, "better"), (worse, "worse")):
         if names:

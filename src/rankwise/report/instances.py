@@ -13,7 +13,8 @@ from rankwise.report import lines
 from rankwise.report.parts import Plot
 from rankwise.report.view import View
 from rankwise.statistics.comparison import Comparison
-from rankwise.statistics.figures.comparisons import GREY, chosen_pairs, differences_size, draw_differences
+from rankwise.statistics.figures.comparisons import chosen_pairs, differences_size, draw_differences
+from rankwise.statistics.figures.drawing import GREY
 from rankwise.statistics.significance import wins_ties_losses
 
 if TYPE_CHECKING:

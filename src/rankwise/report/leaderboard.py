@@ -8,7 +8,7 @@ from rankwise.files import replacing
 from rankwise.report import html
 from rankwise.report.parts import Plot
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, VERMILLION
+from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rankwise.arrays import Keywords
-from rankwise.statistics.figures.comparisons import COLOURS, DASHES
-from rankwise.statistics.figures.comparisons import light_grid as light_grid
+from rankwise.statistics.figures.drawing import COLOURS, DASHES
+from rankwise.statistics.figures.drawing import light_grid as light_grid
 
 if TYPE_CHECKING:
     import polars as pl

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankwise.files import replacing
-from rankwise.statistics.figures.comparisons import figure
+from rankwise.statistics.figures.drawing import figure
 from rankwise.statistics.tables import as_csv
 
 if TYPE_CHECKING:

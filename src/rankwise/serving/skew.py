@@ -16,6 +16,7 @@ from rankwise.models.schema import Documents, Schema
 from rankwise.rankers import inputs
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, interval_of_mean
 
 _MEASURED = 200_000  # documents by which distributions are compared
@@ -25,7 +26,7 @@ _CHANCE = 0.01  # of a false alarm in one of all features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FeatureComparison(tables.Printed):
+class FeatureComparison(Result):
     """Differences of features between training and serving; printed, a table with the largest first."""
 
     frame: pl.DataFrame
@@ -49,6 +50,15 @@ class FeatureComparison(tables.Printed):
         header, rest = (*columns, *lost), self.frame.height - len(rows)
         notes = (*([f"… and {tables.count(rest, 'more feature')}."] if rest else []), *self.notes)
         return tables.Table(header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=notes)
+
+    @property
+    def sentence(self) -> str:
+        """What is too different; empty where nothing is."""
+        return f"{'; '.join(self.alarms)}." if self.alarms else ""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row for each feature, the largest difference first."""
+        return self.frame
 
     def to_dict(self) -> Json:
         """Return everything as JSON-serializable data."""

@@ -8,7 +8,7 @@ import html
 import math
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -207,6 +207,8 @@ class Table:
     align: str
     """One letter per column: l or r."""
     notes: tuple[str, ...] = ()
+    title: str = ""
+    """Above the table; a line break at its end leaves a line free."""
 
     def cells(self) -> list[list[Cell]]:
         """Every row, all entries as cells."""
@@ -228,9 +230,11 @@ class Table:
                 for entry, room, side in zip(entries, widths, self.align, strict=True)
             ]
             lines.append("  ".join(parts).rstrip())
+        if not any(self.header):
+            del lines[0]
         room = max(_NOTE_WIDTH, *map(width, lines))
         notes = [line for note in self.notes for line in ("", *textwrap.wrap(note, room))]
-        return "\n".join([*lines, *notes])
+        return "\n".join([*([self.title] if self.title else []), *lines, *notes])
 
     def markdown(self) -> str:
         """Write a Markdown table; the best of each column in bold."""
@@ -239,7 +243,8 @@ class Table:
             text = escape_markdown(cell.text)
             return (f"**{text}**" if cell.best else text) + raised(cell.marks)
 
-        lines = ["| " + " | ".join(escape_markdown(head) for head in self.header) + " |"]
+        lines = [f"**{escape_markdown(self.title.strip())}**", ""] if self.title else []
+        lines += ["| " + " | ".join(escape_markdown(head) for head in self.header) + " |"]
         lines.append("|" + "|".join({"l": " :-- ", "r": " --: "}[side] for side in self.align) + "|")
         lines += ["| " + " | ".join(map(write, row)) + " |" for row in self.cells()]
         return "\n".join([*lines, *(line for note in self.notes for line in ("", escape_markdown(note)))])
@@ -255,7 +260,8 @@ class Table:
         lines += [" & ".join(map(escape_latex, self.header)) + r" \\", r"\midrule"]
         lines += [" & ".join(map(write, row)) + r" \\" for row in self.cells()]
         lines += [r"\bottomrule", r"\end{tabular}"]
-        return "\n".join([*(f"% {note}" for note in self.notes), *lines])
+        said = (line for text in (self.title, *self.notes) for line in text.splitlines() if line)
+        return "\n".join([*(f"% {line}" for line in said), *lines])
 
     def html(self) -> str:
         """Write an HTML table, as notebooks show it."""
@@ -273,23 +279,8 @@ class Table:
         )
         body = "".join("<tr>" + "".join(map(write, row, self.align)) + "</tr>" for row in self.cells())
         notes = "".join(f"<p><small>{html.escape(note)}</small></p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
-
-
-class Printed:
-    """A result that prints as its tables, in notebooks too; a subclass has ``table``, or several ``tables``."""
-
-    table: Callable[..., Table]
-
-    def tables(self) -> list[Table]:
-        """Return all tables."""
-        return [self.table()]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(table.text() for table in self.tables())
-
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
+        title = f"<h4>{html.escape(self.title.strip())}</h4>" if self.title else ""
+        return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
 
 def shortened(text: str, most: int = 24) -> str:

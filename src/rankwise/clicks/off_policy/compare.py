@@ -114,7 +114,7 @@ def compare(
     >>> rankers = {"old": old, "second": data.features[:, 1]}
     >>> log = rw.clicks.simulate(data, rankers=rankers, curve=curve, impressions=100, seed=1)
     >>> result = compare({"new": new, "production": old}, log, rw.clicks.Bias.known(curve), data)
-    >>> result.verdict, result.recommended, round(result.unsupported, 2)
+    >>> result.verdict, result.recommended, round(result.alone.unsupported, 2)
     ('ship', 1.0, 0.1)
     """
     check.choice("estimator", estimator, ESTIMATORS)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,12 @@ from rankwise.objectives.base import MORE_LABELS, Objective
 from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
+from rankwise.statistics.result import Result
+from rankwise.statistics.tables import Table
 from rankwise.stream import Stream
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _SIZES = (1, 2, 3, 5, 8, 1, 6, 7)
 _SCALES = (1.0, 5.0, 50.0)
@@ -30,8 +35,8 @@ class Check(NamedTuple):
     detail: str
 
 
-@dataclasses.dataclass(frozen=True)
-class ObjectiveChecks:
+@dataclasses.dataclass(frozen=True, repr=False)
+class ObjectiveChecks(Result):
     """The outcome of the checks of an objective; prints as a table."""
 
     objective: str
@@ -42,13 +47,20 @@ class ObjectiveChecks:
         """Whether nothing failed."""
         return all(check.outcome != FAILED for check in self.checks)
 
-    def __str__(self) -> str:
-        widths = [max(len(check[k]) for check in self.checks) for k in range(2)]
-        lines = [f"{check.name:{widths[0]}}  {check.outcome:{widths[1]}}  {check.detail}" for check in self.checks]
-        verdict = "keeps the contract" if self.passed else "does not keep the contract"
-        return "\n".join(line.rstrip() for line in (f"{self.objective} {verdict}", *lines))
+    @property
+    def sentence(self) -> str:
+        """The verdict."""
+        return f"{self.objective} {'keeps' if self.passed else 'does not keep'} the contract"
 
-    __repr__ = __str__
+    def table(self) -> Table:
+        """Return the outcome and details of each check."""
+        return Table(header=("", "", ""), rows=self.checks, align="lll", title=self.sentence)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """Return one row per check: name, outcome and detail."""
+        import polars as pl
+
+        return pl.DataFrame(self.checks, schema=Check._fields, orient="row")
 
 
 def check_objective(objective: ObjectiveLike, *, seed: int = 0) -> ObjectiveChecks:
