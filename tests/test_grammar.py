@@ -92,7 +92,7 @@ BROKEN = [
     ("rbp(p=0)", r"p must be a number in \(0, 1\): got 0"),
     ("ap(relevant=0)", r"relevant must be a number in \(0, 1e\+300\): got 0"),
     ("err(highest=0)", r"highest must be a whole number of at least 1: got 0"),
-    ("err(highest=99)", r"highest must be a number in \[1, 50\]: got 99"),
+    ("err(highest=99)", r"highest must be at most 50: got 99"),
     ("ndcg(5)", r"cannot build ndcg: got .* at character 1 of 'ndcg\(5\)'"),
     ("ndcg@", r"cannot read the metric expression: got its end at character 6 of 'ndcg@'. Hint: write it as name"),
     ("0.5*ndcg", r"\* does not go between these in the metric expression: got '0.5\*ndcg' at character 4"),

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import rankwise as rw
-from rankwise.check import Sentence
+from rankwise.check import Message
 from rankwise.cli.app import app
 from rankwise.cli.command import advice
 from rankwise.metrics.table import METRICS
@@ -196,7 +196,7 @@ def test_arguments_that_are_options_are_marked():
 def test_advice_names_options_that_the_command_has(name: str):
     wrong = []
     for hint in HINTS:
-        said = advice(Sentence("wrong.", hint.marked), COMMANDS[name])
+        said = advice(Message("wrong", hint=hint.marked), COMMANDS[name])
         if hint.file.startswith("cli/"):
             wrong += [] if said == f"wrong. Hint: {hint.text}." else [said]  # it is in these words already
             continue

@@ -298,7 +298,7 @@ def refused(do: Callable[[], Any]) -> Any:
         try:
             return do()
         except (ValueError, TypeError) as error:
-            if not isinstance(error.args[0] if error.args else None, check.Sentence):
+            if not isinstance(error.args[0] if error.args else None, check.Message):
                 raise
             return error
 

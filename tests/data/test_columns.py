@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import typing
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,15 @@ from rankwise import check
 from rankwise.cluster.rows import facts_of
 from rankwise.data import columns
 from rankwise.data.catalog.load import load_dataset
-from rankwise.data.columns import COLUMNS, Columns, DataColumn, NamedColumns, Names
+from rankwise.data.columns import COLUMNS, DataColumn
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.training.resume import fingerprint
+from tests.generate import ROOT, generated
 
 FRESHNESS = DataColumn(
     name="freshness",
+    text="days since the document was written, for ``recency``",
+    dtype="int32",
     per="document",
     kind="number",
     check=lambda values, data: check.document_values("freshness", values, data.offsets, data.query_ids),
@@ -30,6 +32,7 @@ FRESHNESS = DataColumn(
 )
 REGION = DataColumn(
     name="regions",
+    text="where the query was asked",
     per="query",
     kind="id",
     check=lambda values, data: check.identifiers("regions", values, data.n_queries, "query"),
@@ -232,17 +235,25 @@ def test_unknown_columns_are_rejected():
         RankingDataset.from_frame(frame, weights="x")  # type: ignore[call-arg]
 
 
-def test_types_agree_with_the_table():
-    names = {column.name for column in COLUMNS}
-    assert set(NamedColumns.__annotations__) - {"feature_names", "categorical", "categories"} == names - {"labels"}
-    assert set(Names.__annotations__) == {column.role for column in COLUMNS if column.role}
-    assert names <= set(typing.get_type_hints(RankingDataset, localns={"Stream": rw.Stream}))
-    assert "query_ids" not in Columns.__annotations__
-
-
-def test_the_page_about_data_names_every_role():
-    page = Path(__file__, "../../../docs/data.md").resolve().read_text(encoding="utf-8")
-    assert [column.role for column in COLUMNS if column.role and f"| `{column.role}=" not in page] == []
+@pytest.mark.usefixtures("data")
+def test_a_new_column_is_in_signatures_and_documentation():
+    files = {str(path.relative_to(ROOT)): text for path, text in generated().items()}
+    _, arguments, named, roles = files["src/rankwise/data/arguments.py"].split("class ", 3)
+    assert "    freshness: ArrayLike | None\n    regions: ArrayLike | None\n" in arguments
+    assert "    age: str | None\n    region: str | None\n" in roles
+    assert "freshness" not in named
+    fields = """    freshness: NDArray[np.int32] | None = None
+    \"""(n_docs,) days since the document was written, for ``recency``.\"""
+    regions: Ids | None = None
+    \"""(n_queries,) where the query was asked.\"""
+"""
+    assert fields in files["src/rankwise/data/dataset.py"]
+    read = """            - ``age``: days since the document was written, for ``recency``.
+            - ``region``: where the query was asked. All rows of a query have the same.
+"""
+    assert read in files["src/rankwise/data/frames.py"]
+    row = "| `freshness` | `age=` | document | days since the document was written, for `recency` |\n"
+    assert row in files["docs/data.md"]
 
 
 def test_help_shows_the_columns_as_arguments():
@@ -333,7 +344,7 @@ def test_labels_by_name_in_tables_and_descriptions(tmp_path: Path):
     with pytest.raises(ValueError, match="no such column for the more_labels.sale: got 'purchse'.*'purchase'"):
         RankingDataset.from_frame(frame, more_labels={"sale": "purchse"})
     (tmp_path / "mine.toml").write_text(text.replace('"purchase"', "3"))
-    with pytest.raises(ValueError, match="more_labels must be columns by name.*: got .* at line 3"):
+    with pytest.raises(ValueError, match="more_labels must be a table of strings: got .* at line 3"):
         load_dataset(str(tmp_path / "mine.toml"), part="train")
 
 

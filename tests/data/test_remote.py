@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rankwise as rw
+from rankwise import check
 from rankwise.cluster import partitions
 from rankwise.cluster import rows as rows_of_workers
 from rankwise.data import remote
@@ -521,7 +522,7 @@ def test_no_failure_tells_a_secret(way, kind, tmp_path, capfd, caplog, recwarn):
     told = chained(raised.value) + "".join(capfd.readouterr()) + caplog.text + "".join(map(str, recwarn))
     told += "".join(str(path) for path in tmp_path.rglob("*"))
     assert "SECRET" not in told
-    assert type(raised.value) in (ValueError, ConnectionError, FileNotFoundError, PermissionError)
+    assert type(raised.value) in (check.InputError, ConnectionError, FileNotFoundError, PermissionError)
 
 
 COMMANDS = [

@@ -124,13 +124,13 @@ def test_trec_eval_where_rows_are_by_descending_id(lists: Lists) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("name", [name for name, kind in METRICS.items() if not kind.reads_aspects])
+@pytest.mark.parametrize("name", [name for name, kind in METRICS.items() if "more_labels" not in kind.reads])
 def test_every_convention_sets_what_every_metric_has(library: str, name: str, lists: Lists) -> None:
     for text in (name, f"{name}@7"):
         one = rw.metric(text, conventions=library)
         assert type(one) is METRICS[name]
         assert rw.metric(str(one)) == one
-        rewards = lists.labels if one.reads_rewards else None
+        rewards = lists.labels if "document_rewards" in one.reads else None
         assert np.isfinite(one(*lists, document_rewards=rewards)).all() or library == "rankwise"
         wanted = {word: value for word, value in rw.metrics.conventions(library).items() if word in ("gain", "ties")}
         assert all(getattr(one, word) == value for word, value in wanted.items() if hasattr(one, word))

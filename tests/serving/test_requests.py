@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankwise as rw
+from rankwise import check
 
 pytest.importorskip("starlette", reason="needs the extra serve")
 import orjson
@@ -100,7 +101,7 @@ def served() -> Served:
 def test_whatever_is_sent_is_scored_or_refused(served, query, good):
     if good and isinstance(query, dict):
         query = query | {"rows": [[1.5, "a"], [None, None]], "features": ["a", "b"]}
-    with contextlib.suppress(RequestError):  # which is status 400 or 422
+    with contextlib.suppress(check.InputError):  # which is status 400 or 422
         asked = served.read(orjson.dumps(query), 5)
         orjson.dumps(served.score(asked, threading.Event()), option=orjson.OPT_SERIALIZE_NUMPY)
 

@@ -223,7 +223,7 @@ def test_a_word_among_numbers_takes_no_more_memory_than_the_body(models):
     body = orjson.dumps({"rows": [[1.5, 2.5]] * 20_000 + [[1.5, "x" * 1_000_000]]})
     with pytest.raises(RequestError, match="a value must be a number") as wrong:
         Service({"numbered": models["numbered"]}).models["numbered"].read(body, 30_000)
-    assert wrong.value.parts["where"] == "rows[20000], column 1"
+    assert wrong.value.where == "rows[20000], column 1"
 
 
 def test_models_are_listed_with_their_features(server, models):

@@ -6,7 +6,6 @@ folder it reads just these itself; of a frame they are sent. The documents of a 
 partitions they came from.
 """
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,7 +114,7 @@ def _sources(crew: Crew, data: object, columns: Keywords) -> tuple[list[Any], Ke
         if not all(versions):
             what = f"a change of {check.address(str(data))} while it is read would not be noticed"
             why = "its server names no version (ETag, or a time that is a minute old)"
-            warnings.warn(f"{what}: {why}. Hint: do not write to it meanwhile.", stacklevel=2)
+            check.warn(f"{what}: {why}", hint="do not write to it meanwhile", stacklevel=2)
         with remote.errors(data):
             local = [remote.scanned(path) for path in paths] if remote.is_url(data) else paths
             described, absent = parquet.described(local, columns)

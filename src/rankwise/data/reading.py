@@ -140,8 +140,8 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
 
     >>> write_data(None, "ranking.csv")
     Traceback (most recent call last):
-    ValueError: cannot tell the format of a data file from its name: got 'ranking.csv'. Hint: end it in .parquet, or for
-    LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
+    rankwise.errors.InputError: cannot tell the format of a data file from its name: got 'ranking.csv'. Hint: end it in
+    .parquet, or for LETOR text in .txt, .letor or .svm, with .gz or .zst after it to compress.
     """
     path = Path(path)
     if format_to_write(path) == "parquet":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rankwise as rw
+from rankwise import check
 from rankwise._version import __version__
 from rankwise.arrays import Array, Json, Keywords
 from rankwise.data.dataset import RankingDataset
@@ -253,10 +254,8 @@ def _prepare(folder: Path, force: bool) -> Path:
     """Make the folder, or make sure that it is ours to write into."""
     ours = not folder.exists() or (folder.is_dir() and ((folder / MARK).exists() or not any(folder.iterdir())))
     if not ours and not (force and folder.is_dir()):
-        raise FileExistsError(
-            f"{folder} exists already and was not made by rankwise demo. "
-            "Hint: choose another folder with --output, or add files to this one with --force."
-        )
+        hint = "choose another folder with --output, or add files to this one with --force"
+        raise FileExistsError(check.Message(f"{folder} exists already and was not made by rankwise demo", hint=hint))
     check_writable_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
     for name in (*map(_file, OBJECTIVES), _AUTO):

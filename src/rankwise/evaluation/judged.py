@@ -142,8 +142,9 @@ def evaluate_judged(
 
 def of_every_query(metric: Metric) -> Metric:
     """Return a metric that scores queries without relevant documents: which they are is not known without labels."""
-    if isinstance(metric, RankMetric) and metric.label is not None:
-        raise check.error("a judge grades relevance alone", got=str(metric), hint="leave label out")
+    if "labels" not in metric.reads:
+        hint = "use a metric of labels, such as ndcg@10, without label"
+        raise check.error("a judge grades relevance alone", got=str(metric), hint=hint)
     skips = isinstance(metric, RankMetric) and not metric.of_every_query and metric.empty == "skip"
     return replace(cast("RankMetric", metric), empty=0) if skips else metric
 

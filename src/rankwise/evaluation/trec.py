@@ -281,8 +281,8 @@ def _frame(source: object, read: Callable[[str | Path], pl.DataFrame], name: str
     frame = table.select("query", "document", value, *more).collect()
     for column in (key for key in _KEYS if key in frame.columns):
         what = f"the {column} must be known in every row of the {name}"
-        ids = without_nulls(frame[column], what, "row {}".format)
-        frame = frame.with_columns(checked_ids(ids, column, "row {}".format).cast(pl.String))
+        ids = without_nulls(frame[column], what, check.Row)
+        frame = frame.with_columns(checked_ids(ids, column, check.Row).cast(pl.String))
     frame = frame.with_columns(pl.col(value).cast(pl.Float64, strict=False))
     bad = frame.filter(pl.col(value).is_null() | ~pl.col(value).is_finite())
     if bad.height:

@@ -1,7 +1,6 @@
 """Which of two rankings users prefer, by their clicks on interleaved lists."""
 
 import contextlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,7 +197,7 @@ def interleaving(
             "log a column `user`, of which the first impression counts" if unit == "impression" else "compare periods"
         )
         notes.append(f"{what[0].upper()}{what[1:]}.")
-        warnings.warn(check.Sentence(f"{what}.", hint), stacklevel=3)
+        check.warn(what, hint=hint, stacklevel=3)
     return Interleaving(
         preference=float(amounts.mean()),
         interval=(scale * float(sequential.low[-1]), scale * float(sequential.high[-1])),

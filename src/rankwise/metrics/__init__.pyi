@@ -5,6 +5,15 @@ from rankwise.metrics.dcg import DCG as DCG
 from rankwise.metrics.dcg import NDCG as NDCG
 from rankwise.metrics.dcg import NRBP as NRBP
 from rankwise.metrics.dcg import RBP as RBP
+from rankwise.metrics.diversity import APIA as APIA
+from rankwise.metrics.diversity import ERRIA as ERRIA
+from rankwise.metrics.diversity import NERRIA as NERRIA
+from rankwise.metrics.diversity import AlphaDCG as AlphaDCG
+from rankwise.metrics.diversity import AlphaNDCG as AlphaNDCG
+from rankwise.metrics.diversity import NoveltyNRBP as NoveltyNRBP
+from rankwise.metrics.diversity import NoveltyRBP as NoveltyRBP
+from rankwise.metrics.diversity import PrecisionIA as PrecisionIA
+from rankwise.metrics.diversity import SubtopicRecall as SubtopicRecall
 from rankwise.metrics.err import ERR as ERR
 from rankwise.metrics.judged import Bpref as Bpref
 from rankwise.metrics.judged import Judged as Judged

@@ -6,10 +6,11 @@ orders of the tied documents: the number of documents above one of a tie group i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from rankwise.arrays import Column, Offsets
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.dcg import PLAIN, weighted_sum
@@ -24,7 +25,17 @@ _N_QUERIES, _N_RETRIEVED, _N_RELEVANT = 0, 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Bpref(BinaryMetric):
+class JudgedMetric(RankMetric):
+    """A metric for which unjudged documents differ from those that are not relevant; by default all were judged."""
+
+    accepts: ClassVar[tuple[str, ...]] = ("judged",)
+
+    def _columns(self, offsets: Offsets, **columns: Any) -> tuple[Column, ...]:
+        return (columns["judged"] if "judged" in columns else np.ones(offsets[-1], np.int8),)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bpref(JudgedMetric, BinaryMetric):
     """Binary preference: how rarely judged documents that are not relevant stand above relevant ones.
 
     The mean over the R relevant documents of 1 − min(n, R)/min(N, R), of n judged documents above that are not relevant
@@ -35,14 +46,13 @@ class Bpref(BinaryMetric):
     """
 
     name: ClassVar[str] = "bpref"
-    sees_judged: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _preference, relevance_rule(self.relevant)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Judged(RankMetric):
+class Judged(JudgedMetric):
     """The share of the first ``cutoff`` ranks whose documents are in the qrels; of all ranks without a cutoff.
 
     Fewer documents than the cutoff are divided by their number, and nothing retrieved is 0 (ir_measures' Judged).
@@ -53,7 +63,6 @@ class Judged(RankMetric):
 
     name: ClassVar[str] = "judged"
     of_every_query: ClassVar[bool] = True
-    sees_judged: ClassVar[bool] = True
 
     def _kernel(self, longest: int) -> KernelCall:
         return _share_judged, relevance_rule(1.0)

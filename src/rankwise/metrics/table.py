@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 MetricLike = str | Metric | MetricFunction
-"""An expression, a metric, or a custom function."""
+"""What names a metric: an expression such as ``"ndcg@10"``, a :class:`Metric`, or a function of scores, labels and
+offsets that returns one number per query."""
 
 _ALL: tuple[type[RankMetric], ...] = (
     *(NDCG, DCG, AP, RR, RBP, NRBP, ERR, Precision, Recall, Hit, RPrecision, Bpref, InfAP, XInfAP, InfNDCG, Judged),

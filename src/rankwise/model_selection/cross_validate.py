@@ -231,10 +231,11 @@ def trained(
         with interruption_unannounced(), leakage.checked():
             model = _fitted(model, train, held_out, number, update, total, resume=resume, what=what)
     except KeyboardInterrupt:
-        text, hint = f"interrupted in {what} {number} of {total}", ""
+        message = check.Message(f"interrupted in {what} {number} of {total}", end="")
         if finished is not None:
-            text, hint = f"{text}: the {what}s before it are kept in {finished.path}.", "`set resume=True`"
-        raise KeyboardInterrupt(check.Sentence(text, hint)) from None
+            text = f"{message}: the {what}s before it are kept in {finished.path}"
+            message = check.Message(text, hint="`set resume=True`")
+        raise KeyboardInterrupt(message) from None
     if finished is not None:
         model.save(finished.part(name), force=True)
     return model

@@ -143,7 +143,7 @@ def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFin
         if differences.size < RESAMPLED or not differences.any():
             raise check.error("two quick rankers must differ on some queries", got=n_queries)
     except ValueError as wrong:
-        sentence = f"The smallest difference that can be shown is not known: {check.Sentence.of(wrong).start}"
+        sentence = f"The smallest difference that can be shown is not known: {check.Message.of(wrong).problem}"
         yield DataFinding("note", topic, sentence, part, np.nan)
         return
     test = t_test(differences, None if held_out.weights is None else held_out.weights[~np.isnan(first)])
@@ -162,7 +162,7 @@ def _doubling(data: Mapping[str, RankingDataset]) -> Iterator[DataFinding]:
     try:
         curve = learning_curve(data["train"], data[part], valid=data.get("valid") if part == "test" else None)
     except ValueError as wrong:
-        sentence = f"What more queries are worth is not known: {check.Sentence.of(wrong).start}"
+        sentence = f"What more queries are worth is not known: {check.Message.of(wrong).problem}"
         yield DataFinding("note", "learning curve", sentence, part, np.nan)
     else:
         yield DataFinding("note", "learning curve", curve.sentence, part, curve.gain)

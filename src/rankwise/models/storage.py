@@ -52,7 +52,8 @@ def ready(path: str | Path, *, force: bool = False) -> Path:
     if not path.exists():
         return files.check_writable(path)
     if not (path / DESCRIPTION).is_file():
-        raise FileExistsError(f"{path} is not a model of rankwise and is kept. Hint: choose another name.")
+        what = f"{path} is not a model of rankwise and is kept"
+        raise FileExistsError(check.Message(what, hint="choose another name"))
     return files.check_writable_folder(path)
 
 

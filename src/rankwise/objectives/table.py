@@ -47,8 +47,8 @@ def objective(expression: ObjectiveLike) -> Objective:
     0.7*xendcg + 0.3*approx_ndcg(eta=5)
     >>> objective("0.5*3")
     Traceback (most recent call last):
-    ValueError: * does not go between these in the objective expression: got '0.5*3' at character 4 of '0.5*3'. Hint:
-    write numbers out: nothing is computed.
+    rankwise.errors.InputError: * does not go between these in the objective expression: got '0.5*3' at character 4 of
+    '0.5*3'. Hint: write numbers out: nothing is computed.
     """
     if not isinstance(expression, str):
         return as_objective(expression)

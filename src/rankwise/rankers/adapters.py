@@ -132,6 +132,10 @@ class NamedMetric:
     def __init__(self, metric: Metric) -> None:
         self.metric, self.__name__ = metric, str(metric)
 
+    def mean(self, lists: Lists) -> float:
+        """Return the mean over queries, by their weights."""
+        return mean(self.metric, self.metric(lists.scores, lists.labels, lists.offsets), lists.weights)
+
 
 class LightGBMMetric(NamedMetric):
     """Called by ``lgb.train`` and by estimators, as :class:`LightGBMObjective` is."""
@@ -140,7 +144,7 @@ class LightGBMMetric(NamedMetric):
         self, first: object, second: object, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[str, float, bool]:
         """Return the name, the mean, and that higher is better."""
-        return self.__name__, mean(self.metric, *_lightgbm_lists(first, second, weight, group)), True
+        return self.__name__, self.mean(_lightgbm_lists(first, second, weight, group)), True
 
 
 def xgboost_objective(
@@ -236,7 +240,7 @@ class XGBoostMetric(NamedMetric):
                 "one document as 1",
                 hint="pass it to xgb.train(custom_metric=…), or train a rw.XGBoostRanker with metrics=…",
             )
-        return self.__name__, mean(self.metric, *_xgboost_lists(scores, data))
+        return self.__name__, self.mean(_xgboost_lists(scores, data))
 
 
 def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> Lists:

@@ -16,7 +16,6 @@ from rankwise.data import leakage
 from rankwise.data.categories import Values
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.metrics.base import with_labels
 from rankwise.models import attributes, model_card, storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema, is_frame, queries_of
@@ -87,7 +86,8 @@ class Ranker(Estimator, ABC):
     unit: ClassVar[str] = "rounds"
     """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
     search_space: ClassVar[Mapping[str, Any]] = {}
-    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``; or a value, which is fixed."""
+    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``, or a value, which is fixed: of parameters
+    that declare no ``Search``, such as those of a library, and in the place of those that do."""
     native_search_space: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Objective of a library itself -> further parameters of it to search, as in ``search_space``."""
     portfolio: ClassVar[Sequence["Recipe"]] = ()
@@ -322,8 +322,8 @@ class Ranker(Estimator, ABC):
         """Return the mean of the ranker's first metric over the queries that it scores."""
         check_fitted(self)
         data = inputs.dataset(X, y, qid=qid, group=group, sample_weight=sample_weight, schema=self.model_.schema)
-        metric, labels = with_labels(metrics_of(self, data)[0], data)
-        return inputs.mean(metric, self.predict(data), labels, data.offsets, data.weights, data.document_rewards)
+        metric = metrics_of(self, data)[0]
+        return inputs.mean(metric, metric.of(self.predict(data), data), data.weights)
 
     def rank(
         self,
@@ -515,7 +515,6 @@ class IterativeRanker(Ranker):
     checkpoint_every, progress`` and one named by ``unit``, and may have ``constraints``; :meth:`learner` learns.
     """
 
-    learning_rate: float | None
     seed: int
     threads: int | None
     patience: int | None

@@ -118,8 +118,8 @@ def ranker(expression: "Ranker | str") -> Any:
     blended(lightgbm(lambdarank(sigma=2.0), rounds=50), column(0))
     >>> rw.ranker("lightgmb(xendcg)")
     Traceback (most recent call last):
-    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint: did you mean
-    'lightgbm'.
+    rankwise.errors.InputError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint:
+    did you mean 'lightgbm'.
     """
     if isinstance(expression, str):
         return _parsed(expression, lambda name, /, *inside, **named: _expression(name, *inside, **named).build())

@@ -215,16 +215,8 @@ def _weights(rows: ArrayLike, offsets: NDArray[np.int64], query_ids: Ids | None,
     return {"weights": query_weights(column, offsets, query_ids)}
 
 
-def mean(
-    metric: Metric,
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    weights: Array | None,
-    document_rewards: Array | None = None,
-) -> float:
+def mean(metric: Metric, values: Array, weights: Array | None) -> float:
     """Return the mean of a metric over the queries that it scores, by their weights."""
-    values = metric(scores, labels, offsets, document_rewards=document_rewards)
     require_scored(metric, values, weights)
     return weighted_mean(values, weights)
 

@@ -3,13 +3,15 @@
 import copy
 import inspect
 from collections.abc import Collection
-from typing import Any, ClassVar, Self, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
-from rankwise.models.model import NO_SHARES
+from rankwise.check.parameters import declared
+from rankwise.models.model import no_shares
 from rankwise.rankers import argument_names
 
 _Ranker = TypeVar("_Ranker", bound="Estimator")
@@ -26,9 +28,15 @@ class Estimator:
 
     has_importances: ClassVar[bool] = False
     """Whether every trained one has ``feature_importances_``, or says what of it has none."""
-    native: Keywords
+    native: Any = MappingProxyType({})
+    """Parameters of a library by their own names."""
     model_: Any
     _metadata_request: Any
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A parameter, which the constructor assigned."""
 
     @property
     def feature_names_in_(self) -> Column:
@@ -46,18 +54,17 @@ class Estimator:
         try:
             shares: Array = self.model_.shares()
         except AttributeError:
-            raise AttributeError(NO_SHARES.format(type(self).__name__)) from None
+            raise no_shares(type(self).__name__) from None
         return shares
 
     @classmethod
     def own_parameters(cls) -> Keywords:
         """The names of the ranker's own parameters, with their defaults."""
-        arguments = inspect.signature(cls).parameters.values()
-        return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
+        return {name: one.default for name, one in declared(cls).items()}
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Return every parameter, those of the library among them."""
-        return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
+        return {name: getattr(self, name) for name in self.own_parameters()} | dict(self.native)
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; those of the library by their own names."""

@@ -353,8 +353,9 @@ def _json(content: object, status: int = 200) -> Response:
 
 
 def _error(wrong: ValueError) -> Response:
-    error = RequestError.of(wrong)
-    return _json({"error": {"message": str(error), **error.parts}}, error.status)
+    message = check.Message.of(wrong)
+    fields = {"what": message.what, "got": message.got, "where": str(message.where) or message.about}
+    return _json({"error": {"message": str(message), **fields, "hint": message.plain}}, getattr(wrong, "status", 422))
 
 
 def _page() -> tuple[str, str]:

@@ -39,20 +39,12 @@ class RequestLimits:
     seconds: float = 10.0
 
 
-class RequestError(ValueError):
-    """A request that is not answered: its HTTP status, and the parts of the sentence."""
+class RequestError(check.InputError):
+    """A request that is not answered, and its HTTP status."""
 
     def __init__(self, status: int, what: str, *, got: object = None, where: str = "", hint: str = "") -> None:
-        super().__init__(check.error(what, got=got, where=where, hint=hint).args[0])
+        super().__init__(check.error(what, got=got, where=where, hint=hint).message)
         self.status = status
-        self.parts = {"what": what, "got": None if got is None else str(got), "where": where, "hint": hint}
-
-    @classmethod
-    def of(cls, wrong: ValueError) -> "RequestError":
-        """Return an error of the package as the answer to a request."""
-        start, _, hint = str(wrong).partition(" Hint: ")
-        what, _, got = start.rstrip(".").partition(": got ")
-        return wrong if isinstance(wrong, cls) else cls(422, what, got=got or None, hint=hint.rstrip("."))
 
 
 class RequestedQuery(NamedTuple):
@@ -227,11 +219,8 @@ class RequestReader:
             raise RequestError(422, f"the model has {self.schema.count} features", got=f"{len(names)} names")
         if long := next((name for name in names if len(name) > self._longest), None):
             raise RequestError(422, "the model has no such feature", got=shown(long))
-        try:
-            check.named_once(names)
-            order = tuple(self.schema.places(names))
-        except ValueError as wrong:
-            raise RequestError.of(wrong) from None
+        check.named_once(names)
+        order = tuple(self.schema.places(names))
         for name in sorted(set(names) - {names[place] for place in order}):
             hint = check.suggestion(name[:LONG], self.schema.names or ())
             raise RequestError(422, "the model has no such feature", got=shown(name), hint=hint)

@@ -118,10 +118,7 @@ class Evaluation(tables.Printed):
     def __post_init__(self) -> None:
         ids = np.asarray(self.query_ids)
         ids = check.query_ids(ids, ids.size)
-        values = {
-            name: check.metric_values(f"values of {name}", column, ids.size, ids)
-            for name, column in self.values.items()
-        }
+        values = {name: check.metric_values(name, column, ids.size, ids) for name, column in self.values.items()}
         if not values:
             raise check.error("an evaluation needs at least one metric", hint="for example `metrics='ndcg@10'`")
         weights = None if self.weights is None else check.query_weights(self.weights, ids.size)

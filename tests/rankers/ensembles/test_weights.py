@@ -212,8 +212,9 @@ def test_the_average_of_each_part_is_decided_on_the_others():
     labels, offsets, fold = rng.integers(0, 3, 600).astype(float), np.arange(0, 601, 6), np.repeat(np.arange(5), 20)
     good = labels + 0.1 * rng.normal(size=600)
     bad = np.where(np.repeat(fold, 6) == 2, -labels, good)  # turned round in part 2
-    how: dict[str, Any] = {"names": None, "fold": fold, "query_weights": None, "judged": None, "rule": AVERAGE}
-    chosen = choose(np.stack([good, bad]), np.stack([good, bad]), labels, offsets, "ndcg@5", **how)
+    how: dict[str, Any] = {"names": None, "fold": fold, "query_weights": None, "rule": AVERAGE}
+    data = rw.RankingDataset(np.empty((600, 0)), labels, offsets)
+    chosen = choose(np.stack([good, bad]), np.stack([good, bad]), data, rw.metric("ndcg@5"), **how)
     assert chosen.weights.values == (1.0, 0.0)
     part = np.repeat(fold, 6) == 2
     correlation = np.corrcoef(chosen.scores[~part], good[~part])[0, 1]

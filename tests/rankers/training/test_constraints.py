@@ -234,7 +234,7 @@ def test_what_cannot_be_kept_is_refused(parts):
 
 def test_bounds_of_scores_on_a_device_are_computed_from_a_copy(parts):
     class Scores(DeviceScores):
-        def measurer(self, metric, labels, offsets, weights):
+        def measurer(self, metric, data):
             return lambda scores: 0.25  # stands for a kernel's mean
 
         def array(self):

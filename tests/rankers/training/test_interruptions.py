@@ -31,7 +31,7 @@ def pressed(monkeypatch):
     """Press Ctrl-C while a metric is computed for the n-th time; all but NDCG are computed once before training."""
 
     def at(n):
-        calls, measure = [], RankMetric.__call__
+        calls, measure = [], RankMetric.of
 
         def interrupted(self, *arguments, **options):
             calls.append(self)
@@ -39,7 +39,7 @@ def pressed(monkeypatch):
                 raise KeyboardInterrupt
             return measure(self, *arguments, **options)
 
-        monkeypatch.setattr(RankMetric, "__call__", interrupted)
+        monkeypatch.setattr(RankMetric, "of", interrupted)
 
     return at
 

@@ -42,7 +42,7 @@ def forge(path: Path, content: bytes | None = None, **about) -> None:
 def refused(path: Path) -> str:
     with pytest.raises(ValueError) as told:
         rw.load(path)
-    assert type(told.value) is ValueError
+    assert type(told.value) is check.InputError
     assert str(path) in str(told.value)
     return str(told.value)
 

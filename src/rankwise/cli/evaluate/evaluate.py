@@ -282,7 +282,7 @@ def _evaluations(
     with console.progress(len(rankings) + (not qrels), progress) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            aspects = any(getattr(one, "reads_aspects", False) for one in requested.metrics.values())
+            aspects = any(name.startswith("more_labels") for one in requested.metrics.values() for name in one.reads)
             by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")

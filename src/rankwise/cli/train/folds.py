@@ -24,7 +24,8 @@ def check_options(beside: Mapping[str, object], output: Path, *, force: bool) ->
 
     check.free_path(output, force=force)
     if output.exists() and not (output / FILE).is_file():
-        raise FileExistsError(f"{output} holds no results of folds and is kept. Hint: choose another name.")
+        what = f"{output} holds no results of folds and is kept"
+        raise FileExistsError(check.Message(what, hint="choose another name"))
     files.check_writable_folder(output)
 
 

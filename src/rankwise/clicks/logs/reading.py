@@ -5,7 +5,6 @@ import difflib
 import functools
 import operator
 import shlex
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -256,7 +255,7 @@ def _from_zero(starts: pl.DataFrame, by: str | None, first: int | None) -> tuple
         return zero["source"].to_list(), ("positions were counted from 0: 1 was added",)
     listed = [", ".join(map(repr, names)) for names in (zero["source"], set(starts["source"]) - set(zero["source"]))]
     note = f"positions are counted from 0 by the {by} {listed[0]} (1 was added) and from 1 by {listed[1]}"
-    warnings.warn(check.Sentence(f"{note}.", "`set first=0` or first=1 if that is wrong"), stacklevel=4)
+    check.warn(note, hint="`set first=0` or first=1 if that is wrong", stacklevel=4)
     return zero["source"].to_list(), (note,)
 
 

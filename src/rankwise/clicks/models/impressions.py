@@ -11,7 +11,7 @@ from rankwise import check, moved
 from rankwise.arrays import offsets_of
 from rankwise.clicks.models.users import Shown, UserOptions, Users, named_rankers, show
 from rankwise.data import columns
-from rankwise.data.columns import NamedColumns
+from rankwise.data.arguments import NamedColumns
 from rankwise.data.dataset import RankingDataset
 
 

@@ -1,7 +1,6 @@
 """Targets of documents from clicks, freed of position and trust: estimates of relevance, and the data to train on."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakKeyDictionary, WeakSet
@@ -268,8 +267,8 @@ def targets(
     data = features.with_(**changes)
     if left_out := int((traffic == 0.0).sum()):
         if log not in _parts:
-            what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out."
-            warnings.warn(check.Sentence(what), stacklevel=2)
+            what = f"{left_out:,} of {features.n_queries:,} queries were never shown, and are left out"
+            check.warn(what, stacklevel=2)
         data = data.take(traffic > 0.0)
     if not unfitted:
         _made_from[data] = result

@@ -192,7 +192,7 @@ def _missing(entry: CatalogEntry, patterns: Mapping[str, list[str]], bases: list
         hint += ", or `pass download=True`" if entry.archive else ""
     else:
         hint = "correct the paths, which are relative to the .toml file"
-    return FileNotFoundError(check.Sentence("\n".join([*lines, ""]), hint))
+    return FileNotFoundError(check.Message("\n".join(lines), hint=hint, end="\n"))
 
 
 def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:

@@ -144,7 +144,5 @@ def _write_one(places: list[Path], stamp: Json, fill: Callable[[Path], RankingDa
 
 
 def _no_room(source: Path, folder: object, failed: OSError) -> OSError:
-    return OSError(
-        f"the features of {source} could not be copied to {folder}: {failed}. "
-        "Hint: set folder=… to one with enough space."
-    )
+    what = f"the features of {source} could not be copied to {folder}: {failed}"
+    return OSError(check.Message(what, hint="set folder=… to one with enough space"))

@@ -3,7 +3,6 @@
 import difflib
 import fnmatch
 import itertools
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -256,9 +255,9 @@ def matrix(
             if warn and series.name not in lists and np.abs(column).max(initial=0.0, where=~np.isnan(column)) >= _WHOLE:
                 coarse += [series.name] if 2 * np.unique(column).size < series.n_unique() else []
     if coarse:
-        what = f"features whose numbers are so large that float32 tells less than half apart: {_listed(coarse)}."
+        what = f"features whose numbers are so large that float32 tells less than half apart: {_listed(coarse)}"
         hint = "subtract the smallest, as of times in seconds, or leave out what is an id"
-        warnings.warn(check.Sentence(what, hint), stacklevel=2)
+        check.warn(what, hint=hint, stacklevel=2)
     return filled
 
 

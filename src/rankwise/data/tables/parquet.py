@@ -11,8 +11,8 @@ import polars as pl
 from rankwise import check, threads
 from rankwise.arrays import Json, Keywords
 from rankwise.data import columns, frames
+from rankwise.data.arguments import Roles
 from rankwise.data.categories import Values, is_numeric, join
-from rankwise.data.columns import Roles
 from rankwise.data.compressed import is_known, is_parquet
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.remote import accepts_urls

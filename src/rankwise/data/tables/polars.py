@@ -77,7 +77,7 @@ def ids_from_text(column: pl.Series) -> pl.Series:
     return numbers if numbers.cast(pl.String).eq_missing(written).all() else column
 
 
-def without_nulls(column: pl.Series, what: str, place: Callable[[int], str]) -> pl.Series:
+def without_nulls(column: pl.Series, what: str, place: Callable[[int], str | check.Row]) -> pl.Series:
     """Return a column that has a value in every row; ``place`` says where a row is."""
     if column.null_count():
         where = place(int(column.is_null().arg_max() or 0))
@@ -85,7 +85,7 @@ def without_nulls(column: pl.Series, what: str, place: Callable[[int], str]) -> 
     return column
 
 
-def checked_ids(column: pl.Series, what: str, place: Callable[[int], str]) -> pl.Series:
+def checked_ids(column: pl.Series, what: str, place: Callable[[int], str | check.Row]) -> pl.Series:
     """Return a column of ids as text, or as integers of at most 64 bits; ``place`` says where a row is."""
     if isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = column.cast(pl.String)

@@ -32,7 +32,6 @@ from rankwise.experiments.running.store import Outcome, slug
 from rankwise.experiments.spec import Spec
 from rankwise.metrics import metric
 from rankwise.metrics import metrics as find_metrics
-from rankwise.metrics.base import with_labels
 from rankwise.objectives.prepared import NoKernelWarning
 from rankwise.objectives.softmax.guarantees import guarantees
 from rankwise.rankers.table import is_ours
@@ -126,9 +125,9 @@ def compute(cell: Cell) -> Outcome:
         evaluation = evaluate(scores, test, spec.metrics)
         columns = dict(evaluation.values)
         for text in spec.ratios:
-            ratio, labels = with_labels(metric(text), test)
-            columns[text] = ratio(scores, labels, test.offsets)
-            columns[f"ideal {text}"] = ratio(labels, labels, test.offsets)
+            ratio = metric(text)
+            columns[text] = ratio.of(scores, test)
+            columns[f"ideal {text}"] = ratio.of(test.labels_of(getattr(ratio, "label", None)), test)
         key = {"data": cell.source.name, "level": cell.level, "trial": cell.trial, "method": cell.method}
         facts = {
             "seed": cell.defaults["seed"],

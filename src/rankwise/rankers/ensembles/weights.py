@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Column, Json, Keywords, part_of, rows_of
+from rankwise.arrays import Array, Json, rows_of
+from rankwise.data.arguments import Columns
+from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import Metric, require_scored, weighted_mean
@@ -107,14 +109,13 @@ def choose_weights(
     names: Sequence[str] | None = None,
     fold: ArrayLike | None = None,
     query_weights: Array | None = None,
-    judged: ArrayLike | None = None,
-    document_rewards: ArrayLike | None = None,
+    **columns: Unpack[Columns],
 ) -> tuple[Weights, Array]:
     """Choose non-negative weights of members from their out-of-fold scores.
 
     ``scores`` is (n_members, n_docs), each score of a model that has not seen the query; ``fold`` says into which part
     each query falls (by default one after the other into five). Scores are centred within queries and divided by their
-    spread.
+    spread. ``columns`` are those of a data set that the metric reads.
 
     Weights are selected greedily and with replacement: the member that makes the mean of the metric largest is picked
     again and again, and its share of the picks is its weight (Caruana et al. 2004, *Ensemble selection from libraries
@@ -135,9 +136,9 @@ def choose_weights(
     good     0.925  0.8608
     noise    0.075  0.7519
     """
-    how: Keywords = {"names": names, "fold": fold, "query_weights": query_weights, "judged": judged}
-    how["document_rewards"] = document_rewards
-    chosen = choose(scores, scores, labels, offsets, metric, **how)
+    features = np.empty((np.asarray(labels).size, 0))
+    data = RankingDataset(features, labels, offsets, **columns)
+    chosen = choose(scores, scores, data, find_metric(metric), names=names, fold=fold, query_weights=query_weights)
     return chosen.weights, chosen.scores
 
 
@@ -189,15 +190,12 @@ class Chosen(NamedTuple):
 def choose(
     scores: ArrayLike,
     cross_fitted: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    metric: MetricLike,
+    data: RankingDataset,
+    metric: Metric,
     *,
     names: Sequence[str] | None,
     fold: ArrayLike | None,
     query_weights: Array | None,
-    judged: ArrayLike | None,
-    document_rewards: ArrayLike | None = None,
     rule: str = GREEDY,
     groups: Sequence[int] | None = None,
 ) -> Chosen:
@@ -205,17 +203,15 @@ def choose(
 
     These are scores of the same members, each fold after the rounds that were chosen on the others.
     """
-    starts = check.offsets(offsets, np.asarray(labels).size)
-    flags, rewards = (None if column is None else np.asarray(column) for column in (judged, document_rewards))
-    lists = _MeasuredQueries(check.labels(labels, starts), starts, find_metric(metric), query_weights, flags, rewards)
-    units, spreads = _in_units(scores, lists.offsets)
-    part = np.arange(lists.n_queries) % _PARTS if fold is None else np.asarray(fold)
+    lists = _MeasuredQueries(data, metric, query_weights)
+    units, spreads = _in_units(scores, data.offsets)
+    part = np.arange(data.n_queries) % _PARTS if fold is None else np.asarray(fold)
     titles = tuple(f"member {number}" for number in range(1, len(units) + 1)) if names is None else tuple(names)
-    if len(titles) != len(units) or part.shape != (lists.n_queries,):
-        got = f"{len(titles)} names and {part.size} folds for {len(units)} members and {lists.n_queries} queries"
+    if len(titles) != len(units) or part.shape != (data.n_queries,):
+        got = f"{len(titles)} names and {part.size} folds for {len(units)} members and {data.n_queries} queries"
         raise check.error("there must be a name for each member and a fold for each query", got=got)
     alone = lists.values(np.asarray(cross_fitted))
-    require_scored(str(lists.metric), alone[0], query_weights)
+    require_scored(str(metric), alone[0], query_weights)
     useful, group = np.array(spreads) > 0.0, part % _PARTS
     present = np.unique(group).tolist()
     if rule == AVERAGE:
@@ -227,7 +223,7 @@ def choose(
             weights[useful] = average_weights(alone[useful][:, queries], members[useful].tolist(), some)
             return weights
 
-        values = select(np.ones(lists.n_queries, bool))
+        values = select(np.ones(data.n_queries, bool))
         unseen = {number: select(group != number) if len(present) > 1 else values for number in present}
     else:
         selected: dict[tuple[int, ...], Array] = {(): useful / useful.sum()}  # equal weights see no query
@@ -246,13 +242,13 @@ def choose(
         # Not centred within queries, as the blend's own scores are not: calibration needs their levels.
         blended[rows] = (unseen[number % _PARTS] * sizes) @ np.asarray(scores)[:, rows]
         # After rounds of its own a part has scores of another spread.
-        reported[rows] = unseen[number % _PARTS] @ _in_own_units(np.asarray(cross_fitted)[:, rows], few.offsets)[0]
+        reported[rows] = unseen[number % _PARTS] @ _in_own_units(np.asarray(cross_fitted)[:, rows], few.data.offsets)[0]
     weights = Weights(
         names=titles,
         values=tuple(values.tolist()),
         spreads=spreads,
         alone=tuple(weighted_mean(row, query_weights) for row in alone),
-        metric=str(lists.metric),
+        metric=str(metric),
     )
     return Chosen(weights, blended, reported)
 
@@ -260,23 +256,13 @@ def choose(
 class _MeasuredQueries(NamedTuple):
     """Queries, and what is measured of their scores."""
 
-    labels: Array
-    offsets: NDArray[np.int64]
+    data: RankingDataset
     metric: Metric
     weights: Array | None
-    judged: Column | None
-    rewards: Column | None
-
-    @property
-    def n_queries(self) -> int:
-        return self.offsets.size - 1
 
     def values(self, rows: Array) -> Array:
-        """The metric of every query for every row of scores, (n_rows, n_queries), in one call."""
-        times, n_docs = len(rows), self.labels.size
-        offsets = np.append((self.offsets[:-1] + n_docs * np.arange(times)[:, None]).ravel(), times * n_docs)
-        columns = (None if column is None else np.tile(column, times) for column in (self.judged, self.rewards))
-        return self.metric(rows.ravel(), np.tile(self.labels, times), offsets, *columns).reshape(times, -1)
+        """The metric of every query for every row of scores, (n_rows, n_queries)."""
+        return np.stack([self.metric.of(row, self.data) for row in rows])
 
     def means(self, rows: Array) -> Array:
         """The mean over queries for every row of scores; 0 where there is nothing to rank."""
@@ -287,10 +273,9 @@ class _MeasuredQueries(NamedTuple):
 
     def take(self, queries: NDArray[np.bool_]) -> tuple["_MeasuredQueries", slice | NDArray[np.int64]]:
         """Some of the queries, and their documents."""
-        rows, offsets = rows_of(np.flatnonzero(queries), self.offsets)
         weights = None if self.weights is None else self.weights[queries]
-        columns = (part_of(column, rows) for column in (self.judged, self.rewards))
-        return _MeasuredQueries(self.labels[rows], offsets, self.metric, weights, *columns), rows
+        taken = _MeasuredQueries(self.data.take(queries), self.metric, weights)
+        return taken, rows_of(np.flatnonzero(queries), self.data.offsets)[0]
 
 
 def _in_units(scores: ArrayLike, offsets: NDArray[np.int64]) -> tuple[Array, tuple[float, ...]]:

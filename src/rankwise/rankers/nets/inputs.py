@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankwise.arrays import Array, Floats, Offsets
+from rankwise.arrays import Array, Floats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import in_memory
 from rankwise.device import to_device
@@ -126,21 +126,21 @@ class NetScores(DeviceScores):
         """The scores, or nothing but 0, since kernels count on an order of documents."""
         self._rankings: dict[int, torch.Tensor] = {}
 
-    def measurer(self, metric: Metric, labels: Array, offsets: Offsets, weights: Array | None) -> DeviceMean | None:
+    def measurer(self, metric: Metric, data: RankingDataset) -> DeviceMean | None:
         """Return the function that computes the mean of a metric on the device; None where the CPU has to."""
         if find_spec("triton") is None:
             return None
         from rankwise.metrics.triton import DeviceMetric, ranking
 
-        on_device = DeviceMetric.of(metric, labels, offsets, self.scores.device)
+        on_device = DeviceMetric.of(metric, data, self.scores.device)
         if on_device is None:
             return None
 
         def mean(scores: NetScores) -> float | None:
-            ranked = scores.ranked(id(offsets), lambda usable: ranking(on_device.lists, usable))
+            ranked = scores.ranked(id(data.offsets), lambda usable: ranking(on_device.lists, usable))
             values = torch.cat((on_device(scores.usable, ranked), scores.finite.double()[None]))
             *by_query, finite = values.cpu().numpy()  # the one wait for the device
-            return weighted_mean(np.array(by_query), weights) if finite else None
+            return weighted_mean(np.array(by_query), data.weights) if finite else None
 
         return mean
 

@@ -139,8 +139,8 @@ def _file(folder: Path, name: str, hint: str) -> Path:
             return path
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     listed = f" There are {', '.join(names[:20])}." if names else ""
-    text = check.printable(f"there is no file {folder / name}.{listed}")
-    raise FileNotFoundError(check.Sentence(text, hint if names else ""))
+    text = check.printable(f"there is no file {folder / name}.{listed}").removesuffix(".")
+    raise FileNotFoundError(check.Message(text, hint=hint if names else ""))
 
 
 def read_judgments(path: Path) -> pl.DataFrame:

@@ -1,7 +1,6 @@
 """Checks of features: constant ones, doubled documents, features that rank as the labels do; the warning of fit."""
 
 import itertools
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -273,7 +272,7 @@ def warn_of_training_data(data: RankingDataset, exponential: Collection[str | No
     if findings:  # of one grade nothing can be learned, which training says itself
         hint = f"{'; '.join(finding.hint for finding in findings)}; rw.examine(train, valid, test) shows more"
         sentence = " ".join(finding.sentence for finding in findings)
-        warnings.warn(check.Sentence(f"training data: {sentence}", hint), stacklevel=2)
+        check.warn(f"training data: {sentence.removesuffix('.')}", hint=hint, stacklevel=2)
 
 
 def _changing(data: RankingDataset) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -48,7 +48,7 @@ class Scale:
 
     def values(self, scores: Array) -> Array:
         """Return NDCG@10 of each query; NaN without relevant documents."""
-        return self.metric(scores, self.data.labels, self.data.offsets)
+        return self.metric.of(scores, self.data)
 
     def ndcg(self, scores: Array) -> float:
         """Return the mean NDCG@10 of documents in the order of scores."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import documented
 from rankwise.models.forests.catboost import CatBoostForest, catboost
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
@@ -160,6 +161,7 @@ class CatBoost(Library):
         return parameters | native | fixed
 
 
+@documented
 class CatBoostRanker(TreeRanker):
     """Boosted trees of CatBoost, trained with any objective.
 
@@ -188,7 +190,6 @@ class CatBoostRanker(TreeRanker):
     extra, modules, packages = "catboost", ("catboost",), ("catboost",)
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(0.02, 0.3)",
         "leaves": "whole_log(7, 63)",
         "l2_leaf_reg": "log(0.1, 30.0, start=3.0)",
         "random_strength": "uniform(0.0, 2.0, start=1.0)",

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import documented
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
@@ -112,6 +113,7 @@ class LightGBM(Library):
         return LightGBMGrowth(parameters.training_parameters(settings, seed), matrices, older, tries, base_score)
 
 
+@documented
 class LightGBMRanker(TreeRanker):
     """Boosted trees of LightGBM, trained with any objective.
 
@@ -131,7 +133,6 @@ class LightGBMRanker(TreeRanker):
     packages = ("lightgbm",)
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.2)",
-        "leaves": "whole_log(7, 127)",
         "min_documents": "whole_log(5, 200)",
         "feature_fraction": "uniform(0.3, 1.0, start=1.0)",
         "lambda_l2": "log(1e-3, 100.0, start=1e-3)",
