@@ -16,7 +16,8 @@ SIZE = 8.0
 _REACHES = (7.0, 13.0, 20.0, 29.0, 40.0)  # points between a mark and its label
 _ANGLES = np.radians((50, 25, 75, -40, 140, -20, -65, 160, 110, -140))  # never along an axis, as intervals are
 _MARK = 4.5  # half the width of a mark
-_OVERLAP, _NEARER, _NEAR_LINE, _FAR = 50.0, 12.0, 4.0, 0.25  # costs of obstacles, nearer marks, lines, and distance
+_OVERLAP, _NEARER, _NEAR_LINE = 50.0, 12.0, 4.0  # costs of obstacles, marks that are nearer, and lines
+_FAR, _TURN = 0.3, 1.0  # costs of a point of distance, and of a later angle
 _STEP = 4.0  # points between obstacles along a line
 
 
@@ -37,10 +38,10 @@ def label_points(panel: "Axes", points: Array, texts: Sequence[str], lines: Sequ
             continue
         half = np.array([0.31 * SIZE * len(text), 0.6 * SIZE])
         found = []
-        for reach, angle in itertools.product(_REACHES, _ANGLES):
+        for reach, (turn, angle) in itertools.product(_REACHES, enumerate(_ANGLES)):
             side = np.array([np.cos(angle), np.sin(angle)])
             middle = place + side * (reach + half * np.abs(side))
-            cost = _FAR * reach + _cost(place, middle, half, boxes, places, strokes)
+            cost = _FAR * reach + _TURN * turn + _cost(place, middle, half, boxes, places, strokes)
             cost += _OVERLAP * bool((middle - half < corners[0]).any() or (middle + half > corners[1]).any())
             found.append((cost, reach, middle))
         _, reach, middle = min(found, key=lambda one: one[0])
