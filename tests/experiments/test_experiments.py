@@ -127,6 +127,22 @@ def done(one_thread, tmp_path_factory):
         ('[methods]\na = "lightgbm"\n[quick]\ndata = 5', "line 4 of x.toml: data must be a list of strings: got 5"),
         ('name = "../../home"', "the name of an experiment is that of its folder: got '../../home'"),
         ('name = ".."', "the name of an experiment is that of its folder: got '..'"),
+        (
+            '[methods]\na = "lightgbm(xendcg, leaves=1)"',
+            "leaves must be a whole number of at least 2: got 1",
+        ),
+        (
+            '[methods]\na = "lightgbm"\n[settings]\nrounds = 5\nleaves = 1',
+            "line 5 of x.toml: leaves must be a whole number of at least 2: got 1",
+        ),
+        (
+            '[methods]\na = "lightgbm"\nb = "neural"\n[settings_for.neural]\noptimizer = "adma"',
+            "line 5 of x.toml: unknown optimizer: got 'adma'. Hint: did you mean 'adam'",
+        ),
+        (
+            '[methods]\na = "neural"\n[settings]\nhiden = "8"',
+            "line 4 of x.toml: no ranker of the experiment has such a parameter: got 'hiden'. Hint: did",
+        ),
         ('trials = 9999999\n[methods]\na = "lightgbm"', "an experiment may have 1000000 trainings at most"),
         ("trials = 99999999999999999999", "trials must be below 2^63: got a number of 67 bits"),
     ],
@@ -574,7 +590,7 @@ def test_trials_are_found_again_without_the_description(tmp_path, monkeypatch):
 
 
 def test_a_trial_that_cannot_be_trained_does_not_stop_the_others(tmp_path):
-    spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, leaves=1)", "good": "lightgbm(xendcg)"})
+    spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, boosting=rf)", "good": "lightgbm(xendcg)"})
     with pytest.raises(ValueError, match=r"2 of 4 trials failed; the others are kept: got first bad on synthetic"):
         go(spec, tmp_path)
     assert Results.read(tmp_path).queries["method"].unique().to_list() == ["good"]

@@ -69,7 +69,8 @@ def tune(
     ``search_space`` is then the default. As an expression, ``"bagged(lightgbm(xendcg, rounds=300), folds=5)"``, it also
     has the objective, fixed parameters and folds. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper)
     or ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale":
-    "log(0.05, 1)"}``, and ``fixed`` sets parameters.
+    "log(0.05, 1)"}``, and ``fixed`` sets parameters. The weight of a term in a sum is called by the label of its goal,
+    or by its name: ``"weight.purchase"`` and ``"weight.lambdarank"`` of ``"lambdarank + 0.7*on(purchase, xendcg)"``.
     ``checkpoint`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from rankwise import check, grammar, registry, syntax, user_code
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import declared
 from rankwise.metrics.base import Metric
 from rankwise.objectives.base import Objective
 from rankwise.objectives.table import ObjectiveLike, makers, native
@@ -163,6 +164,7 @@ def _parsed(text: str, make: Callable[..., Any]) -> Any:
 def _expression(name: str, /, *inside: Any, **settings: Any) -> RankerExpression:
     if name in table.MADE_OF:
         return _ensemble(name, [_member(name, one) for one in inside], settings)
+    _check_settings(name, settings)
     parameters = table.expression_class(name).own_parameters()
     has_objective = "objective" in parameters
     if len(inside) > (has_objective or name == "feature"):
@@ -171,6 +173,14 @@ def _expression(name: str, /, *inside: Any, **settings: Any) -> RankerExpression
     if has_objective:
         return _single(name, *(inside or (settings.pop("objective", parameters["objective"]),)), **settings)
     return RankerExpression(name, settings=dict(zip(parameters, inside, strict=False)) | settings)
+
+
+def _check_settings(name: str, settings: Keywords) -> None:
+    """Check settings by their declarations; whether there are such, building the ranker says."""
+    known = declared(table.expression_class(name))
+    for key, value in settings.items():
+        if key in known:
+            known[key].check(value)
 
 
 def _single(name: str, objective: ObjectiveLike, /, **settings: Any) -> RankerExpression:
@@ -194,9 +204,7 @@ def _ensemble(name: str, members: list[Any], settings: Keywords) -> RankerExpres
         if most is None and inner in table.MADE_OF and folds != settings.get("folds", 5):
             got = f"folds={folds} and folds={settings.get('folds', 5)}"
             raise check.error("bags of a blend must have its folds", got=got, hint="set the same folds")
-    for number, least in (("folds", 2), ("repeats", 1)):
-        if number in settings:
-            check.integer(number, settings[number], least=least)
+    _check_settings(name, settings)
     return RankerExpression(name, settings=settings, members=tuple(members))
 
 
