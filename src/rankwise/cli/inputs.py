@@ -145,10 +145,11 @@ def settings(words: Sequence[str], texts: Container[str] = ()) -> dict[str, obje
     >>> settings(["lambda_l2=0.5", "extra_trees=true", "boosting=dart", "seeds=[1, 2]", "query=007"], ["query"])
     {'lambda_l2': 0.5, 'extra_trees': True, 'boosting': 'dart', 'seeds': [1, 2], 'query': '007'}
     """
-    return {name: text if name in texts else _value(text) for name, text in pairs(words).items()}
+    return {name: text if name in texts else value(text) for name, text in pairs(words).items()}
 
 
-def _value(text: str) -> object:
+def value(text: str) -> object:
+    """Read a number, true, false, none, a list in brackets, or a word."""
     words: dict[str, object] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
