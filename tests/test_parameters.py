@@ -30,7 +30,7 @@ class _Ranker:
         share: Annotated[float, Within(0, 1)] = 0.5,
         stop_on: Annotated[str, OneOf(("first", "mean"), "way to stop (stop_on)")] = "first",
         debias: bool = False,
-        seed: Annotated[Seed, "Seed of the draws of this ranker.", Option(short="-s")] = 0,
+        seed: Annotated[Seed, "Folds are drawn by it, too.", Option(short="-s")] = 0,
         pruning: Seed | None = None,
         **native,
     ):
@@ -42,7 +42,7 @@ def test_a_signature_declares_what_a_parameter_may_be():
     assert list(parameters) == ["objective", "leaves", "rate", "share", "stop_on", "debias", "seed", "pruning"]
     leaves, seed, pruning = parameters["leaves"], parameters["seed"], parameters["pruning"]
     assert (leaves.kind, leaves.optional, leaves.unset, leaves.search) == (int, True, "by size", "whole(7, 63)")
-    assert (seed.text, seed.option.short) == ("Seed of the draws of this ranker.", "-s")
+    assert (seed.text, seed.option.short) == ("Seed of every draw. Folds are drawn by it, too.", "-s")
     assert (pruning.kind, pruning.optional, pruning.range()) == (int, True, "≥ 0")
 
 

@@ -2,19 +2,29 @@
 
 ``leaves: Annotated[int | None, AtLeast(2), "Leaves of a tree at most."] = None`` is a parameter of a class or a
 function. Checks, options of the command line, keys of files, bounds of searches and the reference are made from it.
+Where an annotation contains another, sentences add up, and of all else the last counts.
 """
 
 import functools
 import inspect
+import re
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import numpy as np
 
 from rankwise.check.errors import error
 from rankwise.check.settings import choice, integer, number
 
+_Class = TypeVar("_Class", bound=type)
 _INFINITY = float("inf")
+_MARKED = re.compile(r":\w+:`(?P<title>[^`<]*?)\s*(?:<[^>]*>)?`|``(?P<name>.+?)``", re.DOTALL)
+_WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_QUOTED = re.compile(r"(?<!\S)\"(\w+)\"(?=[\s,;:.]|$)")  # of a word alone
 
 
 @dataclass(frozen=True)
@@ -25,9 +35,15 @@ class Within:
     most: float = _INFINITY
     open: bool = False
 
-    def holds(self, value: float) -> bool:
-        """Whether a number is inside."""
-        return self.least < value < self.most if self.open else self.least <= value <= self.most
+    def sentence(self) -> str:
+        """The interval in words.
+
+        >>> AtLeast(1).sentence(), Above(0).sentence(), Within(0, 1).sentence(), Within(0, 1, open=True).sentence()
+        ('At least 1.', 'Above 0.', 'From 0 to 1.', 'Between 0 and 1.')
+        """
+        if self.most == _INFINITY:
+            return f"{'Above' if self.open else 'At least'} {self.least:g}."
+        return f"{'Between' if self.open else 'From'} {self.least:g} {'and' if self.open else 'to'} {self.most:g}."
 
 
 def AtLeast(least: float) -> Within:  # noqa: N802 (it reads as a type in annotations)
@@ -96,6 +112,15 @@ class Parameter:
     search: str = ""
     option: Option = field(default_factory=Option)
 
+    @property
+    def help(self) -> str:
+        """The sentences without marks, for terminals.
+
+        >>> Parameter("stop", text='Whether the ``"first"`` of :class:`Metric` counts.').help
+        'Whether the first of Metric counts.'
+        """
+        return _QUOTED.sub(r"\1", _MARKED.sub(lambda marked: marked["title"] or marked["name"], self.text))
+
     def check(self, value: Any) -> Any:
         """Return a value in the form that the package works with, or raise if it may not have it.
 
@@ -109,9 +134,10 @@ class Parameter:
             return None
         limits = self.limits
         if isinstance(limits, OneOf):
-            return choice(limits.what or self.name, value, limits.words)
+            # Of a union, such as str | bool, other kinds are not words.
+            return choice(limits.what or self.name, value, limits.words) if self._a_word(value) else value
         if self.kind is bool:
-            if not isinstance(value, bool):
+            if not isinstance(value, bool | np.bool_):
                 raise error(f"{self.name} must be True or False", got=repr(value))
         elif self.kind is int:
             limits = limits or Within()
@@ -122,6 +148,9 @@ class Parameter:
             limits = limits or Within()
             value = number(self.name, value, least=limits.least, most=limits.most, open_ends=limits.open)
         return value
+
+    def _a_word(self, value: object) -> bool:
+        return isinstance(value, str) or not isinstance(value, get_args(self.kind))
 
     def range(self) -> str:
         """The values that it may have, in words.
@@ -141,15 +170,16 @@ class Parameter:
 
 @functools.cache
 def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
-    """Return the parameters of a class or a function by name, but for ``*`` and ``**`` ones.
+    """Return the parameters of a class, a dataclass or a function by name, but for ``*`` and ``**`` ones.
 
     >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500, *, seed=0): ...
     >>> declared(train)["rounds"].text, declared(train)["rounds"].range(), declared(train)["seed"].default
     ('Trees at most.', '≥ 1', 0)
     """
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    arguments = inspect.signature(target).parameters.values()
-    return types.MappingProxyType({one.name: _parameter(one) for one in arguments if one.kind not in variadic})
+    annotations = getattr(target.__init__ if isinstance(target, type) else target, "__annotations__", {})
+    arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
+    found = {one.name: _parameter(one.replace(annotation=annotations.get(one.name, Any))) for one in arguments}
+    return types.MappingProxyType(found)
 
 
 def _parameter(argument: inspect.Parameter) -> Parameter:
@@ -163,7 +193,7 @@ def _parameter(argument: inspect.Parameter) -> Parameter:
         argument.default,
         argument.default is None or type(None) in _unwrapped(argument.annotation)[0],
         limits,
-        " ".join(facts.get(str, "").split()),
+        " ".join(word for note in notes if isinstance(note, str) for word in note.split()),
         facts[Unset].words if Unset in facts else "",
         facts[Search].expression if Search in facts else "",
         facts.get(Option, Option()),
@@ -185,8 +215,13 @@ def _unwrapped(annotation: Any) -> tuple[list[Any], list[Any]]:
 
 
 def assign(instance: object, arguments: Mapping[str, Any]) -> None:
-    """Keep the arguments of a constructor under their names: ``assign(self, locals())``, as its first line."""
-    vars(instance).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
+    """Keep the arguments of a constructor under their names: ``assign(self, locals())``, as its first line.
+
+    ``**others``, which a constructor only has to say what they are called here, are not kept.
+    """
+    for name, value in arguments.items():
+        if name not in ("self", "__class__", "others"):
+            setattr(instance, name, value)
 
 
 def check_declared(instance: Any, names: Iterable[str] | None = None) -> None:
@@ -201,11 +236,49 @@ def arguments_section(target: Callable[..., Any]) -> str:
 
     >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
     >>> arguments_section(train).splitlines()
-    ['Args:', '    rounds: Trees at most. (≥ 1)']
+    ['Args:', '    rounds: Trees at most. At least 1.']
     """
-    lines = [
-        f"    {one.name}: {one.text}" + (f" ({limits})" if (limits := one.range()) else "")
-        for one in declared(target).values()
-        if one.text
-    ]
+    lines = []
+    for one in declared(target).values():
+        if one.text:
+            limits = f" {one.limits.sentence()}" if isinstance(one.limits, Within) else ""
+            lines += _WRAPPER.wrap(f"{one.name}: {one.text}{limits}")
     return "\n".join(["Args:", *lines]) if lines else ""
+
+
+def documented(cls: _Class) -> _Class:
+    """Add the declared parameters to the docstring of a class, and show plain types in its signature: a decorator.
+
+    They come first in its section ``Args:``, or in a new one before the examples.
+
+    >>> @documented
+    ... class Ranker:
+    ...     '''Ranks.'''
+    ...     def __init__(self, rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
+    >>> print(inspect.getdoc(Ranker), inspect.signature(Ranker))
+    Ranks.
+    <BLANKLINE>
+    Args:
+        rounds: Trees at most. At least 1. (rounds: int = 500)
+    """
+    section, text = arguments_section(cls), inspect.cleandoc(cls.__doc__ or "")
+    if "\nArgs:" in text:
+        text = text.replace("Args:", section, 1)
+    else:
+        about, prompt, examples = text.partition(">>> ")
+        text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
+    cls.__doc__ = text
+    if (constructor := vars(cls).get("__init__")) is not None:
+        signature = inspect.signature(constructor)
+        plain = [one.replace(annotation=_plain(one.annotation)) for one in signature.parameters.values()]
+        constructor.__signature__ = signature.replace(parameters=plain)
+    return cls
+
+
+def _plain(annotation: Any) -> Any:
+    """Return an annotation without notes."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return Union[tuple(_plain(one) for one in get_args(annotation))]  # noqa: UP007
+    return annotation

@@ -2,7 +2,8 @@
 
 import copy
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -26,7 +27,8 @@ class Estimator:
 
     has_importances: ClassVar[bool] = False
     """Whether every trained one has ``feature_importances_``, or says what of it has none."""
-    native: Keywords
+    native: Mapping[str, Any] = MappingProxyType({})
+    """Parameters of a library by their own names."""
     model_: Any
     _metadata_request: Any
 
@@ -57,7 +59,7 @@ class Estimator:
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Return every parameter, those of the library among them."""
-        return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
+        return {name: getattr(self, name) for name in self.own_parameters()} | dict(self.native)
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; those of the library by their own names."""

@@ -5,12 +5,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
 from rankwise import caches, check
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, documented
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -30,6 +31,7 @@ from rankwise.rankers.ensembles.meta import DelegatingRanker
 from rankwise.rankers.ensembles.oof import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.run import InterruptedWarning
 from rankwise.rankers.training.settings import exponential_labels, metrics_of, trains_at_once
@@ -38,6 +40,7 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.verdict import listed
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class AutoRanker(DelegatingRanker):
     """AutoML within a time budget: an average of many bags, or one forest of the best library.
@@ -53,34 +56,6 @@ class AutoRanker(DelegatingRanker):
     or ``max_recipes`` there are no further seeds; with ``minutes=None`` the same seed, data and threads give the same
     ranker, bit for bit.
 
-    Args:
-        minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
-            training is stopped where the next round would come too late. None is no limit.
-        metric: What is maximised. The portfolio learns from the labels that it measures: with
-            ``"ndcg(label=purchase)@10"`` its recipes are ``on(purchase, lambdarank)`` and so on.
-        recipes: Rankers of trees or nets, or of one's own, not trained, or their expressions, in the order in which
-            they are tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by
-            the search, and their objectives are not: name the labels that they learn from.
-        prefer: ``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests
-            of one library, which are one forest: fast to score, and exported by :func:`rw.export
-            <rankwise.serving.export>`. The leaderboard says what that costs.
-        max_recipes: How many of them are tried at most.
-        monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
-            from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
-        constraints: Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is
-            trained for them, and bags and averages are chosen among those that keep them out of fold; if there is none,
-            the nearest is, with a warning. Recipes that take none are left out.
-        folds: Into how many parts queries fall; those of :func:`rw.cross_validate
-            <rankwise.model_selection.cross_validate.cross_validate>`.
-        seed: Of folds and of all trainings.
-        threads: Of every training; None takes one for each core.
-        processes: How many processes train the members of a bag side by side.
-        dask: The address of a Dask cluster whose workers train them instead.
-        study: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the time
-            that it has spent; one of other data or settings is refused.
-        progress: Whether to show what is tried, what leads and how long is left, on standard error; None shows it live
-            on a terminal, and elsewhere as a line for each training.
-
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
     >>> recipes = [rw.LightGBMRanker(loss, rounds=20, leaves=4) for loss in ("xendcg", "lambdarank")]
@@ -91,24 +66,71 @@ class AutoRanker(DelegatingRanker):
     True
     """
 
-    minutes: float | None = 10.0
-    metric: MetricLike = "ndcg@10"
+    minutes: Annotated[
+        float | None,
+        Above(0),
+        """Minutes that all of it may take, blends and the leaderboard too, over all runs with the same ``study``. A
+        training is stopped where the next round would come too late; None is no limit.""",
+        Option(metavar="MINUTES", group="Training"),
+    ] = 10.0
+    metric: Annotated[
+        MetricLike,
+        """Metric that is maximised. The portfolio learns from the labels that it measures: with
+        ``"ndcg(label=purchase)@10"`` its recipes are ``on(purchase, lambdarank)`` and so on.""",
+        Option(metavar="METRIC", group="Training"),
+    ] = "ndcg@10"
     _: KW_ONLY
-    recipes: Sequence[Ranker | str] | None = None
-    prefer: str = BEST
-    max_recipes: int | None = None
-    monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None
-    constraints: Mapping[str, float] | None = None
-    folds: int = 5
-    seed: int = 0
-    threads: int | None = None
-    processes: int = 1
-    dask: str | None = None
-    study: str | Path | None = None
-    progress: bool | None = None
+    recipes: Annotated[
+        Sequence[Ranker | str] | None,
+        Unset("the portfolio"),
+        """Rankers of trees or nets, or of the user's, not trained, or their expressions, in the order in which they are
+        tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search,
+        and their objectives are not: name the labels that they learn from.""",
+        Option(metavar="RANKER", group="Training"),
+    ] = None
+    prefer: Annotated[
+        str,
+        OneOf((BEST, FAST)),
+        """``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests of
+        one library, which are one forest: fast to score, and exported by :func:`rw.export <rankwise.serving.export>`.
+        The leaderboard says what that costs.""",
+        Option(group="Training"),
+    ] = BEST
+    max_recipes: Annotated[
+        int | None, AtLeast(1), Unset("all"), "Number of recipes at most.", Option(metavar="N", group="Training")
+    ] = None
+    monotone_constraints: Annotated[
+        Mapping[str, int] | Mapping[int, int] | Sequence[int] | None,
+        """Features with which scores only rise (1) or only fall (−1), by their names, or numbers from 0:
+        ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.""",
+    ] = None
+    constraints: Annotated[
+        Mapping[str, float] | None,
+        """Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is trained for
+        them, and bags and averages are chosen among those that keep them out of fold; if there is none, the nearest is,
+        with a warning. Recipes that take none are left out.""",
+        Option(name="constraint", metavar="METRIC=GOAL", group="Training"),
+    ] = None
+    folds: training.Folds = 5
+    seed: Annotated[training.Seed, "Folds and all trainings are drawn by it."] = 0
+    threads: training.Threads = None
+    processes: training.Processes = 1
+    dask: training.Dask = None
+    study: Annotated[
+        str | Path | None,
+        """Folder that keeps trained bags. The same call resumes a search that was interrupted, and counts the time that
+        it has spent; one of other data or settings is refused.""",
+        Option(metavar="FOLDER", group="Running"),
+    ] = None
+    progress: Annotated[
+        bool | None,
+        Unset("live on terminals, lines elsewhere"),
+        """Whether to show what is tried, what leads and how long is left, on standard error; None shows it live on a
+        terminal, and elsewhere as a line for each training.""",
+        Option(group="Running"),
+    ] = None
 
     name = "auto"
-    native: Keywords = field(default_factory=dict, init=False)
     ranker_: Any = field(init=False)
     """The chosen ranker: a trained bag, or a blend of several."""
     leaderboard_: Leaderboard = field(init=False)

@@ -3,13 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords, weighted_sum
+from rankwise.check.parameters import OneOf, Option, Unset, assign, documented
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, MetricLike
@@ -29,10 +30,12 @@ from rankwise.rankers.ensembles.oof import HeldOut, pooled
 from rankwise.rankers.ensembles.weights import AVERAGE, GREEDY, Weights, choose
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import any_class, check_named, from_description
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import run
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, exponential_labels, metrics_of
 
 
+@documented
 class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     """A ranker made of different ones: a weighted sum of their scores, with weights chosen out of fold.
 
@@ -48,23 +51,6 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
     be exported.
 
     Bags that are trained already, with the same folds on the same data, are blended by :meth:`of_fitted`.
-
-    Args:
-        rankers: Rankers of trees or nets, or of one's own, or bags of them, none of them trained, and features, by
-            name or by number from 0, whose direction is learned. Rankers are trained as clones, with their own
-            settings and seeds.
-        folds: Into how many parts queries fall, by their ids and ``seed``; bags among the rankers must have as many.
-        repeats: How often that is done, with other folds each time; of bags, too.
-        seed: Of the folds.
-        weights: ``"greedy"`` weights, as above, or the ``"average"``: equal weights of all rankers but those that are
-            surely worse than the best, by two standard errors of the difference, paired by query. Rankers that differ
-            in their seed alone share the weight of one. What few queries tell of weights is mostly luck:
-            :class:`rw.AutoRanker <rankwise.model_selection.auto.ranker.AutoRanker>` averages.
-        metrics: The first decides on weights; by default those of the first ranker.
-        processes: How many processes train members of a bag side by side; bags among the rankers say so themselves.
-        dask: The address of a Dask cluster whose workers train them instead.
-        checkpoint: A folder that keeps every member that is trained, and the checkpoints of that which is being
-            trained, after as many rounds as it says itself; ``fit(…, resume=True)`` resumes from there.
 
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
@@ -88,27 +74,41 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
 
     def __init__(
         self,
-        rankers: Sequence[Member],
-        folds: int = 5,
+        rankers: Annotated[
+            Sequence[Member],
+            """Rankers of trees or nets, or of the user's, or bags of them, none of them trained, and features, by name
+            or by number from 0, whose direction is learned. Rankers are trained as clones, with their own settings and
+            seeds.""",
+        ],
+        folds: Annotated[training.Folds, "Bags among the rankers must have as many."] = 5,
         *,
-        repeats: int = 1,
-        seed: int = 0,
-        weights: str = GREEDY,
-        metrics: MetricLike | Sequence[MetricLike] | None = None,
-        processes: int = 1,
-        dask: str | None = None,
-        checkpoint: str | Path | None = None,
+        repeats: Annotated[training.Repeats, "Of bags, too."] = 1,
+        seed: Annotated[training.Seed, "It decides on the folds; rankers have their own."] = 0,
+        weights: Annotated[
+            str,
+            OneOf((GREEDY, AVERAGE)),
+            """``"greedy"`` weights, as above, or the ``"average"``: equal weights of all rankers but those that are
+            surely worse than the best, by two standard errors of the difference, paired by query. Rankers that differ
+            in their seed alone share the weight of one. What few queries tell of weights is mostly luck:
+            :class:`rw.AutoRanker <rankwise.model_selection.auto.ranker.AutoRanker>` averages.""",
+            Option(group="Training"),
+        ] = GREEDY,
+        metrics: Annotated[
+            MetricLike | Sequence[MetricLike] | None,
+            Unset("those of the first ranker"),
+            "Metrics, of which the first decides on weights; by default those of the first ranker.",
+            Option(name="metric", metavar="METRIC", group="Training"),
+        ] = None,
+        processes: Annotated[training.Processes, "Bags among the rankers have their own."] = 1,
+        dask: training.Dask = None,
+        checkpoint: Annotated[
+            str | Path | None,
+            """Folder that keeps every member that is trained, and the checkpoints of the one in training, after as many
+            rounds as it says itself; ``fit(…, resume=True)`` resumes from there.""",
+            Option(metavar="FOLDER", group="Running"),
+        ] = None,
     ) -> None:
-        self.rankers = rankers
-        self.folds = folds
-        self.repeats = repeats
-        self.seed = seed
-        self.weights = weights
-        self.metrics = metrics  # type: ignore[assignment]
-        self.processes = processes
-        self.dask = dask
-        self.checkpoint = checkpoint
-        self.native = {}
+        assign(self, locals())
         blend_members.check_members(rankers)
 
     # Parameters: its own, and those of the rankers.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import documented
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
@@ -112,6 +113,7 @@ class LightGBM(Library):
         return LightGBMGrowth(parameters.training_parameters(settings, seed), matrices, older, tries, base_score)
 
 
+@documented
 class LightGBMRanker(TreeRanker):
     """Boosted trees of LightGBM, trained with any objective.
 
