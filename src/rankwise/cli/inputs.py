@@ -1,13 +1,16 @@
 """Words of a command line: lists between commas, numbers, ``name=FILE`` pairs and settings."""
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from rankwise import check
 from rankwise.files import is_device
 
 STANDARD_INPUT = "-"
+NONE: Mapping[str, object] = MappingProxyType({})
+"""No settings."""
 
 
 def items(text: str) -> list[str]:

@@ -48,7 +48,7 @@ class Of:
         title, first = next(iter(titled.items()))
         defaults = {default_in_words(one): title for title, one in reversed(titled.items())}
         unset = "; ".join(f"{text} for {of.lower()}" if of != title else text for text, of in reversed(defaults.items()))
-        group = first.option.group or (self.title if len(titled) > 1 else title)
+        group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
         return replace(first, unset=unset, option=replace(first.option, group=group))
 
 
@@ -84,11 +84,11 @@ class Consumer(NamedTuple):
 def default_in_words(parameter: Parameter) -> str:
     """Return what help says of the default."""
     default = parameter.default
-    if parameter.unset or default in (None, False, inspect.Parameter.empty):
+    if parameter.unset or default is inspect.Parameter.empty or default is None or isinstance(default, bool | Mapping):
         return parameter.unset
     if isinstance(default, list | tuple):
         return ",".join(map(str, default))
-    return "" if isinstance(default, bool) else f"{default:g}" if isinstance(default, float) else str(default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 class Interface:
@@ -100,16 +100,16 @@ class Interface:
         self.options: dict[str, Parameter] = {}
         """Option, without dashes -> the parameter that it is made from."""
         self.consumers.sort(key=lambda one: one.shares)
-        taken: dict[str, bool] = {}
+        shared: dict[str, bool] = {}
         for number, one in enumerate(self.consumers):
-            own = {
+            free = {
                 name: parameter
                 for name, parameter in one.parameters.items()
-                if not (one.shares and taken.get(word(parameter)) is False)
+                if word(parameter) not in shared or (one.shares and shared[word(parameter)])
             }
-            self.consumers[number] = one._replace(parameters=own)
-            for parameter in own.values():
-                taken.setdefault(word(parameter), parameter.option.group == RUNNING)
+            self.consumers[number] = one._replace(parameters=free)
+            for parameter in free.values():
+                shared.setdefault(word(parameter), one.shares or parameter.option.group == RUNNING)
                 self.options.setdefault(word(parameter), parameter)
 
     def parameters(self) -> list[inspect.Parameter]:
@@ -127,7 +127,8 @@ class Interface:
         made = {one.name: one for one in params}
         for consumer in self.consumers:
             for name, parameter in consumer.parameters.items():
-                yield name.rstrip("_"), made[identifier(word(parameter))]
+                made_of = made[identifier(word(parameter))]
+                yield from ((name.rstrip("_"), made_of), (made_of.name, made_of))
 
     def __call__(self, **words: Any) -> None:
         """Call the command with what the user set."""
@@ -189,6 +190,8 @@ def _form(parameter: Parameter) -> _Form:
     kinds = {get_origin(one) or one: one for one in (get_args(parameter.kind) if union else (parameter.kind,))}
     if list in kinds:
         return _Form(list[str], "TEXT")
+    if Path in kinds:
+        return _Form(Path, "FILE")
     if Mapping in kinds or dict in kinds:
         return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))))
     if several := kinds.keys() & {Sequence, Iterable, tuple, frozenset}:
@@ -196,13 +199,11 @@ def _form(parameter: Parameter) -> _Form:
         return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
     if kinds.keys() == {bool}:
         return _Form(bool, None)
-    if Path in kinds:
-        return _Form(Path, "FILE")
     if kinds.keys() <= {int, float}:
         kind = float if float in kinds else int
         metavar = "X" if kind is float else "N"
         if parameter.optional and parameter.default is not None:
-            none = ("none", "0") if parameter.limits and not parameter.limits.holds(0) else ("none",)
+            none = ("none", "0") if getattr(parameter.limits, "least", 0) > 0 else ("none",)
             return _Form(str, metavar, lambda text: None if text.lower() in none else inputs.value(text))
         return _Form(kind, metavar)
     plain = kinds.keys() & {int, float, bool}
@@ -238,16 +239,16 @@ def _annotation(parameter: Parameter) -> Any:
     kind, name = _form(parameter).type, word(parameter)
     required = parameter.default is inspect.Parameter.empty
     if parameter.option.group == ARGUMENTS:
-        info = typer.Argument(metavar=metavar(parameter) or name.upper(), help=parameter.text)
+        info = typer.Argument(metavar=metavar(parameter) or name.upper(), help=parameter.help)
         return Annotated[kind if required else kind | None, info]
     written = f"--{name}"
     if kind is bool and (parameter.optional or parameter.default is True):
         written += f"/--no-{name}"
     decls = [written, *([parameter.option.short] if parameter.option.short else [])]
     if len(name) == 1:
-        decls = [f"-{name}"]
+        decls = [f"-{name}", f"--{name}"]
     info = typer.Option(
-        *decls, metavar=metavar(parameter), help=parameter.text, rich_help_panel=parameter.option.group or None,
+        *decls, metavar=metavar(parameter), help=parameter.help, rich_help_panel=parameter.option.group or None,
         show_default=default_in_words(parameter) or False,
     )  # fmt: skip
     return Annotated[kind if required else kind | None, info]

@@ -1,6 +1,7 @@
 """Which documents to judge so that a difference of systems becomes known: a sample with its probabilities."""
 
 from collections.abc import Mapping
+from typing import Annotated
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check, files
 from rankwise.arrays import Array
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.evaluation import judged
 from rankwise.evaluation.systems import Run
 from rankwise.metrics import MetricLike
@@ -56,10 +58,12 @@ def plan(
     systems: Mapping[str, Run],
     *,
     judge: Run,
-    judgements: int = 500,
-    metric: MetricLike = "dcg@10",
-    seed: int = 0,
-    previous: Run | None = None,
+    judgements: Annotated[int, AtLeast(1), "Number of documents to draw."] = 500,
+    metric: Annotated[
+        MetricLike, "Metric of the comparison: dcg@10, precision@10, rbp or ndcg@10.", Option(metavar="METRIC")
+    ] = "dcg@10",
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
+    previous: Annotated[Run | None, "An earlier plan with its grades.", Option(metavar="FILE")] = None,
 ) -> Plan:
     """Draw the documents whose human judgements tell most about the difference of systems.
 

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, user_code
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
@@ -105,11 +106,13 @@ def cross_validate(
     folds: object = 5,
     *,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
-    seed: int = 0,
+    seed: Annotated[int, AtLeast(0), "Seed of the folds.", Option(group="Running")] = 0,
     valid: float = 0.2,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    progress: bool | None = None,
+    checkpoint: Annotated[
+        str | Path | None, "Folder that keeps finished folds.", Option(metavar="DIR", group="Running")
+    ] = None,
+    resume: Annotated[bool, "Whether finished folds are taken from that folder.", Option(group="Running")] = False,
+    progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
     confidence: float = 0.95,
     resamples: int = 2000,
 ) -> CrossValidation:

@@ -27,8 +27,8 @@ def demo(
     that of "rankwise auto" follows, with its leaderboard. A report with a query explorer, tables, values per query,
     plots, data and models go into the folder; running it again replaces them.
 
-    [cyan]rankwise demo[/cyan]
-    [cyan]rankwise demo --output /tmp/demo --json[/cyan]
+    rankwise demo
+    rankwise demo --output /tmp/demo --json
 
     --output -o DIR: The folder for the results; created if it does not exist.
     --force: Write into a folder that holds other files as well.
@@ -74,9 +74,9 @@ def report(
     and an explorer in which the rankings of two models stand side by side, query by query. Beside it lie SVG, PNG, CSV,
     LaTeX and Markdown.
 
-    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
-    [cyan]rankwise report results/2021-table1-quick[/cyan]
-    [cyan]rankwise report results/2021-table1 --output report --force[/cyan]
+    rankwise reproduce 2021-table1 --quick
+    rankwise report results/2021-table1-quick
+    rankwise report results/2021-table1 --output report --force
 
     --output -o DIR: The folder for the report. [default: RESULTS itself]
     --search NAME=FILE: Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.

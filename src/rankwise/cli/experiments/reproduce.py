@@ -51,10 +51,10 @@ def reproduce(
     Every trial is kept as it ends: the same command resumes a run that was interrupted, and more trials keep the old
     ones. Without --data the papers' experiments run on synthetic data.
 
-    [cyan]rankwise reproduce --list[/cyan]
-    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
-    [cyan]rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20[/cyan]
-    [cyan]rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100[/cyan]
+    rankwise reproduce --list
+    rankwise reproduce 2021-table1 --quick
+    rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20
+    rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100
 
     --list: List the experiments: paper, data, cost.
     --data DATA: Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; may be

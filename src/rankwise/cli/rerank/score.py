@@ -39,8 +39,8 @@ def score(
 ) -> None:
     """Score documents with a reranker.
 
-    [cyan]rankwise rerank score reranker test.jsonl > scores.txt[/cyan]
-    [cyan]rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run[/cyan]
+    rankwise rerank score reranker test.jsonl > scores.txt
+    rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run
 
     --output -o FILE: The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run;
         .npy or .txt, one score per document. Text may end in .gz or .zst, too.
@@ -79,9 +79,9 @@ def evaluate(
 ) -> None:
     """Measure how rerankers rank lists of texts: means with intervals, and of several models every pair tested.
 
-    [cyan]rankwise rerank evaluate test.jsonl reranker[/cyan]
-    [cyan]rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr[/cyan]
-    [cyan]rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100[/cyan]
+    rankwise rerank evaluate test.jsonl reranker
+    rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr
+    rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100
 
     --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
     """

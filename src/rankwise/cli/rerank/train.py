@@ -53,9 +53,9 @@ def train(
     Its model card has the metrics on validation and test data, with intervals. Ctrl-C interrupts the training and keeps
     the best part so far.
 
-    [cyan]rankwise rerank train train.jsonl --valid valid.jsonl --model ./base -o reranker[/cyan]
-    [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
-    [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
+    rankwise rerank train train.jsonl --valid valid.jsonl --model ./base -o reranker
+    rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker
+    rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker
 
     --model NAME|DIR: What training begins from: a model of the Hugging Face Hub, or a folder.
     --output -o DIR: The folder that the reranker goes to.

@@ -21,9 +21,9 @@ def export(
 
     Elasticsearch, Solr and Vespa find features by their names: those of a feature set or store, or rank features.
 
-    [cyan]rankwise export model -o model.onnx --format onnx[/cyan]
-    [cyan]rankwise export model -o model.json --format elasticsearch --names features.txt[/cyan]
-    [cyan]rankwise export model -o model.json --format vespa[/cyan]
+    rankwise export model -o model.onnx --format onnx
+    rankwise export model -o model.json --format elasticsearch --names features.txt
+    rankwise export model -o model.json --format vespa
 
     --output -o FILE: The file to write.
     --format -f NAME: The format: onnx, treelite, elasticsearch, ranklib, vespa or solr.
@@ -57,8 +57,8 @@ def objectives(json: bool = False) -> None:
     An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
     around one, and objectives can be added up.
 
-    [cyan]rankwise objectives[/cyan]
-    [cyan]rankwise objectives --json[/cyan]
+    rankwise objectives
+    rankwise objectives --json
     """
     from rankwise.objectives.listing import entries, registered
 

@@ -35,9 +35,9 @@ def serve(
     describe the service. The page at / shows a query's ranking by two models side by side. SIGTERM and Ctrl-C finish
     requests in flight, SIGHUP loads the models anew.
 
-    [cyan]rankwise serve model[/cyan]
-    [cyan]rankwise serve old=models/1 new=models/2 --production old --examples test.txt[/cyan]
-    [cyan]rankwise serve model --host 0.0.0.0 --port 80 --workers 4[/cyan]
+    rankwise serve model
+    rankwise serve old=models/1 new=models/2 --production old --examples test.txt
+    rankwise serve model --host 0.0.0.0 --port 80 --workers 4
 
     --production NAME: The model that answers requests that name none. [default: the first]
     --host ADDRESS: The address to listen on; 0.0.0.0 is all networks, and there is no authentication.
