@@ -29,7 +29,8 @@ class _Ranker:
         rate: Annotated[float, Above(0), "The learning rate."] = 0.1,
         share: Annotated[float, Within(0, 1)] = 0.5,
         stop_on: Annotated[str, OneOf(("first", "mean"), "way to stop (stop_on)")] = "first",
-        debias: bool = False,
+        debias: Annotated[bool, "Whether clicks are weighed."] = False,
+        alpha: float = 1.0,
         seed: Annotated[Seed, "Folds are drawn by it, too.", Option(short="-s")] = 0,
         pruning: Seed | None = None,
         **native,
@@ -39,9 +40,9 @@ class _Ranker:
 
 def test_a_signature_declares_what_a_parameter_may_be():
     parameters = declared(_Ranker)
-    assert list(parameters) == ["objective", "leaves", "rate", "share", "stop_on", "debias", "seed", "pruning"]
+    assert list(parameters) == ["objective", "leaves", "rate", "share", "stop_on", "debias", "alpha", "seed", "pruning"]
     leaves, seed, pruning = parameters["leaves"], parameters["seed"], parameters["pruning"]
-    assert (leaves.kind, leaves.optional, leaves.unset, leaves.search) == (int, True, "by size", "whole(7, 63)")
+    assert (leaves.kind, leaves.optional, leaves.unset, leaves.search) == (int, True, "by size", Search("whole(7, 63)"))
     assert (seed.text, seed.option.short) == ("Seed of every draw. Folds are drawn by it, too.", "-s")
     assert (pruning.kind, pruning.optional, pruning.range()) == (int, True, "≥ 0")
 
@@ -73,3 +74,4 @@ def test_other_values_are_refused(setting, words):
 
 def test_values_inside_pass():
     check_declared(_Ranker(leaves=None, rate=1e-9, share=1, stop_on="mean", debias=True, pruning=0))
+    check_declared(_Ranker(alpha="a plain annotation is no declaration"))

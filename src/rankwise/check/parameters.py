@@ -19,7 +19,7 @@ import numpy as np
 from rankwise.check.errors import error
 from rankwise.check.settings import choice, integer, number
 
-_Class = TypeVar("_Class", bound=type)
+_Target = TypeVar("_Target", bound=Callable[..., Any])
 _INFINITY = float("inf")
 _MARKED = re.compile(r":\w+:`(?P<title>[^`<]*?)\s*(?:<[^>]*>)?`|``(?P<name>.+?)``", re.DOTALL)
 _WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
@@ -77,9 +77,13 @@ class Unset:
 
 @dataclass(frozen=True)
 class Search:
-    """The range that ``rw.tune`` searches by default, as an expression: ``Search("log(0.01, 0.3, start=0.05)")``."""
+    """The range that ``rw.tune`` searches by default, as an expression: ``Search("log(0.01, 0.3, start=0.05)")``.
+
+    Values of a trial are drawn by ``place``, then in the order of the signature; what a seed draws depends on it.
+    """
 
     expression: str
+    place: float = _INFINITY
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Parameter:
     text: str = ""
     """A sentence or more about it."""
     unset: str = ""
-    search: str = ""
+    search: Search | None = None
     option: Option = field(default_factory=Option)
 
     @property
@@ -130,12 +134,13 @@ class Parameter:
         Traceback (most recent call last):
         ValueError: leaves must be a whole number of at least 2: got 1.
         """
-        if value is None and self.optional:
-            return None
         limits = self.limits
+        if (value is None and self.optional) or not (self.text or limits):  # a plain annotation is no declaration
+            return value
         if isinstance(limits, OneOf):
-            # Of a union, such as str | bool, other kinds are not words.
-            return choice(limits.what or self.name, value, limits.words) if self._a_word(value) else value
+            other_kind = not isinstance(value, str) and isinstance(value, get_args(self.kind))  # True of str | bool
+            known = other_kind or (isinstance(value, str) and value in limits.words)
+            return value if known else choice(limits.what or self.name, value, limits.words)
         if self.kind is bool:
             if not isinstance(value, bool | np.bool_):
                 raise error(f"{self.name} must be True or False", got=repr(value))
@@ -148,9 +153,6 @@ class Parameter:
             limits = limits or Within()
             value = number(self.name, value, least=limits.least, most=limits.most, open_ends=limits.open)
         return value
-
-    def _a_word(self, value: object) -> bool:
-        return isinstance(value, str) or not isinstance(value, get_args(self.kind))
 
     def range(self) -> str:
         """The values that it may have, in words.
@@ -176,7 +178,8 @@ def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     >>> declared(train)["rounds"].text, declared(train)["rounds"].range(), declared(train)["seed"].default
     ('Trees at most.', '≥ 1', 0)
     """
-    annotations = getattr(target.__init__ if isinstance(target, type) else target, "__annotations__", {})
+    function: Any = target.__init__ if isinstance(target, type) else target  # whose signature may be a plain one
+    annotations = getattr(function, "__annotations__", {})
     arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
     found = {one.name: _parameter(one.replace(annotation=annotations.get(one.name, Any))) for one in arguments}
     return types.MappingProxyType(found)
@@ -195,7 +198,7 @@ def _parameter(argument: inspect.Parameter) -> Parameter:
         limits,
         " ".join(word for note in notes if isinstance(note, str) for word in note.split()),
         facts[Unset].words if Unset in facts else "",
-        facts[Search].expression if Search in facts else "",
+        facts.get(Search),
         facts.get(Option, Option()),
     )
 
@@ -224,6 +227,12 @@ def assign(instance: object, arguments: Mapping[str, Any]) -> None:
             setattr(instance, name, value)
 
 
+def searched(target: Callable[..., Any]) -> dict[str, str]:
+    """Return the ranges of parameters that ``rw.tune`` searches by default, in the order in which it draws them."""
+    found = [(one.name, one.search) for one in declared(target).values() if one.search is not None]
+    return {name: search.expression for name, search in sorted(found, key=lambda one: one[1].place)}
+
+
 def check_declared(instance: Any, names: Iterable[str] | None = None) -> None:
     """Check the parameters of an instance, or some of them, by their declarations."""
     for name, parameter in declared(instance.__class__).items():
@@ -246,8 +255,8 @@ def arguments_section(target: Callable[..., Any]) -> str:
     return "\n".join(["Args:", *lines]) if lines else ""
 
 
-def documented(cls: _Class) -> _Class:
-    """Add the declared parameters to the docstring of a class, and show plain types in its signature: a decorator.
+def documented(target: _Target) -> _Target:
+    """Add the declared parameters to the docstring of a class or function, whose signature then shows plain types.
 
     They come first in its section ``Args:``, or in a new one before the examples.
 
@@ -261,18 +270,19 @@ def documented(cls: _Class) -> _Class:
     Args:
         rounds: Trees at most. At least 1. (rounds: int = 500)
     """
-    section, text = arguments_section(cls), inspect.cleandoc(cls.__doc__ or "")
+    section, text = arguments_section(target), inspect.cleandoc(target.__doc__ or "")
     if "\nArgs:" in text:
         text = text.replace("Args:", section, 1)
     else:
         about, prompt, examples = text.partition(">>> ")
         text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
-    cls.__doc__ = text
-    if (constructor := vars(cls).get("__init__")) is not None:
-        signature = inspect.signature(constructor)
+    target.__doc__ = text
+    function: Any = vars(target).get("__init__") if isinstance(target, type) else target
+    if function is not None:
+        signature = inspect.signature(function)
         plain = [one.replace(annotation=_plain(one.annotation)) for one in signature.parameters.values()]
-        constructor.__signature__ = signature.replace(parameters=plain)
-    return cls
+        function.__signature__ = signature.replace(parameters=plain)
+    return target
 
 
 def _plain(annotation: Any) -> Any:

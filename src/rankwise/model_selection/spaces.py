@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rankwise import check, grammar
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import declared, searched
 from rankwise.objectives.base import Objective, Sum
 from rankwise.rankers.table import ranker_class
 
@@ -140,7 +141,8 @@ def dimension(value: DimensionLike) -> Dimension:
     return cast("Dimension", grammar.parse(cast("str", value), _MAKERS, "range"))
 
 
-# Spaces of papers, by ranker; that of a ranker itself, ``default``, is its ``search_space``. A plain value is fixed.
+# Spaces of papers, by ranker; that of a ranker itself, ``default``, is what its parameters declare, and its
+# ``search_space``. A plain value is fixed.
 PAPERS: dict[str, dict[str, Keywords]] = {
     # Kang et al. 2024, as in the code that they published: XGBoost's parameters, their likes in LightGBM, and nets of
     # one to four layers.
@@ -181,19 +183,6 @@ PAPERS: dict[str, dict[str, Keywords]] = {
     },
 }
 
-# The space of each objective and wrapper, unless its expression sets the parameter.
-OBJECTIVES: dict[str, dict[str, str]] = {
-    "lambdarank": {"sigma": "log(0.25, 4.0)", "truncation": "whole_log(5, 100)", "norm": "choice(True, False)"},
-    "ranknet": {"sigma": "log(0.25, 4.0)"},
-    "plrank": {"cutoff": "whole_log(5, 50)", "samples": "choice(25, 50, 100)"},
-    "approx_ndcg": {"eta": "log(0.5, 20.0)"},
-    "smooth_ap": {"eta": "log(0.2, 10.0)"},
-    "smooth_rbp": {"eta": "log(0.2, 10.0)"},
-    "calibrated": {"alpha": "uniform(0.05, 0.95)"},
-    "distil": {"temperature": "log(0.25, 8.0)"},
-    "stochastic": {"scale": "log(0.02, 2.0)", "samples": "choice(2, 4, 8)"},
-    "weighted": {"power": "uniform(-1.0, 1.0)"},
-}
 SPACES = ("default", *PAPERS, "none")
 
 
@@ -206,24 +195,24 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
     if check.choice("space", space, SPACES) == "none":
         return {}, {}
     if space == "default":
-        declared = dict(ranker_class(ranker).search_space)
+        cls = ranker_class(ranker)
+        ranges = searched(cls) | dict(cls.search_space)
         if isinstance(objective, str):
-            declared |= ranker_class(ranker).native_search_space.get(objective, {})
+            ranges |= cls.native_search_space.get(objective, {})
     else:
-        declared = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
+        ranges = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
     fixed: Keywords = {}
     search: dict[str, Dimension] = {}
-    for name, value in declared.items():
+    for name, value in ranges.items():
         if isinstance(value, int | float) or (isinstance(value, str) and "(" not in value):
             fixed[name] = value
         else:
             search[name] = dimension(value)
     if space == "default":
         for part, node in parts(objective):
-            for item in dataclasses.fields(node):
-                default_range = OBJECTIVES.get(part, {}).get(item.name)
-                if default_range is not None and getattr(node, item.name) == item.default:
-                    search[f"{part}.{item.name}"] = dimension(default_range)
+            for name, default_range in searched(type(node)).items():
+                if getattr(node, name) == declared(type(node))[name].default:
+                    search[f"{part}.{name}"] = dimension(default_range)
     return search, fixed
 
 

@@ -87,7 +87,8 @@ class Ranker(Estimator, ABC):
     unit: ClassVar[str] = "rounds"
     """What rounds are called, and the parameter that says how many there are, where a ranker learns in rounds."""
     search_space: ClassVar[Mapping[str, Any]] = {}
-    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``; or a value, which is fixed."""
+    """Parameter -> range, as :func:`rankwise.tune` takes it in ``search``, or a value, which is fixed: of parameters
+    that declare no ``Search``, such as those of a library, and in the place of those that do."""
     native_search_space: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Objective of a library itself -> further parameters of it to search, as in ``search_space``."""
     portfolio: ClassVar[Sequence["Recipe"]] = ()

@@ -4,12 +4,13 @@ import copy
 import inspect
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
+from rankwise.check.parameters import declared
 from rankwise.models.model import NO_SHARES
 from rankwise.rankers import argument_names
 
@@ -31,6 +32,11 @@ class Estimator:
     """Parameters of a library by their own names."""
     model_: Any
     _metadata_request: Any
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A parameter, which the constructor assigned."""
 
     @property
     def feature_names_in_(self) -> Column:
@@ -54,8 +60,7 @@ class Estimator:
     @classmethod
     def own_parameters(cls) -> Keywords:
         """The names of the ranker's own parameters, with their defaults."""
-        arguments = inspect.signature(cls).parameters.values()
-        return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
+        return {name: one.default for name, one in declared(cls).items()}
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Return every parameter, those of the library among them."""

@@ -4,13 +4,14 @@ import warnings
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Never, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Ids, Json
+from rankwise.check.parameters import OneOf, check_declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.interactions.lists import Interactions
 from rankwise.models import model_card
@@ -18,11 +19,27 @@ from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.sklearn import check_fitted, reject
 from rankwise.recommend.factors import FactorsModel, write_vectors
-from rankwise.recommend.model import Liked, RecommenderModel, best, in_order
+from rankwise.recommend.model import UNKNOWN, Liked, RecommenderModel, best, in_order
 from rankwise.threads import thread_count, use_threads
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+_WAY = "way to treat unknown users and items"
+Unknown = Annotated[
+    str,
+    OneOf(("error", "popular"), _WAY),
+    """What happens to a user who was not there in training: ``"error"``, or ``"popular"``, items are ordered by how
+    many users they were relevant for.""",
+]
+UnknownVector = Annotated[
+    str,
+    OneOf(UNKNOWN, _WAY),
+    """What happens to a user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands
+    for it; or ``"popular"``, items are ordered for a new user by how many users they were relevant for, and the mean
+    vector stands for a new item.""",
+]
 
 
 class Recommends(Ranker):
@@ -181,8 +198,6 @@ class Recommender(Recommends):
     A subclass has the parameters ``unknown`` and ``threads``; :meth:`_learn` computes the arrays of its ``model_kind``.
     """
 
-    ways: ClassVar[tuple[str, ...]] = ("error", "popular")
-    """The values of ``unknown``."""
     metrics: Any = ("ndcg@10",)
 
     def fit(self, train: object, **others: Never) -> Self:  # type: ignore[override]
@@ -191,7 +206,7 @@ class Recommender(Recommends):
         if not isinstance(train, Interactions):
             hint = "pass rw.Interactions, such as rw.Interactions.read('ratings.csv')"
             raise check.error(f"{type(self).__name__} learns from interactions", got=type(train).__name__, hint=hint)
-        check.choice("way to treat unknown users and items", self.unknown, self.ways)
+        check_declared(self)
         ordered = in_order(train)
         liked = Liked.of(ordered)
         if not liked.items.size:

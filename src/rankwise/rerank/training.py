@@ -45,7 +45,7 @@ def scores(reranker: "Reranker", texts: "TextsOrPairs") -> Array:
     """Score the pairs of lists, or pairs of texts."""
     lists = with_texts(texts)
     pairs = _checked_pairs(texts) if lists is None else list(lists.pairs())
-    _, mixed = BF16[check.choice("precision", reranker.precision, BF16)]
+    _, mixed = BF16[reranker.precision]
     encoder = reranker.encoder
     if not hasattr(reranker, "history_") and isinstance(reranker.model, str | Path):
         encoders.check_head(encoders.folder_of(reranker.model))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import caches, check
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, documented
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared, documented
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -164,10 +164,8 @@ class AutoRanker(DelegatingRanker):
         if others:
             valid = inputs.with_eval_set(valid, self, others)
         budget = Budget(self.minutes)
-        metric = find_metric(self.metric)
-        seed = check.integer("seed", self.seed, least=0)
-        check.integer("folds", self.folds, least=2)
-        check.integer("processes", self.processes, least=1)
+        check_declared(self)
+        metric, seed = find_metric(self.metric), self.seed
         exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
         if self.recipes is not None:
             exponential = set().union(*map(exponential_labels, self._own()))
@@ -177,12 +175,9 @@ class AutoRanker(DelegatingRanker):
         if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them
         inputs.reject_start(data, self)
-        check.choice("prefer", self.prefer, (BEST, FAST))
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
-        if self.max_recipes is not None:
-            recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
-        runs = self._runs(recipes)
+        runs = self._runs(recipes := recipes[: self.max_recipes])
         if len(runs) > 1 and self.constraints is None:
             for number, one in enumerate(recipes, 1):
                 why, hint = "a search averages bags, which may break constraints", "train a bag: rw.bagged(ranker)"

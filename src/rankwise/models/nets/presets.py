@@ -30,7 +30,7 @@ BatchNorm = Annotated[
     str | bool,
     OneOf(BATCH_NORMS),
     """Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"off"``.""",
-    Search("choice('off', 'hidden', 'all', start='off')"),
+    Search("choice('off', 'hidden', 'all', start='off')", place=4),
 ]
 BatchNormMomentum = Annotated[
     float,
@@ -41,10 +41,12 @@ Dropout = Annotated[
     float,
     Within(0, 1),
     """Share of each hidden layer's outputs that is dropped, below 1, as in torch; a keep rate is one minus it.""",
-    Search("uniform(0.0, 0.6, start=0.3)"),
+    Search("uniform(0.0, 0.6, start=0.3)", place=3),
 ]
 Optimizer = Annotated[str, OneOf(OPTIMIZERS), """Optimizer: ``"adam"``, ``"adamw"``, ``"adagrad"`` or ``"sgd"``."""]
-LearningRate = Annotated[float, Above(0), "Learning rate of the optimizer.", Search("log(1e-4, 3e-2, start=1e-3)")]
+LearningRate = Annotated[
+    float, Above(0), "Learning rate of the optimizer.", Search("log(1e-4, 3e-2, start=1e-3)", place=1)
+]
 WeightDecay = Annotated[float, AtLeast(0), "Weight decay of the optimizer.", Search("log(1e-7, 1e-2, start=1e-7)")]
 BatchQueries = Annotated[int, AtLeast(1), "Number of queries of a batch.", Search("choice(16, 32, 64, 128, start=32)")]
 Reduction = Annotated[

@@ -6,11 +6,12 @@ Both losses depend on differences of scores within a list alone. They are mixed 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import Search
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.cpu import margins_kernel
 from rankwise.objectives.lists import Derivatives, Lists, Values
@@ -38,7 +39,7 @@ class Distil(Objective):
     array([-0.4621,  0.4621])
     """
 
-    temperature: float = 1.0
+    temperature: Annotated[float, Search("log(0.25, 8.0)")] = 1.0
     newton: str = "neumann"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True

@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.check.parameters import Search
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
 from rankwise.objectives.lists import Lists, Values
@@ -152,9 +153,9 @@ class LambdaRank(_Pairs):
     (array([0.2558]), array([ 0.1845, -0.1845]))
     """
 
-    sigma: float = 1.0
-    truncation: int | None = 30
-    norm: bool = True
+    sigma: Annotated[float, Search("log(0.25, 4.0)")] = 1.0
+    truncation: Annotated[int | None, Search("whole_log(5, 100)")] = 30
+    norm: Annotated[bool, Search("choice(True, False)")] = True
     metric: str = "ndcg"
     weights: str = "lambda"
     gain: Gain = "exponential"
@@ -203,7 +204,7 @@ class RankNet(_Pairs):
     (array([2.0794]), array([-1.,  0.,  1.]))
     """
 
-    sigma: float = 1.0
+    sigma: Annotated[float, Search("log(0.25, 4.0)")] = 1.0
     exact_hessian: ClassVar[bool] = True
     name: ClassVar[str] = "ranknet"
     accepted: ClassVar[tuple[str, ...]] = ()

@@ -1,13 +1,14 @@
 """Objectives of the Plackett-Luce model: the expected reward of drawn rankings, the likelihood of the ideal order."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
+from rankwise.check.parameters import Search
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
@@ -35,9 +36,9 @@ class PLRank(Objective):
 
     metric: str = "ndcg"
     """The metric: "ndcg" (gains over the ideal DCG), "dcg", "precision", or "rbp" with persistence ``p``."""
-    cutoff: int = 10
+    cutoff: Annotated[int, Search("whole_log(5, 50)")] = 10
     """The number of ranks that count."""
-    samples: int = 100
+    samples: Annotated[int, Search("choice(25, 50, 100)")] = 100
     """Rankings drawn per query."""
     gain: Gain = "exponential"
     """Reward of a label in ndcg and dcg: 2^y − 1 ("exponential"), y ("linear"), or a table."""

@@ -8,13 +8,14 @@ the number of its relevant documents times its length, and the memory one row. F
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.arrays import Array, Offsets
+from rankwise.check.parameters import Search
 from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives.base import Objective
@@ -104,7 +105,7 @@ class ApproxNDCG(_Smooth):
     array([-0.7565])
     """
 
-    eta: float = 10.0
+    eta: Annotated[float, Search("log(0.5, 20.0)")] = 10.0
     kernel: str = "sigmoid"
     gain: Gain = "exponential"
     curvature: str = "gradient"
@@ -128,7 +129,7 @@ class ApproxNDCG(_Smooth):
 class _Binary(_Smooth):
     """A smooth metric of documents that are relevant or not."""
 
-    eta: float = 1.0
+    eta: Annotated[float, Search("log(0.2, 10.0)")] = 1.0
     kernel: str = "sigmoid"
     relevant: float = 1.0
     curvature: str = "floored"

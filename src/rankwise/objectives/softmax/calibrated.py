@@ -1,11 +1,12 @@
 """Ranking with scores that are log odds: sigmoid cross entropy, and a listwise loss that agrees with it."""
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import Search
 from rankwise.objectives.base import Objective
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
 from rankwise.objectives.softmax import cpu
@@ -37,7 +38,7 @@ class Calibrated(Objective):
     (array([0.6931]), array([-0.25,  0.25]))
     """
 
-    alpha: float = 0.5
+    alpha: Annotated[float, Search("uniform(0.05, 0.95)")] = 0.5
     max_label: float = 1.0
     curvature: str = "positive"
     shift_invariant: ClassVar[bool] = False

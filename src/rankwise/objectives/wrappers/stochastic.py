@@ -1,11 +1,12 @@
 """The expected loss under random scores."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import Search
 from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.noise import check_noise
 from rankwise.objectives.prepared import Prepared, require_stream
@@ -33,8 +34,8 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     (0.25, 0.05)
     """
 
-    samples: int = 8
-    scale: float | None = None
+    samples: Annotated[int, Search("choice(2, 4, 8)")] = 8
+    scale: Annotated[float | None, Search("log(0.02, 2.0)")] = None
     noise: str = "gumbel"
     temperature: float = 1.0
     name: ClassVar[str] = "stochastic"

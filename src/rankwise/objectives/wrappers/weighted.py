@@ -1,11 +1,12 @@
 """Weights of queries that the query itself determines."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import Search
 from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import PerQuery, Prepared, checked_lists
 from rankwise.objectives.wrappers.base import Wrapper
@@ -22,7 +23,7 @@ class weighted(Wrapper):  # noqa: N801 (wrappers are adjectives)
     """
 
     by: str = "size"
-    power: float = 1.0
+    power: Annotated[float, Search("uniform(-1.0, 1.0)")] = 1.0
     name: ClassVar[str] = "weighted"
 
     def __post_init__(self) -> None:

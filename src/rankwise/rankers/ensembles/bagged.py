@@ -6,7 +6,7 @@ from typing import Annotated, Any, Never, Self
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
-from rankwise.check.parameters import AtLeast, Option, Unset, assign, documented
+from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared, documented
 from rankwise.models import storage
 from rankwise.models.model import Model
 from rankwise.models.schema import Documents, Schema
@@ -58,7 +58,6 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     """
 
     name = "bagged"
-    ranker: Any
     members_: tuple[Any, ...]
     """The trained members, each with its own ``history_["loss"]``. A bag of one forest that was loaded has it only."""
 
@@ -186,16 +185,14 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
                 got=type(self.ranker).__name__,
                 hint="pass a new one, or sklearn.base.clone(ranker)",
             )
-        check.integer("folds", self.folds, least=2)
-        for name in ("repeats", "processes"):
-            check.integer(name, getattr(self, name), least=1)
+        check_declared(self)
+        for name, value in self._training.items():
+            declared(TrainingSettings)[name].check(value)
 
     @property
     def seed_of_folds(self) -> int:
         """The seed that decides into which fold a query falls."""
-        if self.fold_seed is not None:
-            return check.integer("fold_seed", self.fold_seed, least=0)
-        return check.integer("seed", self.seed, least=0)
+        return self.seed if self.fold_seed is None else self.fold_seed
 
     def become(self, models: Sequence[Model], trained: Sequence[TrainedMember], stopped: str) -> None:
         """Keep a ranker for each of the models, beside ``model_``, which they became."""

@@ -36,10 +36,6 @@ class Folds:
     repeats: int
     seed: int
 
-    def __post_init__(self) -> None:
-        for name, value, least in (("folds", self.count, 2), ("repeats", self.repeats, 1), ("seed", self.seed, 0)):
-            check.integer(name, value, least=least)
-
     def of(self, data: RankingDataset) -> NDArray[np.int64]:
         """Return the fold of every query, in the first repeat."""
         count = min(self.count, data.n_queries)

@@ -208,7 +208,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             query_weights=data.weights,
             judged=data.judged if metric is metrics[0] else None,
             document_rewards=data.document_rewards,
-            rule=check.choice("weights", self.weights, (GREEDY, AVERAGE)),
+            rule=self.weights,
             groups=_groups([one.ranker if isinstance(one, bagged) else one for one in self.rankers]),
         )
         weights = replace(weights, metric=str(metrics[0]))

@@ -167,8 +167,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
 
     def _mixed(self) -> Objective:
         """Return the loss of the teacher's scores, mixed with that of labels."""
-        weight = check.number("weight", self.weight, least=0.0, most=1.0)
-        check.choice("loss", self.loss, _LOSSES)
+        weight = float(self.weight)
         if self.loss != "distil" and self.temperature != 1.0:
             raise check.error(
                 "the temperature is that of the loss distil",

@@ -59,15 +59,7 @@ class NeuralRanker(TorchRanker):
     """
 
     name = "neural"
-    search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(1e-4, 3e-2, start=1e-3)",
-        "hidden": "choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')",
-        "dropout": "uniform(0.0, 0.6, start=0.3)",
-        "batch_norm": "choice('off', 'hidden', 'all', start='off')",
-        "weight_decay": "log(1e-7, 1e-2, start=1e-7)",
-        "batch_queries": "choice(16, 32, 64, 128, start=32)",
-        "optimizer": "adamw",
-    }
+    search_space: ClassVar[Keywords] = {"optimizer": "adamw"}
     portfolio = (
         # Level with a bag of trees on MQ2008 and ahead on MQ2007 (docs/neural.md), unlike it in what it gets wrong.
         Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(1,), large=(2,)),
@@ -91,7 +83,7 @@ class NeuralRanker(TorchRanker):
         hidden: Annotated[
             int | str | Sequence[int] | None,
             """Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.""",
-            Search("choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')"),
+            Search("choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')", place=2),
         ] = None,
         activation: presets.Activation | None = None,
         batch_norm: presets.BatchNorm | None = None,
@@ -200,9 +192,8 @@ class NeuralRanker(TorchRanker):
             head.bias.data += start
         net.to(device)
         inputs, captured = Inputs(net, train), CapturedNet(net)
-        precision = check.choice("precision", self.precision, presets.PRECISIONS)
         # In float32 batch norm over padded documents costs more than the launches that graphs save.
-        graphs = device.type == "cuda" and (net_settings.batch_norm == "off" or precision != "float32")
+        graphs = device.type == "cuda" and (net_settings.batch_norm == "off" or self.precision != "float32")
 
         return NetLearner(
             objective=objective,
@@ -222,7 +213,7 @@ class NeuralRanker(TorchRanker):
             reduction=net_settings.reduction,
             averaging=net_settings.averaging,
             device=device,
-            precision=precision,
+            precision=self.precision,
         )
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "NetModel":

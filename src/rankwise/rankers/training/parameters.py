@@ -11,10 +11,10 @@ from typing import Annotated
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within
 from rankwise.metrics import MetricLike
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers.training.stopping import STOP_ON
 from rankwise.threads import MOST
 
 _TRAINING, _RUNNING = "Training", "Running"
+STOP_ON = ("first", "mean")
 
 Objective = Annotated[
     ObjectiveLike,

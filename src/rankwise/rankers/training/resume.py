@@ -56,7 +56,6 @@ class Checkpoint:
         cls, folder: str | Path | None, every: int, *, resume: bool, identity: Callable[[], Json], **about: Any
     ) -> Self | None:
         """Return the checkpoint for settings ``checkpoint`` and ``checkpoint_every``; None where there is no folder."""
-        every = check.integer("checkpoint_every", every, least=1)
         if (path := checkpoint_folder(folder, resume=resume)) is None:
             return None
         work = Workspace(path, identity(), what="training", kind="checkpoint", holds="belongs to")

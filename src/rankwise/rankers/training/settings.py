@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, Self
 
 from rankwise import check, user_code
 from rankwise.arrays import Array, Column, Keywords
+from rankwise.check.parameters import declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metrics_for
 from rankwise.objectives.base import (
@@ -23,6 +23,7 @@ from rankwise.objectives.table import native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers import on
 from rankwise.rankers import inputs
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.constraints import BOUND, NONE, Constraints
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.stopping import Stopping
@@ -90,23 +91,23 @@ class TrainingSettings:
 
     unit: str = "rounds"
     """Name of rounds."""
-    rounds: int = 1
-    patience: int | None = None
-    min_rounds: int = 0
-    smoothing: int | None = 1
-    stop_on: str = "first"
+    rounds: training.Rounds = 1
+    patience: training.Patience = None
+    min_rounds: training.MinRounds = 0
+    smoothing: training.Smoothing | None = 1
+    stop_on: training.StopOn = "first"
     metrics: tuple[Metric, ...] = ()
-    debias: bool = False
+    debias: training.Debias = False
     constraints: Constraints = NONE
     objective: Objective | None = None
     """Ours, with the terms of constraints and the scales of goals; None for a library's own, or where there is none."""
     builtin: str | None = None
     """A library's own objective."""
-    seed: int = 0
-    threads: int | None = None
-    checkpoint: str | Path | None = None
-    checkpoint_every: int = 1
-    progress: bool | None = None
+    seed: training.Seed = 0
+    threads: training.Threads = None
+    checkpoint: training.Checkpoint = None
+    checkpoint_every: training.CheckpointEvery = 1
+    progress: training.Progress = None
     resume: bool = False
     watch: Watch | None = None
     parameters: Keywords = field(default_factory=dict)
@@ -121,13 +122,15 @@ class TrainingSettings:
         if at_once and (hidden := [name for name in ranker.own_parameters() if name in _METHODS]):
             what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
             raise check.error(what, got=hidden[0], hint=hint)
+        for one in (ranker, *(ranker.nested() or {}).values()):
+            for name, parameter in declared(type(one)).items():
+                parameter.check(getattr(one, name))
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
         objective: Any = getattr(ranker, "objective", None)
         settings = ONE_ROUND | {"progress": False}
         if not at_once:
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
-            check.integer("seed", settings["seed"], least=0)
         if objective is not None or hasattr(type(ranker), "library"):  # a ranker of the user's may have none
             builtin = native(objective)
             settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
@@ -166,8 +169,7 @@ class TrainingSettings:
             measure = data.totals or (lambda one: [self.totals(goal_totals, data, one)])
             objective = with_scales(objective, measure)
         metrics = metrics_of(ranker, data.valid)  # a wrong name is an error without validation data, too
-        check.integer("checkpoint_every", self.checkpoint_every, least=1)
-        smoothing = check.integer("smoothing", parameters.get("smoothing", self.smoothing), least=1)
+        smoothing = parameters.get("smoothing", self.smoothing)
         return replace(self, metrics=metrics, smoothing=smoothing, objective=objective, parameters=parameters)
 
     @property

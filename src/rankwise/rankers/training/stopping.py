@@ -11,8 +11,6 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.rankers.training.constraints import NONE, Constraints
 
-STOP_ON = ("first", "mean")
-
 
 class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
     """Raised by a function that is passed to ``fit`` as ``watch``: ends training, and the best model so far is kept.
@@ -95,14 +93,6 @@ class Stopping:
     unit: str = "rounds"
     """Name of rounds."""
     constraints: Constraints = NONE
-
-    def __post_init__(self) -> None:
-        check.integer(self.unit, self.rounds, least=1)
-        if self.patience is not None:
-            check.integer("patience", self.patience, least=1)
-        check.integer("min_rounds", self.min_rounds, least=0)
-        check.integer("smoothing", self.smoothing, least=1)
-        check.choice("way to stop (stop_on)", self.stop_on, STOP_ON)
 
     def finished(self, done: int, best: int) -> str:
         """Return why training is over after ``done`` rounds, of which ``best`` is the best; empty if it is not."""

@@ -33,9 +33,6 @@ class TreeRanker(IterativeRanker):
     """
 
     library: trees.Library
-    leaves: int | None
-    min_documents: int | None
-    floor_hessian: bool
     native: dict[str, Any]
     single = has_importances = True
     model_: ForestModel
@@ -242,9 +239,9 @@ def library_settings(
         threads = library.threads()
     built = trees.Settings(
         builtin=settings.builtin,
-        learning_rate=check.number("learning_rate", ranker.learning_rate, least=0.0, open_ends=True),
-        leaves=check.integer("leaves", leaves, least=2),
-        min_documents=check.integer("min_documents", least, least=1),
+        learning_rate=float(ranker.learning_rate),
+        leaves=int(leaves),
+        min_documents=int(least),
         threads=threads,
         floor_hessian=bool(ranker.floor_hessian),
         keep_constants=objective is not None and not ranker.floor_hessian and objective.estimator,

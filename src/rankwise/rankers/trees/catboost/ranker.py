@@ -190,7 +190,6 @@ class CatBoostRanker(TreeRanker):
     extra, modules, packages = "catboost", ("catboost",), ("catboost",)
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(0.02, 0.3)",
         "leaves": "whole_log(7, 63)",
         "l2_leaf_reg": "log(0.1, 30.0, start=3.0)",
         "random_strength": "uniform(0.0, 2.0, start=1.0)",

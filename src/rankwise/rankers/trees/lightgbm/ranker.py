@@ -133,7 +133,6 @@ class LightGBMRanker(TreeRanker):
     packages = ("lightgbm",)
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.2)",
-        "leaves": "whole_log(7, 127)",
         "min_documents": "whole_log(5, 200)",
         "feature_fraction": "uniform(0.3, 1.0, start=1.0)",
         "lambda_l2": "log(1e-3, 100.0, start=1e-3)",

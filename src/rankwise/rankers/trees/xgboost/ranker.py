@@ -180,8 +180,6 @@ class XGBoostRanker(TreeRanker):
     extra, modules, packages = "xgboost", ("xgboost",), ("xgboost-cpu", "xgboost")
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(0.02, 0.3)",
-        "leaves": "whole_log(7, 127)",
         "min_child_weight": "log(1e-3, 10.0)",
         "colsample_bynode": "uniform(0.3, 1.0, start=1.0)",
         "reg_lambda": "log(1e-3, 100.0, start=1.0)",
