@@ -30,8 +30,8 @@ Summary = Annotated[
 Page = Annotated[Path | None, "Write a page for a browser: .html.", Option(metavar="FILE")]
 Scores = Annotated[
     Path | None,
-    "The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run; .npy or .txt, one "
-    "score per document. Text may end in .gz or .zst, too.",
+    "The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run; .npy or .txt, "
+    "one score per document. Text may end in .gz or .zst, too.",
     Unset("standard output"),
     Option(short="-o", metavar="FILE"),
 ]
@@ -68,9 +68,7 @@ Metrics = Annotated[
     "trec_eval and ir_measures have its conventions: ndcg_cut_10, P_5, nDCG@20, Bpref.",
     Option(short="-m", metavar="LIST"),
 ]
-Level = Annotated[
-    float, Within(0, 1, open=True), "Confidence level of intervals and tests.", Option(metavar="LEVEL")
-]
+Level = Annotated[float, Within(0, 1, open=True), "Confidence level of intervals and tests.", Option(metavar="LEVEL")]
 Policy = Annotated[
     str | None,
     OneOf(("plackett_luce", "deterministic"), "policy"),

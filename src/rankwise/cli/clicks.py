@@ -29,8 +29,8 @@ _COLUMN = Option(metavar="COLUMN", group="Columns of the log")
 
 LogFile = Annotated[
     str,
-    "The log, a row for each document that was shown: .csv (also .gz and .zst), .parquet, a folder or a pattern such as "
-    "'log-*.parquet'; or OpenSearch's User Behavior Insights, .ndjson, several files between commas.",
+    "The log, a row for each document that was shown: .csv (also .gz and .zst), .parquet, a folder or a pattern such "
+    "as 'log-*.parquet'; or OpenSearch's User Behavior Insights, .ndjson, several files between commas.",
     Option(metavar="LOG"),
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
@@ -53,24 +53,30 @@ class LogColumns:
     impression: Annotated[str, "The id of one display of a list.", _COLUMN] = "impression"
     position: Annotated[str, "The position.", _COLUMN] = "position"
     clicked: Annotated[
-        str | None, "1 for a click and 0 for none; of UBI, the actions that count as clicks, between commas.",
-        Unset("clicked; click"), _COLUMN,
+        str | None,
+        "1 for a click and 0 for none; of UBI, the actions that count as clicks, between commas.",
+        Unset("clicked; click"),
+        _COLUMN,
     ] = None
     ranker: Annotated[
-        str | None, "The system that ordered the list; of UBI, a field.",
+        str | None,
+        "The system that ordered the list; of UBI, a field.",
         Option("system", metavar="COLUMN", group=_COLUMN.group),
     ] = None
     user: Annotated[str | None, "The user.", _COLUMN] = None
     segment: Annotated[str | None, "The part of the traffic, such as the device.", _COLUMN] = None
-    time: Annotated[
-        str | None, "The time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.", _COLUMN
-    ] = None
+    time: Annotated[str | None, "The time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.", _COLUMN] = (
+        None
+    )
     weight: Annotated[str | None, "The number of impressions that a row stands for.", Unset("1"), _COLUMN] = None
-    # fmt: skip
 
 
 def info(
-    log: LogFile, *, columns: LogColumns, plot: arguments.Plot = None, running: Annotated[Running, Only("force", "json")]
+    log: LogFile,
+    *,
+    columns: LogColumns,
+    plot: arguments.Plot = None,
+    running: Annotated[Running, Only("force", "json")],
 ) -> None:
     """Examine a click log before anything is estimated: what it can identify, how surely, and what looks wrong.
 

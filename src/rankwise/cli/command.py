@@ -62,13 +62,17 @@ class Command(TyperCommand):
         """Begin to parse a line; what was registered since the last one may have other options."""
         for name in ("interface", "_parsing"):
             self.__dict__.pop(name, None)
-        return super().make_context(*arguments, **details)
+        try:
+            return super().make_context(*arguments, **details)
+        except check.MissingExtraError as missing:
+            console.problem(str(missing))
+            raise typer.Exit(2) from None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a line, without options that are gone."""
-        if typed := gone.line(ctx.command_path, args):
-            option, line = typed
-            console.problem(f"{option} is gone. Hint: type {line}")
+        known = {word for one in self.params for word in one.opts}
+        if instead := gone.line(ctx.command_path, args, known):
+            console.problem(f"{instead[0]} is gone. Hint: type {instead[1]}")
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
 

@@ -16,7 +16,6 @@ from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Of, Only
 from rankwise.cli.running import Running
-
 from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
@@ -33,9 +32,9 @@ Test = Annotated[str | None, "Test data; of a set, its own part.", Option(metava
 class Writing:
     """How ranking data are written."""
 
-    lossy: Annotated[
-        bool, "Write LETOR text although it cannot hold weights, groups, positions or propensities."
-    ] = False
+    lossy: Annotated[bool, "Write LETOR text although it cannot hold weights, groups, positions or propensities."] = (
+        False
+    )
 
 
 def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:

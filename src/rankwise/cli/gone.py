@@ -1,26 +1,53 @@
 """Options that are gone, and the line to type instead."""
 
 import shlex
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
-GONE = {"--confidence": "--level", "--alpha": "--level", "--study": "--checkpoint", "--bag": "--folds"}
-"""Option -> what it is called now."""
+GONE = {
+    "": {"--confidence": "--level", "--alpha": "--level", "--study": "--checkpoint", "--bag": "--folds"},
+    "compare": {"--test": "--paired-test"},
+    "recommend": {"--test": "--holdout", "--titles": "--title-file"},
+    "report": {"--search": "--tuning"},
+    "data clicks": {"--model": "--click-model", "--ranker": "--scores"},
+    "clicks info": {"--ranker": "--system"},
+    "clicks propensities": {"--ranker": "--system"},
+    "clicks compare": {"--ranker": "--system"},
+    "clicks train": {"--model": "--ranker", "--ranker": "--system"},
+}
+"""Command, or "" for all -> option -> what it is called now."""
 OF_TRAIN = ("--bag", "--blend", "--teacher", "--teacher-weight", "--folds")
 """Options of ``train`` that are parts of the expression of a ranker now, or a command."""
 
 
 def line(path: str, words: Sequence[str], options: Container[str]) -> tuple[str, str] | None:
-    """Return the first option of a command line that is gone, and the line to type; None where all are known."""
-    command = path.split()[1:]
+    """Return the first option of a command line that is gone, and the line to type; None where all are known.
+
+    >>> line("rankwise compare", ["a", "b", "--alpha", "0.1"], {"--level"})
+    ('--alpha', 'rankwise compare a b --level 0.9')
+    """
+    command = path.partition(" ")[2]
+    names = GONE[""] | GONE.get(command, {})
     for word in words:
         option = word.partition("=")[0]
-        if command == ["train"] and option in OF_TRAIN:
-            return option, _joined(*_trained(words))
-        if option not in options and GONE.get(option, option) in options:
-            rest, values = _without(words, [option])
-            value = f"{1 - float(values[option][-1]):.12g}" if option == "--alpha" else values[option][-1]
-            return option, _joined(*command, *rest, GONE[option], value)
+        if command == "train" and option in OF_TRAIN:
+            return option, _joined(_trained(words))
+        if option not in options and names.get(option) in options:
+            return option, _joined([*command.split(), *_renamed(words, names)])
     return None
+
+
+def _renamed(words: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
+    """Return a line with options as they are called now; what was a level of significance is one of confidence."""
+    before = ""
+    for word in words:
+        option, equals, value = word.partition("=")
+        text = (
+            names.get(option, option)
+            + equals
+            + (f"{1.0 - float(value):.12g}" if option == "--alpha" and equals else value)
+        )
+        yield f"{1.0 - float(word):.12g}" if before == "--alpha" else text
+        before = word
 
 
 def _trained(words: Sequence[str]) -> list[str]:
@@ -69,6 +96,7 @@ def _without(words: Sequence[str], options: Sequence[str]) -> tuple[list[str], d
     return rest, values
 
 
-def _joined(*words: str) -> str:
-    quote: Callable[[str], str] = lambda word: f'"{word}"' if "'" in word and '"' not in word else shlex.quote(word)  # noqa: E731
-    return " ".join(["rankwise", *map(quote, words)])
+def _joined(words: Sequence[str]) -> str:
+    """Write a line; what holds single quotes is in double ones, which are easier to read than escapes."""
+    plain = (f'"{word}"' if "'" in word and not set('"$`\\\\') & set(word) else shlex.quote(word) for word in words)
+    return " ".join(["rankwise", *plain])

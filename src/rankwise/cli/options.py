@@ -16,9 +16,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import typer
 
-from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import Option, Parameter, declared
+from rankwise.check.parameters import Parameter, declared
 from rankwise.cli import inputs
 
 READING, RUNNING = "Reading data", "Running"
@@ -47,7 +46,9 @@ class Of:
         """Return the first of the parameters of a name, with the defaults of all."""
         title, first = next(iter(titled.items()))
         defaults = {default_in_words(one): title for title, one in reversed(titled.items())}
-        unset = "; ".join(f"{text} for {of.lower()}" if of != title else text for text, of in reversed(defaults.items()))
+        unset = "; ".join(
+            f"{text} for {of.lower()}" if of != title else text for text, of in reversed(defaults.items())
+        )
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
         return replace(first, unset=unset, option=replace(first.option, group=group))
 
@@ -96,7 +97,9 @@ class Interface:
 
     def __init__(self, command: Callable[..., None]) -> None:
         self.command = command
-        self.consumers = [_consumer(*pair) for pair in zip(declared(command).values(), _arguments(command), strict=True)]
+        self.consumers = [
+            _consumer(*pair) for pair in zip(declared(command).values(), _arguments(command), strict=True)
+        ]
         self.options: dict[str, Parameter] = {}
         """Option, without dashes -> the parameter that it is made from."""
         self.consumers.sort(key=lambda one: one.shares)

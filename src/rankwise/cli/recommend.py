@@ -34,9 +34,12 @@ class Ratings:
 
     user: Annotated[str | None, "The column of users.", _COLUMN] = None
     item: Annotated[str | None, "The column of items.", _COLUMN] = None
-    rating: Annotated[str | None, "The column of ratings. Without one, rows are events, and are counted.", _COLUMN] = None
+    rating: Annotated[str | None, "The column of ratings. Without one, rows are events, and are counted.", _COLUMN] = (
+        None
+    )
     time: Annotated[
-        str | None, "The column of times, for --split: numbers, or dates and times as ISO 8601 has them.",
+        str | None,
+        "The column of times, for --split: numbers, or dates and times as ISO 8601 has them.",
         Option("timestamp", metavar="COLUMN"),
     ] = None
     implicit: Annotated[bool, "Every row makes an item relevant, whatever its rating."] = False
@@ -58,11 +61,14 @@ class Measuring:
 
     least_relevant: Annotated[int, AtLeast(0), "Measure on users with at least this many relevant items."] = 5
     holdout: Annotated[
-        float, Within(0, 0.9), "The share of each user's relevant items that is held out to be found; 0: none.",
+        float,
+        Within(0, 0.9),
+        "The share of each user's relevant items that is held out to be found; 0: none.",
         Option(metavar="SHARE"),
     ] = 0.2
     split: Annotated[
-        str, OneOf(("random", "time", "global_time")),
+        str,
+        OneOf(("random", "time", "global_time")),
         "Which items are held out: any, the latest of each user, or all that were rated after one moment.",
     ] = "random"
     metrics: arguments.Metrics = ("ndcg@10", "recall@20", "rr")
@@ -80,8 +86,8 @@ def recommend(
     users: Annotated[str | None, "Ids of users between commas.", Unset("all users"), Option(metavar="LIST")] = None,
     history: Annotated[
         str | None,
-        "Recommend to new users, without training again: items between commas that one of them likes, or a table of the "
-        "ratings or events of many.",
+        "Recommend to new users, without training again: items between commas that one of them likes, or a table of "
+        "the ratings or events of many.",
         Option(metavar="LIST|FILE"),
     ] = None,
     k: Annotated[int, AtLeast(1), "Number of items for each user.", Option(metavar="N")] = 10,

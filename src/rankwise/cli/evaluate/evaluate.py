@@ -41,13 +41,14 @@ class Measuring:
     words: Annotated[arguments.Metrics, Option("metrics", short="-m", metavar="LIST")] = DEFAULT_METRICS
     conventions: Annotated[
         str | None,
-        "Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, catboost, "
-        "sklearn or trec_eval; rankwise names our own way.",
+        "Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
+        "catboost, sklearn or trec_eval; rankwise names our own way.",
         Unset("by the names of metrics"),
         Option(metavar="NAME"),
     ] = None
     qrels: Annotated[
-        Path | None, "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.",
+        Path | None,
+        "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.",
         Option(metavar="FILE"),
     ] = None
     judge: Annotated[
@@ -60,7 +61,8 @@ class Measuring:
         bool, "With --qrels: count topics that a run has no line for, as trec_eval -c does.", Option()
     ] = False
     names: Annotated[
-        Sequence[str], "What metrics are called in the tables: one title for each, between commas, in their order.",
+        Sequence[str],
+        "What metrics are called in the tables: one title for each, between commas, in their order.",
         Option("titles", metavar="LIST"),
     ] = ()
     policy: arguments.Policy = None
@@ -185,7 +187,8 @@ def compare(
     ] = None,
     baseline: Annotated[str | None, "Test only against this ranking."] = None,
     test: Annotated[
-        str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant."
+        str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant.",
+        Option("paired-test"),
     ] = "fisher",
     level: arguments.Level = 0.95,
     correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",
@@ -214,7 +217,7 @@ def compare(
     running.free(report, outputs.PAGES)
     tests: Keywords = {"baseline": baseline, "alpha": 1.0 - level, "correction": correction}
     if measuring.judge is not None or sampled is not None:
-        beside = {"--plot": plot, "--report": report, "--test": test != "fisher", "--format": format != "text"}
+        beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}
         measuring.reject(beside)
         _judged(rankings, measuring, output, running, sampled=sampled, **tests)
         return
@@ -241,9 +244,7 @@ def compare(
         typer.echo("\n\n".join(getattr(table, format)() for table in tables))
 
 
-def _judged(
-    words: list[str], measuring: Measuring, output: Path | None, running: Running, **settings: Any
-) -> None:
+def _judged(words: list[str], measuring: Measuring, output: Path | None, running: Running, **settings: Any) -> None:
     """Evaluate or compare runs by human labels and a judge."""
     from rankwise.evaluation.judged import evaluate_judged
 

@@ -7,8 +7,7 @@ import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option
-from rankwise.cli import arguments, inputs, outputs
-from rankwise.cli import console
+from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Of, Only
 from rankwise.cli.running import Running
@@ -24,7 +23,9 @@ def auto(
     valid: Annotated[
         str | None, "More queries to learn from and to choose by; of a set, its part.", Option(metavar="DATA")
     ] = None,
-    test: Annotated[str | None, "Data to evaluate the ranker on; nothing is chosen by them.", Option(metavar="DATA")] = None,
+    test: Annotated[
+        str | None, "Data to evaluate the ranker on; nothing is chosen by them.", Option(metavar="DATA")
+    ] = None,
     report: arguments.Page = None,
     settings: Annotated[Keywords, Of(lambda: {"Search": [rw.AutoRanker]}), But("minutes", "recipes")],
     reading: Annotated[Reading, But("part")],
@@ -77,6 +78,4 @@ def auto(
     tables = [("", board.table())]
     if tested is not None:
         tables.append((f"On {check.shown(str(test))}", tested.table()))
-    running.show(
-        document, *tables, narrow=board.brief(), notes=notes, wrote=(output, report), stopped=model.stopped_
-    )
+    running.show(document, *tables, narrow=board.brief(), notes=notes, wrote=(output, report), stopped=model.stopped_)

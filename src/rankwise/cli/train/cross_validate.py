@@ -1,4 +1,4 @@
-"""The command ``cross-validate``: values of queries that models have not seen, which ``evaluate`` and ``compare`` read."""
+"""The command ``cross-validate``, whose results ``evaluate`` and ``compare`` read."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +31,9 @@ def cross_validate(
     settings: Annotated[rankers.Settings, But("checkpoint", "checkpoint_every")],
     set_: arguments.Set = inputs.NONE,
     members: rankers.Members,
-    validation: Annotated[Keywords, Of(lambda: {"": [rw.cross_validate]}), Only("seed", "checkpoint", "resume", "progress")],
+    validation: Annotated[
+        Keywords, Of(lambda: {"": [rw.cross_validate]}), Only("seed", "checkpoint", "resume", "progress")
+    ],
     reading: Annotated[Reading, But("part", "fold")],
     running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
