@@ -95,7 +95,7 @@ rankwise data info train.txt                           what is in a file?
 rankwise train train.txt --valid valid.txt -o model    train a ranker
 rankwise evaluate test.txt model                       how good is it?
 rankwise compare test.txt old=a.txt new=model          better, or luck?
-rankwise explain model test.txt --query 7              why this order?
+rankwise explain model test.txt --id 7                 why this order?
 rankwise reproduce --list                              the papers' experiments
 
 rankwise COMMAND --help says more about each, with examples."""

@@ -9,15 +9,18 @@ from rankwise.cli.options import RUNNING
 
 DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "ap", "rr")
 FORMS = (
-    "LETOR text (.txt, .svm, …), .csv or .tsv (all also .gz and .zst), .parquet, - for standard input, a .toml file "
-    "that describes a set of yours, or a name from 'rankwise data list'."
+    "LETOR text, .csv, .tsv (also .gz and .zst), .parquet, - for standard input, a .toml file that describes a set of "
+    "yours, or a name from 'rankwise data list'."
 )
 DATA = f"DATA: {FORMS}"
 SCORES = (
     "SCORES: a model, the folder that 'rankwise train' wrote, text with one number per document in the order of DATA, "
     "a .npy array, or a TREC run. With --qrels there is no DATA, only runs."
 )
-Train = Annotated[str, f"Training data: {FORMS}", Option(metavar="TRAIN")]
+Train = Annotated[
+    str, "Training data: LETOR text, CSV, Parquet, a .toml file or a name, as of 'rankwise data info'.",
+    Option(metavar="TRAIN"),
+]  # fmt: skip
 Data = Annotated[str, FORMS, Option(metavar="DATA")]
 Model = Annotated[Path, "The folder that 'rankwise train' wrote.", Option(metavar="MODEL")]
 
@@ -38,27 +41,22 @@ Scores = Annotated[
 PerQuery = Annotated[Path | None, "Write the value of every query: .csv or .parquet.", Option(metavar="FILE")]
 Tag = Annotated[str, "The name of the system in a TREC run.", Option(metavar="NAME")]
 
-Valid = Annotated[
-    str | None, "Validation data, by which the best round is chosen; of a set, its own part.", Option(metavar="DATA")
-]
+Valid = Annotated[str | None, "Validation data, by which the best round is chosen.", Option(metavar="DATA")]
 Objective = Annotated[
     str | None,
-    "What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:… for one of the "
-    "tree library's own.",
+    "What is optimised, of 'rankwise objectives'.",
     Unset("lambdarank"),
     Option(metavar="EXPRESSION"),
 ]
 Ranker = Annotated[
     str | None,
-    "lightgbm, xgboost, catboost, neural, or one that --import registers; with its objective and parameters, "
-    "'lightgbm(xendcg, leaves=7)', or an ensemble: 'bagged(…, folds=5)', 'blended(…, neural, column(0))', "
-    "'distilled(TEACHER, STUDENT)'.",
-    Unset("lightgbm"),
+    "lightgbm (default), xgboost, catboost, neural or your own; with parameters, 'lightgbm(xendcg, leaves=7)', or an "
+    "ensemble: 'bagged(…)', 'blended(…, neural, column(0))', 'distilled(TEACHER, STUDENT)'.",
     Option(metavar="EXPRESSION"),
 ]
 Set = Annotated[
     Mapping[str, object],
-    "Another parameter of the ranker, or of its library by its own name; may be repeated.",
+    "Another parameter of the ranker, or of its library.",
     Option(metavar="NAME=VALUE"),
 ]
 Resume = Annotated[bool, "Resume from the checkpoint, if there is one.", Option(group=RUNNING)]

@@ -24,7 +24,7 @@ _WORDS = {"True": "true", "False": "false", "None": "none"}
 _OPTION = re.compile(r"--[a-z-]+")
 
 
-class Command(TyperCommand):
+class Command(help.Helped, TyperCommand):
     """A command. Bad input exits with 2 and says its sentence; anything unforeseen exits with 1."""
 
     def __init__(self, *, function: Callable[..., None], **details: Any) -> None:
@@ -76,9 +76,9 @@ class Command(TyperCommand):
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help page."""
-        help.write(self, ctx, formatter)
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the line of usage."""
+        return [one.metavar for one in self.get_params(ctx) if one.param_type_name == "argument"] + ["[OPTIONS]"]
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -107,12 +107,8 @@ class Command(TyperCommand):
         console.note(f"warning: {advice(check.Sentence.of(message), self)}")
 
 
-class Group(TyperGroup):
+class Group(help.Helped, TyperGroup):
     """A group of commands."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help page."""
-        help.write(self, ctx, formatter)
 
 
 def register(app: typer.Typer, name: str, command: Callable[..., None], panel: str | None = None) -> None:
@@ -165,7 +161,7 @@ def _option(name: str, value: str | None, options: Mapping[str, Any]) -> str | N
     from rankwise.data.reading import CSV_OPTIONS, LETOR_OPTIONS
 
     of_reading = name in {*LETOR_OPTIONS, *reading_arguments(), *CSV_OPTIONS} - {"progress"}
-    option = options.get(name)
+    option = options.get("label" if name == "more_labels" else name)
     if option is None or (of_reading and option.rich_help_panel != READING):
         general = options.get("read" if of_reading else "set")
         if value is None or general is None or name == "resume":  # which no ranker has

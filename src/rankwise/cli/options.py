@@ -8,6 +8,7 @@ one mapping of those that the user set. An option of one name is one option, who
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 import typer
 
 from rankwise.arrays import Keywords
-from rankwise.check.parameters import Parameter, declared
+from rankwise.check.parameters import OneOf, Parameter, declared
 from rankwise.cli import inputs
 
 READING, RUNNING = "Reading data", "Running"
@@ -40,17 +41,17 @@ class Of:
             for parameter in (one for target in targets for one in declared(target).values()):
                 if parameter.text and not parameter.option.hidden and parameter.default is not inspect.Parameter.empty:
                     collected.setdefault(parameter.name, {}).setdefault(title, parameter)
-        return {name: self._joined(titled) for name, titled in collected.items()}
+        common_first = sorted(collected, key=lambda name: len(collected[name]) == 1)
+        return {name: self._joined(collected[name]) for name in common_first}
 
     def _joined(self, titled: Mapping[str, Parameter]) -> Parameter:
         """Return the first of the parameters of a name, with the defaults of all."""
         title, first = next(iter(titled.items()))
-        defaults = {default_in_words(one): title for title, one in reversed(titled.items())}
-        unset = "; ".join(
-            f"{text} for {of.lower()}" if of != title else text for text, of in reversed(defaults.items())
-        )
+        defaults = {default_in_words(one): of for of, one in reversed(titled.items())}
+        unset = [text if of == title else f"{text} for {of.lower()}" for text, of in reversed(defaults.items()) if text]
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
-        return replace(first, unset=unset, option=replace(first.option, group=group))
+        text = re.split(r"[.;] ", first.text)[0].removesuffix(".") + "."
+        return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
 
 
 class Only:
@@ -196,7 +197,7 @@ def _form(parameter: Parameter) -> _Form:
     if Path in kinds:
         return _Form(Path, "FILE")
     if Mapping in kinds or dict in kinds:
-        return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))))
+        return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))), parameter.option.metavar or "NAME=VALUE")
     if several := kinds.keys() & {Sequence, Iterable, tuple, frozenset}:
         numbers = int in get_args(kinds[several.pop()])
         return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
@@ -206,18 +207,19 @@ def _form(parameter: Parameter) -> _Form:
         kind = float if float in kinds else int
         metavar = "X" if kind is float else "N"
         if parameter.optional and parameter.default is not None:
-            none = ("none", "0") if getattr(parameter.limits, "least", 0) > 0 else ("none",)
+            none = ("none", "inf", "0") if getattr(parameter.limits, "least", 0) > 0 else ("none", "inf")
             return _Form(str, metavar, lambda text: None if text.lower() in none else inputs.value(text))
         return _Form(kind, metavar)
     plain = kinds.keys() & {int, float, bool}
     return _Form(str, "VALUE", inputs.value) if plain else _Form(str, "NAME")
 
 
-def _mapping(arguments: tuple[Any, ...]) -> _Form:
+def _mapping(arguments: tuple[Any, ...], metavar: str) -> _Form:
     of = arguments[1] if arguments else Any
     if of is float:
-        return _Form(list[str], "NAME=X", inputs.goals)
-    return _Form(list[str], "NAME=VALUE", inputs.settings if of in (Any, object, int) else inputs.pairs)
+        return _Form(list[str], metavar, inputs.goals)
+    plain = of in (Any, object, int)
+    return _Form(list[str], metavar, inputs.settings if plain else lambda words: inputs.pairs(words, metavar))
 
 
 def _items(words: Sequence[str], *, numbers: bool) -> Any:
@@ -228,7 +230,8 @@ def _items(words: Sequence[str], *, numbers: bool) -> Any:
 def read(parameter: Parameter, value: Any) -> Any:
     """Return the value of what the user wrote, checked by the declaration."""
     value = _form(parameter).read(value)
-    checked = replace(parameter, name=f"--{word(parameter)}", optional=True)
+    name = parameter.name.rstrip("_") if isinstance(parameter.limits, OneOf) else f"--{word(parameter)}"
+    checked = replace(parameter, name=name, optional=True)
     return checked.check(value) if isinstance(value, int | float | str) else value
 
 

@@ -1,6 +1,5 @@
 """The command ``auto``."""
 
-import math
 from typing import Annotated
 
 import rankwise as rw
@@ -17,9 +16,6 @@ def auto(
     data: arguments.Train,
     *,
     output: arguments.Folder,
-    minutes: Annotated[
-        float, "How long the search may take, over all runs with the same --checkpoint; inf: until all are tried."
-    ] = 10.0,
     valid: Annotated[
         str | None, "More queries to learn from and to choose by; of a set, its part.", Option(metavar="DATA")
     ] = None,
@@ -27,7 +23,7 @@ def auto(
         str | None, "Data to evaluate the ranker on; nothing is chosen by them.", Option(metavar="DATA")
     ] = None,
     report: arguments.Page = None,
-    settings: Annotated[Keywords, Of(lambda: {"Search": [rw.AutoRanker]}), But("minutes", "recipes")],
+    settings: Annotated[Keywords, Of(lambda: {"Search": [rw.AutoRanker]}), But("recipes")],
     reading: Annotated[Reading, But("part")],
     running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
@@ -56,7 +52,7 @@ def auto(
 
     if running.json:
         settings.setdefault("progress", False)
-    model = rw.AutoRanker(None if minutes == math.inf else minutes, **settings)
+    model = rw.AutoRanker(**settings)
     inputs.readable(None, [str(model.metric)])
     with running.steps(2) as bar:
         bar.step(f"Reading {data}")

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.rankers.trees.ranker import TreeRanker
 
-Parameters = Annotated[
-    Path | None, "Parameters from 'rankwise tune', .toml or .json; options override them.", Option(metavar="FILE")
-]
+Parameters = Annotated[Path | None, "Parameters that 'rankwise tune' found.", Option(metavar="FILE")]
 
 
 def train(
@@ -33,7 +31,7 @@ def train(
     settings: rankers.Settings,
     set_: arguments.Set = inputs.NONE,
     unlabelled: Annotated[
-        str | None, "With a distilled ranker: more queries, which only the teacher labels.", Option(metavar="DATA")
+        str | None, "More queries, for the teacher of a distilled ranker.", Option(metavar="DATA")
     ] = None,
     plot: Annotated[Path | None, "Draw the learning curve: .png, .svg or .pdf.", Option(metavar="FILE")] = None,
     resume: arguments.Resume = False,
@@ -41,10 +39,7 @@ def train(
     reading: Annotated[Reading, But("part")],
     running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
-    """Train a ranker and write it to a folder.
-
-    The folder holds the model file of the tree library or the weights of the net, and how it was trained. Ctrl-C
-    interrupts the training and keeps the best model so far.
+    """Train a ranker and write it to a folder; Ctrl-C keeps the best round so far.
 
     rankwise train train.txt --valid valid.txt --objective xendcg -o model
     rankwise train mq2008 --fold 2 --ranker xgboost --set max_depth=6 -o model
