@@ -117,8 +117,8 @@ def _checked(
         raise check.error(
             f"{objective.name} needs the teacher's score of every document",
             got="data without teacher scores",
-            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with `teacher=…`"
-            "` (rw.distilled)|`",
+            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with "
+            "`rw.distilled(teacher, ranker)|--ranker \"distilled('TEACHER', lightgbm)\"`",
         )
     return lists, lists.checked("teacher_scores", columns["teacher_scores"])
 
