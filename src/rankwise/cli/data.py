@@ -246,7 +246,7 @@ def clicks(
     rankwise data clicks train.txt -o clicks.parquet --click-model position --scores scores.txt --cutoff 10
     """
     _free(output, running)
-    from rankwise.evaluation.rankings import in_order_of, read_scores
+    from rankwise.evaluation.score_files import in_order_of, read_scores
 
     if probabilities is not None:
         settings["probabilities"] = inputs.numbers("click probabilities", probabilities)

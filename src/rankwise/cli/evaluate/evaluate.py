@@ -264,8 +264,8 @@ def _evaluations(
     words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.data.compressed import shown
-    from rankwise.evaluation.rankings import columns_to_rank, read_ranking
+    from rankwise.data.file_formats import shown
+    from rankwise.evaluation.score_files import columns_to_rank, read_ranking
 
     qrels = measuring.qrels
     if qrels is None and (results := _stored(words, measuring, reading)) is not None:
@@ -310,10 +310,10 @@ def _evaluations(
 
 def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "dict[str, Evaluation] | None":
     """Read what ``cross-validate`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
-    from rankwise.evaluation import stored
+    from rankwise.evaluation import evaluation_files
 
     paths = [Path(word.partition("=")[2] or word) for word in words]
-    ready = [stored.is_evaluation(path) for path in paths]
+    ready = [evaluation_files.is_evaluation(path) for path in paths]
     if not any(ready):
         return None
     if not all(ready):
@@ -325,7 +325,7 @@ def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "di
     for word, value in (beside | {"--policy": measuring.policy}).items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    evaluations = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    evaluations = {name: evaluation_files.read_evaluation(path) for name, path in inputs.named(words).items()}
     if tuple(measuring.words) == DEFAULT_METRICS:
         return evaluations
     requested = list(map(str, measuring.metrics.values()))

@@ -46,7 +46,7 @@ def cross_validate(
     rankwise cross-validate mq2008 --folds 5 --ranker neural -o results
     """
     from rankwise.data.reading import is_set
-    from rankwise.evaluation.stored import FILE
+    from rankwise.evaluation.evaluation_files import FILE
     from rankwise.rankers.expressions import objective_of
 
     check.free_path(output, force=running.force)

@@ -47,7 +47,7 @@ def tune(
     rankwise tune train.txt --valid valid.txt --search "leaves=whole(7, 63)" -o best.toml
     """
     from rankwise.model_selection.result import ENDINGS
-    from rankwise.model_selection.study import ready
+    from rankwise.model_selection.study import check_study_target
 
     running = replace(running, force=running.force or resume)
     running.free(output, ENDINGS)
@@ -56,7 +56,7 @@ def tune(
     if checkpoint in (output, plot):
         hint = "name another with --checkpoint"
         raise check.error("the study needs a file of its own", got=str(checkpoint), hint=hint)
-    ready(checkpoint, resume=resume)
+    check_study_target(checkpoint, resume=resume)
     inputs.readable(objective, [search.get("metric", "ndcg@10")])
     with running.steps(2) as bar:
         bar.step(f"Reading {data}")
