@@ -1,9 +1,9 @@
 from rankwise.evaluation.breakdown import Breakdown as Breakdown
+from rankwise.evaluation.evaluation_files import read_evaluation as read_evaluation
+from rankwise.evaluation.evaluation_files import write_evaluation as write_evaluation
 from rankwise.evaluation.explanation import Explanation as Explanation
 from rankwise.evaluation.groups import GroupExposure as GroupExposure
 from rankwise.evaluation.policy import PolicyEvaluation as PolicyEvaluation
-from rankwise.evaluation.stored import read_evaluation as read_evaluation
-from rankwise.evaluation.stored import write_evaluation as write_evaluation
 from rankwise.model_selection.auto.leaderboard import Leaderboard as Leaderboard
 from rankwise.model_selection.cross_validate import CrossValidation as CrossValidation
 from rankwise.model_selection.examine import DataCheck as DataCheck

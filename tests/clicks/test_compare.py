@@ -15,7 +15,7 @@ from rankwise.clicks.off_policy import assumptions, decision
 from rankwise.clicks.off_policy.compare import _blended, _by_holm, _scale, compare
 from rankwise.clicks.off_policy.decision import Blend, OffPolicyComparison, OffPolicyComparisons
 from rankwise.clicks.off_policy.estimators import Estimated
-from rankwise.rankers.ensembles.weights import spread
+from rankwise.rankers.ensembles.blend_weights import score_deviation
 from rankwise.statistics.significance import t_test
 
 CURVE = (1.0, 0.6, 0.4, 0.3, 0.2)
@@ -487,7 +487,7 @@ def test_blends_do_not_depend_on_the_scale_of_scores() -> None:
     assert _scale(old, 1000.0 * new + np.repeat([5.0, -70.0], [4, 5]), offsets) == pytest.approx(
         _scale(old, new, offsets) / 1000.0
     )
-    assert spread(_scale(old, new, offsets) * new, offsets) == pytest.approx(spread(old, offsets))
+    assert score_deviation(_scale(old, new, offsets) * new, offsets) == pytest.approx(score_deviation(old, offsets))
     assert _blended(old, new, 0.25, 2.0, offsets) == pytest.approx(0.75 * old + 0.5 * new)
     # A document that only one of them retrieves has the lowest score in the other; one that neither does is hidden.
     old[[0, 1]], new[[0, 2]] = -np.inf, -np.inf
@@ -547,8 +547,8 @@ def test_what_a_blend_fails_by() -> None:
         in blend(1.0, -0.1, 0.3).failure
     )
     assert "includes 0" in blend(1.0, -0.3, 0.1).failure
-    assert "weights are 0.70 on average" in decision.lack(Estimated(np.zeros(1), 5000.0, 1.0, 0.1, 0.7))
-    assert decision.lack(Estimated(np.zeros(1), np.nan, 1.0, 0.1))
+    assert "weights are 0.70 on average" in decision.support_problem(Estimated(np.zeros(1), 5000.0, 1.0, 0.1, 0.7))
+    assert decision.support_problem(Estimated(np.zeros(1), np.nan, 1.0, 0.1))
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,8 @@ from rankwise.cli.app import app
 from rankwise.data.catalog import sets
 from rankwise.experiments import summary
 from rankwise.experiments.comparisons import comparison
-from rankwise.experiments.keys import method as read_method
 from rankwise.experiments.results import Results
-from rankwise.experiments.running import estimate, frames
+from rankwise.experiments.running import eta, frames
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.running.sources import Source
@@ -33,6 +32,7 @@ from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trials import cells_of, compute
 from rankwise.experiments.schema import KEY, QUERIES
 from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
+from rankwise.experiments.spec_types import method as read_method
 from rankwise.papers import claims as paper_claims
 from rankwise.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
@@ -880,8 +880,8 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
 
 def test_probing_ends_when_a_method_takes_long_for_a_few_rounds(tmp_path, monkeypatch):
     seconds = iter([0.0, 0.0, 1.0, 100.0])  # of the clock's start, probing's, and the look before each cell
-    monkeypatch.setattr(estimate, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    monkeypatch.setattr(estimate, "_guess", lambda cell: 7.0)
+    monkeypatch.setattr(eta, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(eta, "_guess", lambda cell: 7.0)
     work = engine.begin(tiny(trials=1), tmp_path, jobs=1)
     assert list(work.clock.guessed.values()) == [7.0]  # of two methods
     assert work.progress.seconds_left is None  # nobody knows what the other takes

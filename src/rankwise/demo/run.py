@@ -272,7 +272,7 @@ def _prepare(folder: Path, force: bool) -> Path:
     check_writable_folder(folder)
     (folder / "models").mkdir(parents=True, exist_ok=True)
     for name in (*map(_file, OBJECTIVES), _AUTO):
-        storage.ready(folder / name, force=True)
+        storage.check_model_target(folder / name, force=True)
     _write(folder / MARK, "rankwise demo made this folder. Running it again replaces the files that it wrote.\n")
     return folder
 
@@ -326,7 +326,7 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
     """Return one trial of every ranker as the results of an experiment, from which the report is written."""
     from rankwise.experiments.results import Results
     from rankwise.experiments.running import frames, provenance
-    from rankwise.experiments.schema import joined
+    from rankwise.experiments.schema import stack_trials
 
     test, ranked = result.parts["test"], result.verdict.ranked
     trials = []
@@ -353,7 +353,7 @@ def _as_results(result: Demonstration, scores: dict[str, Array], rankers: dict[s
             "trials": 1,
             "alpha": alpha(result.comparison.level),
         },
-        **joined(trials),
+        **stack_trials(trials),
         feature_names=None if test.feature_names is None else list(test.feature_names),
         about={
             "command": "rankwise demo",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from rankwise.models.schema import Documents
+    from rankwise.models.schema import ModelInput
 
 _COLUMNS = ("documents", "ranks", "labels", "scores", "contributions", "left")
 _NEAR = 1e-3  # the share of a score by which float32 sums of thousands of trees may differ
@@ -214,7 +214,7 @@ class Explanation(Result):
         return (added,)
 
 
-def explain(model: FeatureModel, data: "Documents", query: object = None) -> Explanation:
+def explain(model: FeatureModel, data: "ModelInput", query: object = None) -> Explanation:
     """Explain the scores that a model gives the documents of one query, by their features.
 
     ``data`` is a RankingDataset, or a table with query ids; labels are shown where there are some. ``query`` is the id

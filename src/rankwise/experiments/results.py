@@ -11,9 +11,9 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Json
-from rankwise.experiments import packing, summary
+from rankwise.experiments import archive, summary
 from rankwise.experiments.running.store import Store
-from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, KEY, QUERIES, empty, joined
+from rankwise.experiments.schema import CONTRIBUTIONS, CURVES, DOCUMENTS, FEATURES, KEY, QUERIES, empty, stack_trials
 from rankwise.papers.claims import PUBLISHED, figures
 from rankwise.statistics.result import Result
 from rankwise.statistics.tables import Table
@@ -50,7 +50,7 @@ class Results(Result):
     def read(cls, folder: str | Path) -> "Results":
         """Read what lies in a folder of results, also of a run that is not finished, or in a file of :meth:`pack`."""
         if Path(folder).is_file():
-            description, frames = packing.read(folder)
+            description, frames = archive.read(folder)
             spec, facts = description["spec"], description["about"]
             return cls(spec, **frames, published=figures(spec.get("published", "")), about=facts)  # type: ignore[arg-type]
         return cls.gathered(folder, _description(folder))
@@ -60,7 +60,7 @@ class Results(Result):
         """Read the trials that a description lists from a folder of results."""
         trials, facts = Store(folder).read(description["files"])
         with check.library("the trials", folder, hint="delete them, and run the experiment again"):
-            frames = joined(trials)
+            frames = stack_trials(trials)
         return cls(
             description["spec"],
             **frames,
@@ -76,8 +76,8 @@ class Results(Result):
         are for the query explorer, and for figures of metrics that were not computed. The same results make the same
         bytes, so that a file under version control changes when its numbers do.
         """
-        names = [name for name in packing.FRAMES if documents or name != "documents"]
-        packing.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
+        names = [name for name in archive.FRAMES if documents or name != "documents"]
+        archive.write(path, {"spec": self.spec, "about": self.about}, {name: getattr(self, name) for name in names})
         return Path(path)
 
     def tables(self) -> list[Table]:

@@ -12,8 +12,8 @@ from typing import Annotated
 from rankwise import check, settings_files, user_code
 from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Within, declared
-from rankwise.experiments.keys import checked, method
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
+from rankwise.experiments.spec_types import checked, method
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.model_selection.spaces import SPACES

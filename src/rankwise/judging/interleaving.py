@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from rankwise import check, moved
 from rankwise.arrays import Array, Json
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.logs.reading import Source, opened, typed_columns
+from rankwise.clicks.logs.reading import Source, open_log, typed_columns
 from rankwise.clicks.positions.bias import Bias
 from rankwise.compiling import kernel
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
-from rankwise.judging import betting
+from rankwise.judging import anytime_test
 from rankwise.judging.interleave import METHODS, A, B, TwoLists, draw_coins, merge
 from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, VERMILLION, canvas
@@ -51,7 +51,7 @@ class Interleaving(Result):
     """The credit of a less that of b for each unit: an impression, or the first of a user."""
     scale: float
     """The largest possible credit."""
-    sequential: betting.Sequential
+    sequential: anytime_test.Sequential
     credit: str
     by: str
     notes: tuple[str, ...]
@@ -61,7 +61,7 @@ class Interleaving(Result):
     def traffic(self, effect: float, *, power: float = 0.8) -> int:
         """Return how many units show a preference of ±``effect``, by the spread of credits so far."""
         ties = 1.0 - float(np.mean((self.credits / self.scale) ** 2))
-        return betting.traffic(effect / self.scale, ties=ties, power=power, level=self.sequential.level)
+        return anytime_test.traffic(effect / self.scale, ties=ties, power=power, level=self.sequential.level)
 
     @property
     def sentence(self) -> str:
@@ -211,8 +211,8 @@ def interleaving(
     if not 0.0 <= np.abs(amounts).max(initial=-1.0) <= scale * (1.0 + 1e-9):
         got = f"{units.height:,} of them, credits up to {np.abs(amounts).max(initial=0.0):g}, cutoff={cutoff}"
         raise check.error(f"a preference needs impressions whose lists differ, with credits up to {scale:g}", got=got)
-    sequential = betting.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
-    dependent = betting.dependence(amounts) > betting.DEPENDENT
+    sequential = anytime_test.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
+    dependent = anytime_test.dependence(amounts) > anytime_test.DEPENDENT
     if dependent:
         returns = "visitors return, or preferences drift" if unit == "impression" else "preferences drift"
         what = f"credits of neighbouring {unit}s go together beyond chance: {returns}, and the interval does not hold"
@@ -239,7 +239,7 @@ def interleaving(
 def _read(log: Source, *, teams: bool) -> pl.DataFrame:
     """Read the rows of a log, with the number of their impression, user (null where there is none) and position."""
     with contextlib.ExitStack() as stack:
-        rows = opened(log, _ROLES, stack, optional=("user", "position", "query" if teams else "team"))
+        rows = open_log(log, _ROLES, stack, optional=("user", "position", "query" if teams else "team"))
         columns, problems = typed_columns(rows.frame.collect_schema())
         if teams:
             columns["team"] = pl.col("team").cast(pl.String).replace("", None)

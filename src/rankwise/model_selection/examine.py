@@ -13,13 +13,13 @@ from rankwise import check
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.learning_curve import learning_curve
-from rankwise.models.schema import Documents, Schema
-from rankwise.rankers import inputs
+from rankwise.models.schema import ModelInput, Schema
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.trees.lightgbm.ranker import LightGBMRanker
 from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.doctor import features, labels, parts
-from rankwise.statistics.doctor.labels import SUSPECT, DataFinding, Scale
+from rankwise.statistics.doctor.labels import SUSPECT, DataFinding, NdcgRange
 from rankwise.statistics.figures.drawing import COLOURS, GREY, canvas
 from rankwise.statistics.result import Result
 from rankwise.statistics.significance import RESAMPLED, t_test
@@ -93,7 +93,7 @@ class DataCheck(Result):
 
 
 def examine(
-    train: Documents, valid: Documents | None = None, test: Documents | None = None, *, curve: bool = False
+    train: ModelInput, valid: ModelInput | None = None, test: ModelInput | None = None, *, curve: bool = False
 ) -> DataCheck:
     """Examine ranking data before anything is trained on them: what is wrong, and what they can show.
 
@@ -107,16 +107,16 @@ def examine(
     >>> page.failed(strict=True), page.findings[-1].topic, page.findings[-1].size < 0.1
     (False, 'smallest difference', True)
     """
-    data = {"train": inputs.dataset(train)}
+    data = {"train": fit_arguments.dataset(train)}
     for name, held_out in (("valid", valid), ("test", test)):
         if held_out is not None:
-            data[name] = inputs.aligned(held_out, data["train"], extend=True)
+            data[name] = fit_arguments.aligned(held_out, data["train"], extend=True)
     if empty := [name for name, one in data.items() if not one.n_docs]:
         raise check.error("data must have documents", got="none", where=empty[0])
     groups: list[Iterator[DataFinding]] = [parts.shared(data), parts.missing(data), parts.categories(data)]
     ndcg: dict[str, dict[str, float]] = {}
     for name, one in data.items():
-        scale, sampled = Scale(one), Scale(features.sample(one, _MEASURED))
+        scale, sampled = NdcgRange(one), NdcgRange(features.sample(one, _MEASURED))
         values = features.ndcg_by_feature(sampled)
         groups += [labels.labels(one, name), labels.lists(one, name), labels.order(scale, name)]
         groups += [features.copies(one, name), features.leaks(sampled, name, values)]
@@ -141,7 +141,7 @@ def _smallest_difference(data: Mapping[str, RankingDataset]) -> Iterator[DataFin
     (*_, part), topic = data, "smallest difference"
     if part == "train" or not data["train"].n_features:
         return
-    scale = Scale(data[part])
+    scale = NdcgRange(data[part])
     train, held_out = (  # features and labels alone
         RankingDataset(one.features, one.labels, one.offsets, weights=one.weights, categorical=one.categorical)
         for one in (features.sample(data["train"], _LEARNED), data[part])

@@ -17,9 +17,9 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
 from rankwise.objectives.base import Objective, Sum
 from rankwise.objectives.table import ObjectiveLike, objective
-from rankwise.objectives.wrappers.on import label_of
+from rankwise.objectives.wrappers.goal import label_of
 from rankwise.progress import bar
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import out_of_fold_of
 from rankwise.rankers.training.constraints import reject
@@ -194,7 +194,7 @@ def frontier(
     for metric in measured:  # a label that is not there is an error before any training
         metric.of(np.zeros(data.n_docs), data)
     for goal in goals.values():
-        inputs.document_columns(train, goal, debias=False)
+        fit_arguments.document_columns(train, goal, debias=False)
     texts = {"what": "frontier", "same": "ranker, objectives, points and data"}
     goals_of_points: Json = {
         "objectives": {name: repr(one) for name, one in goals.items()},

@@ -11,7 +11,7 @@ from rankwise._version import __version__
 from rankwise.arrays import Json, Keywords
 from rankwise.files import replacing
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.table import built, ranker_class
+from rankwise.rankers.table import build_ranker, ranker_class
 from rankwise.rankers.trees import monotone
 from rankwise.statistics import tables
 from rankwise.statistics.result import Result
@@ -230,7 +230,7 @@ class Tuning(Result):
 
 def build(ranker: str, folds: int | None, parameters: Keywords) -> "IterativeRanker":
     """Return a ranker, or a bag of ``folds`` such rankers."""
-    single: IterativeRanker = built(ranker, parameters)
+    single: IterativeRanker = build_ranker(ranker, parameters)
     return single if folds is None else bagged(single, folds)
 
 

@@ -65,7 +65,7 @@ class SearchProblem:
         shared = {name: value for name, value in shared.items() if name in possible}
         return {**shared, **self.fixed, **spaces.assembled(outer)}
 
-    def built(self, parameters: Keywords) -> IterativeRanker:
+    def trial_ranker(self, parameters: Keywords) -> IterativeRanker:
         """Return the ranker of a trial, or the bag."""
         return build(self.ranker, self.folds, parameters)
 
@@ -78,7 +78,7 @@ class SearchProblem:
             if isinstance(node, stochastic):
                 defaults[f"{part}.scale"] = node.noise_scale
         pooled = self.train.n_docs + (0 if self.folds is None or self.valid is None else self.valid.n_docs)
-        by_rule = self.built(self.parameters({})).settings_for(pooled)
+        by_rule = self.trial_ranker(self.parameters({})).settings_for(pooled)
         defaults |= by_rule
         first = {}
         for name, one in self.ranges.items():
@@ -171,7 +171,7 @@ def checked_search(
     tried = {
         name: one.values[0] if isinstance(one, spaces.Choice) else one.high for name, one in checked.ranges.items()
     }
-    checked.built(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
+    checked.trial_ranker(checked.parameters(tried))  # an unknown parameter is an error now and not in a trial
     return checked
 
 

@@ -18,7 +18,7 @@ from rankwise import check, grammar
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import declared, searched
 from rankwise.objectives.base import Objective, Sum
-from rankwise.objectives.wrappers.on import labels_learned
+from rankwise.objectives.wrappers.goal import labels_learned
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rankwise.files import replacing
 from rankwise.report import html
-from rankwise.report.parts import Plot
+from rankwise.report.blocks import Plot
 from rankwise.statistics import tables
 from rankwise.statistics.figures.drawing import BLUE, GREY, VERMILLION
 

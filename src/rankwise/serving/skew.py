@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 
 from rankwise import check, moved
-from rankwise.arrays import Array, Json, Offsets, comparable, places, rows_of
+from rankwise.arrays import Array, Json, Offsets, comparable, index_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.schema import Documents, Schema
-from rankwise.rankers import inputs
+from rankwise.models.schema import ModelInput, Schema
+from rankwise.rankers import fit_arguments
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
 from rankwise.statistics.result import Result
@@ -72,8 +72,8 @@ class FeatureComparison(Result):
 
 @moved.renamed("rw.data.compare_features")
 def compare_features(
-    train: Documents,
-    served: Documents,
+    train: ModelInput,
+    served: ModelInput,
     model: Scored | None = None,
     *,
     metric: MetricLike = "ndcg@10",
@@ -103,8 +103,8 @@ def compare_features(
     >>> compared.frame["feature"].to_list(), compared.frame["psi"][0] > 0.25, compared.frame["psi"][1]
     (['age', 'bm25', 'clicks'], True, 0.0)
     """
-    chosen, trained = find_metric(metric), inputs.dataset(train)
-    logged, extra = _aligned(inputs.dataset(served), trained)
+    chosen, trained = find_metric(metric), fit_arguments.dataset(train)
+    logged, extra = _aligned(fit_arguments.dataset(served), trained)
     schema, rows = Schema.of(trained), []
     samples = sample(trained, _MEASURED), sample(logged, _MEASURED)
     for column in range(trained.n_features):
@@ -255,7 +255,7 @@ def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
         where = check.query_of_row(row, served.offsets, served.query_ids)
         what, hint = "a document was served twice with different features", "give each search a query id of its own"
         raise check.error(what, got=f"document {ids[1][1][row]}", where=where, hint=hint)
-    place = places(keys[: train.n_docs], keys[train.n_docs :])
+    place = index_of(keys[: train.n_docs], keys[train.n_docs :])
     if (place < 0).all():
         hint = "check that both spell their ids alike; without a model nothing is matched"
         raise check.error("training and served data have no document in common", got=repr(served), hint=hint)

@@ -228,14 +228,14 @@ class Comparison(Result):
                 beaten.setdefault((pair.metric, better), []).append(worse)
         rows = []
         for system in self.systems:
-            cells: list[tables.Cell | str] = [short[system], system]
+            cells: list[tables.TableCell | str] = [short[system], system]
             for metric in self.metrics:
                 text = tables.number(self.mean[metric][system])
                 best = text == tables.number(max(self.mean[metric].values()))
-                marks = tables.joined(
+                marks = tables.join_marks(
                     [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
                 )
-                cells.append(tables.Cell(text, marks, best))
+                cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
                 cells.append(tables.NOTHING if share is None else tables.number(share.mean))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.objectives.base import MORE_LABELS, Objective
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
 from rankwise.statistics.result import Result

@@ -112,7 +112,7 @@ def labels(n: int) -> list[str]:
     return list(_LETTERS[:n]) if n <= len(_LETTERS) else [str(i + 1) for i in range(n)]
 
 
-def joined(marks: Sequence[str]) -> str:
+def join_marks(marks: Sequence[str]) -> str:
     """Join the short names that stand beside a number; those longer than a letter need a comma between them."""
     return ("," if any(len(mark) > 1 or mark.isdigit() for mark in marks) else "").join(marks)
 
@@ -180,7 +180,7 @@ def width(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One entry: its text, the marks beside it (short names of rows) and whether it is the best of its column."""
 
     text: str
@@ -192,7 +192,7 @@ class Cell:
 class Table:
     """A table in no format yet.
 
-    >>> rows = ("a", "one", "0.4000"), ("b", "two", Cell("0.5000", marks="a", best=True))
+    >>> rows = ("a", "one", "0.4000"), ("b", "two", TableCell("0.5000", marks="a", best=True))
     >>> table = Table(header=("", "system", "ndcg@10"), rows=rows, align="llr", notes=("ᵃ better than a",))
     >>> print(table.text())
        system  ndcg@10
@@ -203,16 +203,16 @@ class Table:
     """
 
     header: tuple[str, ...]
-    rows: tuple[tuple[Cell | str, ...], ...]
+    rows: tuple[tuple[TableCell | str, ...], ...]
     align: str
     """One letter per column: l or r."""
     notes: tuple[str, ...] = ()
     title: str = ""
     """Above the table; a line break at its end leaves a line free."""
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """Every row, all entries as cells."""
-        return [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in self.rows]
+        return [[cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row] for row in self.rows]
 
     def text(self) -> str:
         """Aligned columns; numbers line up also where some have marks beside them."""
@@ -239,7 +239,7 @@ class Table:
     def markdown(self) -> str:
         """Write a Markdown table; the best of each column in bold."""
 
-        def write(cell: Cell) -> str:
+        def write(cell: TableCell) -> str:
             text = escape_markdown(cell.text)
             return (f"**{text}**" if cell.best else text) + raised(cell.marks)
 
@@ -252,7 +252,7 @@ class Table:
     def latex(self) -> str:
         """Write a LaTeX tabular for the booktabs package; the best of each column in bold, names escaped."""
 
-        def write(cell: Cell) -> str:
+        def write(cell: TableCell) -> str:
             text = escape_latex(cell.text)
             return (rf"\textbf{{{text}}}" if cell.best else text) + (f"$^{{{cell.marks}}}$" if cell.marks else "")
 
@@ -266,7 +266,7 @@ class Table:
     def html(self) -> str:
         """Write an HTML table, as notebooks show it."""
 
-        def write(cell: Cell, side: str) -> str:
+        def write(cell: TableCell, side: str) -> str:
             text = html.escape(cell.text)
             text = f"<b>{text}</b>" if cell.best else text
             marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""

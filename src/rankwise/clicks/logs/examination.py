@@ -10,8 +10,8 @@ from scipy import special
 
 from rankwise.arrays import Array
 from rankwise.clicks.logs import findings
-from rankwise.clicks.logs.exchanges import Exchanges
 from rankwise.clicks.logs.findings import LogFinding
+from rankwise.clicks.logs.position_pairs import Exchanges
 from rankwise.statistics import tables
 from rankwise.statistics.diagnostics import Findings
 from rankwise.statistics.figures.drawing import COLOURS, DASHES, canvas, light_grid

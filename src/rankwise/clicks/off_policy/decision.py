@@ -241,7 +241,7 @@ def _figure(rows: Sequence[tuple[str, Blend, bool]], title: str, axis: str) -> "
     return drawing
 
 
-def lack(estimated: Estimated) -> str:
+def support_problem(estimated: Estimated) -> str:
     """Return what an estimate lacks to rest on, as the rest of a sentence after "because"; empty where nothing."""
     if not estimated.effective >= LEAST_EFFECTIVE:
         size = f"{estimated.effective:,.0f} impressions, of at least {LEAST_EFFECTIVE:,.0f}"
@@ -261,7 +261,7 @@ def judge(
     ``lowest`` and ``highest`` are the ends of the interval without and with clicks on documents that were hardly shown,
     ``extreme`` is the least of ``lowest`` with the bias at an end of its own intervals.
     """
-    if lacking := lack(estimated):
+    if lacking := support_problem(estimated):
         return "unclear", lacking
     difference, low, high = interval
     written = tables.interval(low, high, signed=True)

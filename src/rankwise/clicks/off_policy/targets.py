@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Array, Keywords, comparable, places, read_only, rows_of
+from rankwise.arrays import Array, Keywords, comparable, index_of, read_only, rows_of
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
@@ -303,7 +303,7 @@ def fitted(targets: RankingDataset | Estimates, log: Log, data: RankingDataset, 
     if not isinstance(earlier, Estimates):
         what = "targets must be what rw.clicks.estimates returned, or rw.clicks.targets with a regression"
         raise check.error(what, got=repr(targets), hint="a part or a copy does not know its regression")
-    queries = places(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
+    queries = index_of(np.asarray(data.query_ids), np.asarray(earlier.data.query_ids))
     rows, offsets = rows_of(queries[queries >= 0], earlier.data.offsets)
     ours, theirs = comparable(np.asarray(data.document_ids), np.asarray(earlier.data.document_ids)[rows])
     differing = [] if np.array_equal(offsets, data.offsets) and np.array_equal(ours, theirs) else ["documents"]

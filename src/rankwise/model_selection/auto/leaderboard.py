@@ -169,7 +169,7 @@ class Leaderboard(Result):
             (
                 "→" if entry.chosen else "",
                 entry.recipe,
-                tables.Cell(tables.number(entry.mean), best=entry is self.leader),
+                tables.TableCell(tables.number(entry.mean), best=entry is self.leader),
                 tables.interval(entry.low, entry.high),
                 tables.number(entry.gain, signed=True),
                 tables.interval(entry.gain_low, entry.gain_high, signed=True),

@@ -180,7 +180,7 @@ def draw_means(
             panel.plot([low, high], [y, y], "|-", color=colour, linewidth=1.8, markersize=7, markeredgewidth=1.4)
             panel.plot(means[name], y, "D" if top else "o", color=colour, markersize=4.5)
             cell = cells[name][j]
-            marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.Cell) and cell.marks else ""
+            marks = rf"$^{{\mathrm{{{cell.marks}}}}}$" if isinstance(cell, tables.TableCell) and cell.marks else ""
             place = {"xycoords": panel.get_yaxis_transform(), "xytext": (4, 0), "textcoords": "offset points"}
             panel.annotate(
                 tables.number(means[name]) + marks,
