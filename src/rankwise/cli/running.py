@@ -84,13 +84,15 @@ class Running:
         if stopped == "interrupted":
             raise typer.Exit(130)
 
-    def say(self, document: object, *pages: object, wrote: Sequence[Path | None] = ()) -> None:
-        """Print a result, as JSON or as it prints itself."""
+    def say(self, document: object, *pages: Any, plot: Path | None = None, wrote: Sequence[Path | None] = ()) -> None:
+        """Print a result, as JSON or as it prints itself; ``plot`` is the file for the figure of the first page."""
+        if plot is not None:
+            pages[0].plot(plot, force=self.force)
         if self.json:
             console.document(document)
         for page in () if self.json else pages:
             console.say(str(page), wrap=False)
-        self.wrote(*wrote)
+        self.wrote(*wrote, plot)
 
     def wrote(self, *paths: Path | None) -> None:
         """Print which files were written."""
