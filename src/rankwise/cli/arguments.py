@@ -44,7 +44,7 @@ Tag = Annotated[str, "The name of the system in a TREC run.", Option(metavar="NA
 Valid = Annotated[str | None, "Validation data, by which the best round is chosen.", Option(metavar="DATA")]
 Objective = Annotated[
     str | None,
-    "What is optimised, of 'rankwise objectives'.",
+    "A name from 'rankwise objectives'.",
     Unset("lambdarank"),
     Option(metavar="EXPRESSION"),
 ]
@@ -62,8 +62,8 @@ Set = Annotated[
 Resume = Annotated[bool, "Resume from the checkpoint, if there is one.", Option(group=RUNNING)]
 Metrics = Annotated[
     Sequence[str],
-    "Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …; names of "
-    "trec_eval and ir_measures have its conventions: ndcg_cut_10, P_5, nDCG@20, Bpref.",
+    "Metrics between commas: ndcg@10, ap, 'ndcg(gain=linear, ties=worst)@5', …; names of trec_eval and ir_measures, "
+    "ndcg_cut_10, nDCG@20, have its conventions.",
     Option(short="-m", metavar="LIST"),
 ]
 Level = Annotated[float, Within(0, 1, open=True), "Confidence level of intervals and tests.", Option(metavar="LEVEL")]

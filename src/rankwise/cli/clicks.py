@@ -134,7 +134,11 @@ def train(
     ] = "bagged(lightgbm(plrank))",
     holdout: Holdout = 0.3,
     minutes: Annotated[
-        float | None, Above(0), "End training after this time, and keep the best round.", Unset("no limit")
+        float | None,
+        Above(0),
+        "End training after this time, and keep the best round.",
+        Unset("no limit"),
+        Option(metavar="MINUTES"),
     ] = None,
     reading: Reading,
     running: Running,

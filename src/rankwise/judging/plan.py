@@ -1,9 +1,9 @@
 """Which documents to judge so that a difference of systems becomes known: a sample with its probabilities."""
 
 from collections.abc import Mapping
-from typing import Annotated
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, user_code
-from rankwise.check.parameters import AtLeast, Option
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike, metrics_for

@@ -68,9 +68,7 @@ def compare_features(
     model: Scored | None = None,
     *,
     metric: Annotated[MetricLike, "What is measured with a model.", Option(metavar="METRIC")] = "ndcg@10",
-    confidence: Annotated[
-        float, Within(0, 1, open=True), "Confidence level.", Option("level", metavar="LEVEL")
-    ] = 0.95,
+    confidence: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option("level", metavar="LEVEL")] = 0.95,
 ) -> FeatureComparison:
     """Compare features of training data with those logged in serving, by name: training-serving skew in one table.
 
