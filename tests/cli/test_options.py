@@ -52,15 +52,15 @@ def test_a_parameter_of_a_registered_ranker_is_an_option(data: rw.RankingDataset
         ) -> None:
             self.zeal, self.plain = zeal, plain
 
-        def _fit(self, data: Any, **_: Any) -> None:
+        def _fit(self, data: Any, *_: Any) -> None:
             self.mean_ = np.asarray(data.features.mean(axis=0))
 
         def _predict(self, features: Any) -> Any:
             return features @ self.mean_ + self.zeal
 
     assert "--zeal" not in run("train", "--help").stdout
-    monkeypatch.setitem(registry.of("ranker"), "shifted", Shifted)
-    monkeypatch.setattr(Shifted, "name", "shifted", raising=False)
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    rw.register("shifted")(Shifted)
     page = run("train", "--help").stdout
     assert re.search(r"^shifted:\n  --zeal N +How far scores are shifted. \[three\]$", page, re.MULTILINE)
     assert "--plain" not in page  # it has no sentence, and is set with --set

@@ -12,6 +12,7 @@ from rankwise import check, files
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import console, outputs
 from rankwise.cli.options import RUNNING
+from rankwise.evaluation import written_scores
 from rankwise.models import storage
 from rankwise.statistics.tables import Table
 
@@ -112,7 +113,7 @@ class Running:
     ) -> None:
         """Write scores to a file or print them; JSON has ``details`` beside them."""
         if output is not None:
-            outputs.save_scores(output, scores, data, tag=tag, force=self.force)
+            written_scores.write_scores(output, scores, data, tag=tag, force=self.force)
         if self.json:
             counts = {"queries": data.n_queries, "documents": data.n_docs}
             details = {name: check.shown(str(value)) for name, value in details.items()}

@@ -22,6 +22,7 @@ _BAG = ("seed", "checkpoint", "checkpoint_every")
 
 def trained() -> Mapping[str, Sequence[Callable[..., Any]]]:
     """Return the classes of rankers that learn from features, by the title of their options."""
+    from rankwise.rankers.nets.ranker import NeuralRanker
     from rankwise.rankers.table import ranker_class, ranker_names
     from rankwise.rankers.trees.ranker import TreeRanker
 
@@ -29,7 +30,7 @@ def trained() -> Mapping[str, Sequence[Callable[..., Any]]]:
     for name in ranker_names():
         cls = ranker_class(name)
         if not hasattr(cls, "recommend"):
-            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if name == "neural" else name
+            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if cls is NeuralRanker else name
             titled.setdefault(title, []).append(cls)
     return titled
 
@@ -63,8 +64,7 @@ def build(
     if "metrics" in saved:
         saved["metrics"] = tuple(saved["metrics"])
     expression = expressions.read(text or name or "lightgbm")
-    hint = _OTHER_COMMANDS.get(expression.name, "use 'rankwise recommend'")
-    if expression.name in {*_OTHER_COMMANDS, *RECOMMENDERS}:
+    if hint := (dict.fromkeys(RECOMMENDERS, "use 'rankwise recommend'") | _OTHER_COMMANDS).get(expression.name):
         raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=hint)
     singles = expression.singles()
     if name not in (None, singles[0].name if singles else ""):

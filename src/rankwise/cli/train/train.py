@@ -11,7 +11,8 @@ from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
 from rankwise.cli.options import But, Only
 from rankwise.cli.running import Running
-from rankwise.cli.train import rankers, summary
+from rankwise.cli.train import rankers
+from rankwise.evaluation import written_scores
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
@@ -72,6 +73,7 @@ def train(
             _suggest_bag(model, ranker)
     if unlabelled is not None:
         model.unlabelled = replace(reading, fold=None).data(unlabelled, tables={"to_score": True})
+    from rankwise.rankers import summary
     from rankwise.rankers.ensembles.calibrated import became
     from rankwise.rankers.expressions import objective_of
 
@@ -120,7 +122,7 @@ def predict(
     """
     running.free(output)
     if output is not None:
-        outputs.scores_format(output)
+        written_scores.format_of(output)
     with running.steps(3) as bar:
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
