@@ -34,7 +34,7 @@ LogFile = Annotated[
     Option(metavar="LOG"),
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
-Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote.", Option(metavar="FILE")]
+Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote."]
 Holdout = Annotated[
     float,
     Within(0, 1),

@@ -86,7 +86,7 @@ def _name(one: Any, *, brief: bool) -> str:
         return str(one.metavar)
     if brief and "--help" not in one.opts:
         metavar = "" if one.is_flag else f" {one.metavar}"
-        return one.opts[0] + (metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else "")
+        return str(one.opts[0]) + (metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else "")
     names = ", ".join(sorted(one.opts, key=len))
     if one.secondary_opts:
         return names.replace("--", "--[no-]", 1)

@@ -48,7 +48,7 @@ class Of:
     def _joined(self, titled: Mapping[str, Parameter]) -> Parameter:
         """Return the first of the parameters of a name, with the defaults of all."""
         title, first = next(iter(titled.items()))
-        defaults = {default_in_words(one): of for of, one in reversed(titled.items())}
+        defaults = {default_in_words(one): of for of, one in [*titled.items()][::-1]}
         unset = [text if of == title else f"{text} for {of.lower()}" for text, of in reversed(defaults.items()) if text]
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
         text = first.text.partition(". ")[0].removesuffix(".") + "."  # more is in the reference

@@ -47,9 +47,7 @@ class Measuring:
         Option(metavar="NAME"),
     ] = None
     qrels: Annotated[
-        Path | None,
-        "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.",
-        Option(metavar="FILE"),
+        Path | None, "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs."
     ] = None
     judge: Annotated[
         str | None,

@@ -27,9 +27,7 @@ def _engine() -> Mapping[str, Sequence[Callable[..., Any]]]:
 
 
 def reproduce(
-    name: Annotated[
-        str | None, "An experiment from --list, or a .toml file that describes one of yours.", Option(metavar="NAME")
-    ] = None,
+    name: Annotated[str | None, "An experiment from --list, or a .toml file that describes one of yours."] = None,
     *,
     list_: Annotated[bool, "List the experiments: paper, data, cost."] = False,
     data: Annotated[
@@ -46,7 +44,7 @@ def reproduce(
         bool, "A small form that takes a minute or two; its figures are not comparable with the paper's."
     ] = False,
     set_: Annotated[
-        Mapping[str, object],
+        Keywords,
         "Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
         Option(metavar="NAME=VALUE"),
     ] = inputs.NONE,

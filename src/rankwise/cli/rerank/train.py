@@ -36,7 +36,7 @@ def train(
     objective: Annotated[arguments.Objective, Unset("softmax_ce")] = None,
     settings: Annotated[Keywords, Of(_rerankers), But("model")],
     set_: Annotated[
-        Mapping[str, object], "Another setting of rw.rerank.Reranker; may be repeated.", Option(metavar="NAME=VALUE")
+        Keywords, "Another setting of rw.rerank.Reranker; may be repeated.", Option(metavar="NAME=VALUE")
     ] = inputs.NONE,
     texts: text_options.TextReading,
     resume: arguments.Resume = False,
@@ -78,7 +78,7 @@ def train(
     running.show(document, ("", table), notes=notes, wrote=(output,), stopped=reranker.stopped_)
 
 
-def _reranker(model: str, settings: Keywords, further: Mapping[str, object]) -> "Reranker":
+def _reranker(model: str, settings: Keywords, further: Keywords) -> "Reranker":
     """Make the reranker, and complain of a model or settings that will not do before the work begins."""
     from rankwise.rerank import encoders
     from rankwise.rerank.reranker import Reranker

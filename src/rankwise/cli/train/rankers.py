@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Keywords
+from rankwise.cli import inputs
 from rankwise.cli.options import Of, Only
 
 _OTHER_COMMANDS = {
@@ -50,7 +51,7 @@ Members = Annotated[Keywords, Of(ensembles), Only("processes", "dask")]
 
 def build(
     text: str | None, objective: str | None, settings: Keywords, native: Keywords, params: Path | None = None,
-    members: Keywords | None = None,
+    members: Keywords = inputs.NONE,
 ) -> Any:  # fmt: skip
     """Build the ranker: its own expression goes before options of the command line, and these before a file.
 
@@ -71,8 +72,8 @@ def build(
         hint = "leave --ranker out, or tune that ranker"
         raise check.error(f"the parameters are of {name}", got=f"--ranker {text}", where=str(params), hint=hint)
     if expression_class(expression.name).pools:
-        expression = replace(expression, settings=(members or {}) | dict(expression.settings))
-    elif "processes" in (members or {}):
+        expression = replace(expression, settings=members | dict(expression.settings))
+    elif "processes" in members:
         hint = 'write --ranker "bagged(lightgbm, folds=5)"'
         raise check.error("processes train the members of a bag", got=f"--processes {members['processes']}", hint=hint)
     if len(singles) != 1 or expression_class(expression.name).weighs:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
     from rankwise.rankers.trees.ranker import TreeRanker
 
-Parameters = Annotated[Path | None, "Parameters that 'rankwise tune' found.", Option(metavar="FILE")]
+Parameters = Annotated[Path | None, "Parameters that 'rankwise tune' found."]
 
 
 def train(
@@ -34,7 +34,7 @@ def train(
     unlabelled: Annotated[
         str | None, "More queries, for the teacher of a distilled ranker.", Option(metavar="DATA")
     ] = None,
-    plot: Annotated[Path | None, "Draw the learning curve: .png, .svg or .pdf.", Option(metavar="FILE")] = None,
+    plot: Annotated[Path | None, "Draw the learning curve: .png, .svg or .pdf."] = None,
     resume: arguments.Resume = False,
     members: rankers.Members,
     reading: Annotated[Reading, But("part")],
