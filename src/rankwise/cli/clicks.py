@@ -270,7 +270,7 @@ def _features(source: str, reading: Reading, columns: LogColumns) -> "RankingDat
     with console.progress(1) as bar:
         bar.step(f"Reading {shown(Path(source))}")
         tables = {"query": columns.query, "document": columns.document, "to_score": True}
-        return reading.data(source, bar=bar, tables=tables)
+        return reading.data(source, bar, tables)
 
 
 _commands = {"info": info, "propensities": propensities, "train": train, "compare": compare}

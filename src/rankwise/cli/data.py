@@ -287,7 +287,7 @@ def _read(source: str, reading: Reading) -> "RankingDataset":
         console.note(f"reading the training part of {source}; --part names another")
     with console.progress(1) as bar:
         bar.step(f"Reading {source}")
-        return reading.data(source, bar=bar)
+        return reading.data(source, bar)
 
 
 def _write(data: "RankingDataset", target: Path, writing: Writing, running: Running) -> None:

@@ -91,7 +91,7 @@ class Reading:
         values = {name: list(value) if name in _LISTS else value for name, value in values.items()}
         return cls(further | values | labels, part, fold)
 
-    def data(self, name: str, *, bar: console.Steps | None = None, tables: Keywords | None = None) -> "RankingDataset":
+    def data(self, name: str, bar: console.Steps | None = None, tables: Keywords | None = None) -> "RankingDataset":
         """Read one data set; ``tables`` are options for tables, where the user says nothing."""
         from rankwise.data import reading
 

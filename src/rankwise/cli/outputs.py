@@ -30,7 +30,7 @@ def is_interrupted(path: Path) -> bool:
     return description.get("stopped") == "interrupted"
 
 
-def save(path: Path, *, document: object, tables: Sequence[Table], frame: "pl.DataFrame", force: bool) -> None:
+def save(path: Path, document: object, tables: Sequence[Table], frame: "pl.DataFrame", *, force: bool) -> None:
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
     match path.suffix.lower():
         case ".json":
@@ -76,7 +76,7 @@ def save_evaluations(
 
     if summary is not None:
         frame = joined({name: one.summary() for name, one in evaluations.items()})
-        save(summary, document=document, tables=tables, frame=frame, force=force)
+        save(summary, document, tables, frame, force=force)
     if per_query is not None:
         stored = per_query.suffix.lower() == ".parquet"
         rows = joined({name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()})

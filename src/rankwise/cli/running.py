@@ -103,13 +103,13 @@ class Running:
         """Write a result, draw it and print it."""
         document, table = result.to_dict(), result.table()
         if output is not None:
-            outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=self.force)
+            outputs.save(output, document, [table], result.to_frame(), force=self.force)
         if plot is not None:
             result.plot(plot, force=self.force)
         self.show(document, ("", table), wrote=(output, plot), **details)
 
     def deliver_scores(
-        self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], *, tag: str
+        self, scores: "Array", data: "RankingDataset", output: Path | None, details: Mapping[str, object], tag: str
     ) -> None:
         """Write scores to a file or print them; JSON has ``details`` beside them."""
         if output is not None:

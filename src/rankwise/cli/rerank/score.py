@@ -50,7 +50,7 @@ def score(
         reranker = _loaded(model, device)
         bar.step("Scoring")
         scores = lists.data.unsorted(reranker.predict(lists.with_(rows=None)))
-    running.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag=tag)
+    running.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag)
 
 
 def evaluate(

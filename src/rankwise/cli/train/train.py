@@ -127,10 +127,10 @@ def predict(
         bar.step(f"Loading {model}")
         ranker = rw.load(model)
         bar.step(f"Reading {data}")
-        documents = reading.data(data, bar=bar, tables=ranker.columns_to_score())
+        documents = reading.data(data, bar, ranker.columns_to_score())
         bar.step("Scoring")
         scores = documents.unsorted(ranker.predict(documents.without_rows()))
-    running.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag=tag)
+    running.deliver_scores(scores, documents, output, {"model": model, "data": data}, tag)
 
 
 def _held_out(data: str, valid: str | None, reading: Reading) -> "tuple[None, RankingDataset | None]":
