@@ -29,7 +29,7 @@ LogFile = Annotated[
     Option(metavar="LOG"),
 ]
 Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
-Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote.", Option(metavar="FILE")]
+Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote."]
 Holdout = Annotated[
     float,
     Within(0, 1),
@@ -131,7 +131,11 @@ def train(
     ] = "bagged(lightgbm(plrank))",
     holdout: Holdout = 0.3,
     minutes: Annotated[
-        float | None, Above(0), "End training after this time, and keep the best round.", Unset("no limit")
+        float | None,
+        Above(0),
+        "End training after this time, and keep the best round.",
+        Unset("no limit"),
+        Option(metavar="MINUTES"),
     ] = None,
     reading: Reading,
     running: Running,

@@ -1,6 +1,5 @@
 """The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
-import itertools
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +8,7 @@ import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.arrays import Json, Keywords
+from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option, Unset
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
@@ -21,7 +20,6 @@ from rankwise.statistics.tables import Table
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
-_SHOWN = 40  # features that data info names
 _FILES = "parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst"
 Output = Annotated[Path, f"The file to write: .{_FILES}.", Option(short="-o", metavar="FILE")]
 Json_ = Annotated[Running, Only("json")]
@@ -44,10 +42,10 @@ def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
     rankwise data info mq2008 --part train --fold 3 --json
     """
     data = _read(source, reading)
-    from rankwise.data.summary import summary
+    from rankwise.data.summary import in_words, summary
 
     facts = summary(data)
-    running.show(facts, ("", _facts(facts)))
+    running.show(facts, ("", Table(header=("fact", "value"), rows=tuple(in_words(facts)), align="ll")))
 
 
 def check_(
@@ -289,7 +287,7 @@ def _read(source: str, reading: Reading) -> "RankingDataset":
         console.note(f"reading the training part of {source}; --part names another")
     with console.progress(1) as bar:
         bar.step(f"Reading {source}")
-        return reading.data(source, bar=bar)
+        return reading.data(source, bar)
 
 
 def _write(data: "RankingDataset", target: Path, writing: Writing, running: Running) -> None:
@@ -303,35 +301,6 @@ def _write(data: "RankingDataset", target: Path, writing: Writing, running: Runn
         bar.step(f"Writing {target}")
         write_data(data, target, force=running.force)
     console.note(f"wrote {target}: {data!r}")
-
-
-def _facts(facts: Json) -> Table:
-    """Lay the summary out in two columns: what, how much."""
-
-    def words(value: object) -> str:
-        match value:
-            case dict():
-                rest = len(value) - _SHOWN
-                shown = ", ".join(
-                    f"{name}: {words(number)}" for name, number in itertools.islice(value.items(), _SHOWN)
-                )
-                return shown + (f", … and {rest:,} more, which --json lists" if rest > 0 else "")
-            case str():
-                return value
-            case list():
-                return (
-                    f"{len(value)}: {', '.join(map(str, value[:10]))}{', …' if len(value) > 10 else ''}"
-                    if value
-                    else "0"
-                )
-            case float():
-                return f"{value:.4g}"
-            case _:
-                return f"{value:,}"
-
-    rows = [(name.replace("_", " "), words(value)) for name, value in facts.items() if name != "missing"]
-    rows.append(("missing values", f"{facts['missing']:.2%}"))
-    return Table(header=("fact", "value"), rows=tuple(rows), align="ll")
 
 
 _commands = {"info": info, "check": check_, "skew": skew, "convert": convert, "split": split, "noise": noise}

@@ -84,13 +84,13 @@ def _cut(text: str, more: str, room: int) -> tuple[str, str]:
 def _name(one: Any, *, brief: bool) -> str:
     if one.param_type_name == "argument":
         return str(one.metavar)
-    if brief:
+    if brief and "--help" not in one.opts:
         metavar = "" if one.is_flag else f" {one.metavar}"
-        return one.opts[-1 if "--help" in one.opts else 0] + (
-            metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else ""
-        )
-    words = ", ".join([*reversed(one.opts), *one.secondary_opts])
-    return words if one.is_flag else f"{words} {one.metavar or ''}".rstrip()
+        return str(one.opts[0]) + (metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else "")
+    names = ", ".join(sorted(one.opts, key=len))
+    if one.secondary_opts:
+        return names.replace("--", "--[no-]", 1)
+    return names if one.is_flag else f"{names} {one.metavar or ''}".rstrip()
 
 
 def _sentence(one: Any) -> tuple[str, str]:

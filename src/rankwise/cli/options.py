@@ -23,6 +23,7 @@ from rankwise.cli import inputs
 
 READING, RUNNING = "Reading data", "Running"
 """Titles below which help lists options that are not the command's own."""
+_NAME = re.compile(r"``(\w+)``")
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ class Of:
     def _joined(self, titled: Mapping[str, Parameter]) -> Parameter:
         """Return the first of the parameters of a name, with the defaults of all."""
         title, first = next(iter(titled.items()))
-        defaults = {default_in_words(one): of for of, one in reversed(titled.items())}
+        defaults = {default_in_words(one): of for of, one in [*titled.items()][::-1]}
         unset = [text if of == title else f"{text} for {of.lower()}" for text, of in reversed(defaults.items()) if text]
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
-        text = re.split(r"[.;] ", first.text)[0].removesuffix(".") + "."
+        text = first.text.partition(". ")[0].removesuffix(".") + "."  # more is in the reference
         return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
 
 
@@ -115,6 +116,15 @@ class Interface:
             for parameter in free.values():
                 shared.setdefault(word(parameter), one.shares or parameter.option.group == RUNNING)
                 self.options.setdefault(word(parameter), parameter)
+
+        for name, parameter in self.options.items():
+            text = _NAME.sub(lambda found: f"--{self.words.get(found[1], found[0])}", parameter.text)
+            self.options[name] = replace(parameter, text=text.replace("--``", "``"))
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Name of a parameter -> its option."""
+        return {name: word(one) for consumer in self.consumers for name, one in consumer.parameters.items()}
 
     def parameters(self) -> list[inspect.Parameter]:
         """Return the parameters that the parser is made from."""
