@@ -1,6 +1,5 @@
 """The commands ``clicks info``, ``propensities``, ``train`` and ``compare``."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -217,10 +216,4 @@ def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
     return part
 
 
-_commands: Mapping[str, Callable[..., None]] = {
-    "info": info,
-    "propensities": propensities,
-    "train": train,
-    "compare": compare,
-}
-app = grouped("From a click log to a ranker that may be shipped.", _commands)
+app = grouped("From a click log to a ranker that may be shipped.", info, propensities, train, compare)

@@ -119,11 +119,11 @@ def register(app: typer.Typer, name: str, command: Callable[..., None], panel: s
     app.command(name, cls=cls, help=text, rich_help_panel=panel)(lambda: None)
 
 
-def grouped(title: str, commands: Mapping[str, Any]) -> typer.Typer:
-    """Return a group of commands, whose help begins with ``title``."""
+def grouped(title: str, *commands: Callable[..., None]) -> typer.Typer:
+    """Return a group of commands, each by the name of its function, whose help begins with ``title``."""
     app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None, help=title)
-    for name, command in commands.items():
-        register(app, name, command)
+    for command in commands:
+        register(app, command.__name__.rstrip("_"), command)
     return app
 
 

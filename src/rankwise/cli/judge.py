@@ -36,4 +36,4 @@ def plan(
     running.say(document, repr(drawn), wrote=(output,))
 
 
-app = grouped("Few labels: which documents to judge.", {"plan": plan})
+app = grouped("Few labels: which documents to judge.", plan)

@@ -209,10 +209,15 @@ def _form(parameter: Parameter) -> _Form:
     if Mapping in kinds or dict in kinds:
         return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))), parameter.option.metavar or "NAME=VALUE")
     if several := kinds.keys() & {Sequence, Iterable, tuple, frozenset}:
-        numbers = int in get_args(kinds[several.pop()])
+        of = get_args(kinds[several.pop()])
+        if float in of:
+            return _Form(list[str], "NUMBERS", lambda words: inputs.numbers(parameter.name, ",".join(words)))
+        numbers = int in of
         return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
     if kinds.keys() == {bool}:
         return _Form(bool, None)
+    if kinds.keys() == {int, float}:  # a share, or a number
+        return _Form(str, "X|N", inputs.value)
     if kinds.keys() <= {int, float}:
         kind = float if float in kinds else int
         metavar = "X" if kind is float else "N"

@@ -101,7 +101,7 @@ class Running:
             if path is not None and not self.json:
                 console.note(f"wrote {path}")
 
-    def deliver(self, result: Any, output: Path | None, plot: Path | None, **details: Any) -> None:
+    def deliver(self, result: Any, output: Path | None = None, plot: Path | None = None, **details: Any) -> None:
         """Write a result, draw it and print it."""
         document, table = result.to_dict(), result.table()
         if output is not None:

@@ -135,8 +135,10 @@ def is_parquet(path: Path) -> bool:
     return path.is_dir() or file_formats.is_parquet(path)
 
 
-def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -> Path:
+def write_data(data: RankingDataset, path: str | Path, *, force: bool = False, lossy: bool = False) -> Path:
     """Write ranking data in the format of the name: ``.parquet``, ``.txt``, ``.txt.gz``, ``.svm.zst`` ….
+
+    ``lossy`` allows LETOR text to leave columns out that it cannot hold.
 
     >>> write_data(None, "ranking.csv")
     Traceback (most recent call last):
@@ -146,7 +148,7 @@ def write_data(data: RankingDataset, path: str | Path, *, force: bool = False) -
     path = Path(path)
     if format_to_write(path) == "parquet":
         return parquet.write_parquet(data, path, force=force)
-    return write_letor(data, path, force=force)
+    return write_letor(data, path, force=force, lossy=lossy)
 
 
 def format_to_write(path: Path) -> str:

@@ -103,5 +103,4 @@ def _loaded(model: str, device: str) -> "Reranker":
     return Reranker(model, device=device)
 
 
-_commands = {"train": train, "score": score, "evaluate": evaluate}
-app = grouped("Train cross-encoders that rank texts, score with them, and measure them.", _commands)
+app = grouped("Train cross-encoders that rank texts, score with them, and measure them.", train, score, evaluate)

@@ -1,10 +1,10 @@
 """Click logs by name: tables, or files of User Behavior Insights, which are known by their endings."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from rankwise import check
+from rankwise.arrays import Keywords
 from rankwise.check.parameters import Option, Unset
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import read
@@ -39,19 +39,16 @@ def read_log(
 
     Files of User Behavior Insights may be several, between commas.
     """
-    columns = {"query": query, "document": document, "impression": impression, "position": position}
     optional = {"ranker": ranker, "user": user, "segment": segment, "time": time, "weight": weight}
+    named: Keywords = {role: name for role, name in optional.items() if name is not None}
     files = [part.strip() for part in source.split(",") if part.strip()]
     if all(map(_is_ubi, files)):
         actions = [part.strip() for part in (clicked or "click").split(",")]
-        return read_ubi(*files, clicked=actions, **_named({name: optional[name] for name in _OF_UBI}))
+        return read_ubi(*files, clicked=actions, **{role: named[role] for role in _OF_UBI if role in named})
     if len(files) > 1:
         raise check.error("several files between commas are of User Behavior Insights", got=source)
-    return read(source, **columns, clicked=clicked or "clicked", **_named(optional))
-
-
-def _named(columns: Mapping[str, str | None]) -> dict[str, str]:
-    return {role: name for role, name in columns.items() if name is not None}
+    named |= {"query": query, "document": document, "impression": impression, "position": position}
+    return read(source, clicked=clicked or "clicked", **named)
 
 
 def _is_ubi(path: str) -> bool:
