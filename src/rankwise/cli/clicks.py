@@ -12,7 +12,7 @@ from rankwise.check.parameters import Above, Option, Parameter, Unset, Within, d
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import Of, Only
+from rankwise.cli.options import Only, of
 from rankwise.cli.running import Running
 from rankwise.data.file_formats import shown
 
@@ -95,7 +95,7 @@ def propensities(
     *,
     output: Annotated[Path, "The file to write: .json.", Option(short="-o", metavar="FILE")],
     columns: Columns,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.propensities]})],
+    settings: Annotated[Keywords, of("rankwise.clicks:propensities")],
     plot: arguments.Plot = None,
     running: Annotated[Running, Only("force", "json")],
 ) -> None:
@@ -124,7 +124,7 @@ def train(
     output: arguments.Folder,
     bias: Bias,
     columns: Columns,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.targets]})],
+    settings: Annotated[Keywords, of("rankwise.clicks:targets")],
     ranker: Annotated[
         str, "The ranker to train, with an objective that learns from rewards.", Option(metavar="EXPRESSION")
     ] = "bagged(lightgbm(plrank))",
@@ -177,7 +177,7 @@ def compare(
     *,
     bias: Bias,
     columns: Columns,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.compare]})],
+    settings: Annotated[Keywords, of("rankwise.clicks:compare")],
     holdout: Holdout = 0.3,
     strict: Annotated[bool, "End with exit code 3 on 'do not ship', and with 4 on 'cannot tell'."] = False,
     plot: arguments.Plot = None,

@@ -1,6 +1,5 @@
 """The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +13,12 @@ from rankwise.check.parameters import Option
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import RUNNING, But, Of, Only
+from rankwise.cli.options import RUNNING, But, Of, Only, of
 from rankwise.cli.running import Running, Seed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rankwise.data.dataset import RankingDataset
 
 _FORMS = "The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst."
@@ -113,7 +114,7 @@ def skew(
         Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
         Option(metavar="MODEL"),
     ] = None,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.data.compare_features]})],
+    settings: Annotated[Keywords, of("rankwise.data:compare_features")],
     strict: Annotated[
         bool, "End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost."
     ] = False,
@@ -207,7 +208,7 @@ def thin(
     source: arguments.Data,
     *,
     target: Target,
-    settings: Annotated[Keywords, Of(lambda: {"": [rw.data.thin]})],
+    settings: Annotated[Keywords, of("rankwise.data:thin")],
     reading: Reading,
 ) -> None:
     """Sample queries and negatives, to try a large data set on a small machine; weights make up for the rest.

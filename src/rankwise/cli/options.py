@@ -8,6 +8,7 @@ one mapping of those that the user set. An option of one name is one option, who
 
 import dataclasses
 import inspect
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,6 +54,11 @@ class Of:
         group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
         text = first.text.partition(". ")[0].removesuffix(".") + "."  # more is in the reference
         return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
+
+
+def of(path: str, title: str = "") -> Of:
+    """Return the note for the options of one function, ``module:function``, which is imported once it is needed."""
+    return Of(lambda: {title: [pkgutil.resolve_name(path)]})
 
 
 class Only:

@@ -2,28 +2,20 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.cli import console, inputs
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import But, Of, Only
+from rankwise.cli.options import But, Only, of
 from rankwise.cli.running import Running
 from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.experiments.results import Results
-
-
-def _engine() -> Mapping[str, Sequence[Callable[..., Any]]]:
-    """Return the function that runs an experiment, whose parameters are options."""
-    from rankwise.experiments.running import run
-
-    return {"": [run.run]}
 
 
 def reproduce(
@@ -49,7 +41,7 @@ def reproduce(
         Option(metavar="NAME=VALUE"),
     ] = inputs.NONE,
     estimate: Annotated[bool, "Only estimate how long it will take."] = False,
-    working: Annotated[Keywords, Of(_engine)],
+    working: Annotated[Keywords, of("rankwise.experiments.running.run:run")],
     reading: Annotated[Reading, But("part", "fold", "download", "folder")],
     running: Annotated[Running, Only("progress", "json")],
 ) -> None:
