@@ -10,11 +10,10 @@ import typer
 
 from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import clicks, console, data, judge, recommend
+from rankwise.cli import clicks, console, data, judge, recommend, rerank
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
 from rankwise.cli.experiments import report, reproduce
-from rankwise.cli.rerank import score as rerank
 from rankwise.cli.train import auto, cross_validate, export, frontier, serve, train, tune
 
 EPILOG = (
