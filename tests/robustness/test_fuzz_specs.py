@@ -9,7 +9,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.cli.experiments.report import _search
+from rankwise.model_selection.result import Tuning
 from rankwise.data.catalog.entry import describe
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.store import Outcome, Store
@@ -71,7 +71,7 @@ def _recipes() -> list[bytes]:
         (describe, [OWN], "damaged.toml"),
         (read_parameters, [TOML], "damaged.toml"),
         (read_parameters, [JSON], "damaged.json"),
-        (lambda path: _search(str(path)), [SEARCH], "damaged.json"),
+        (lambda path: Tuning.read(str(path)), [SEARCH], "damaged.json"),
         (lambda path: Results.read(path.parent), [DESCRIPTION], "experiment.json"),
     ],
     ids=["experiments", "data sets", "parameters", "parameters as JSON", "searches", "results"],

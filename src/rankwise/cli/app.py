@@ -10,10 +10,9 @@ import typer
 
 from rankwise import caches
 from rankwise._version import __version__
-from rankwise.cli import clicks, console, data, judge, recommend, rerank
+from rankwise.cli import clicks, console, data, experiments, judge, recommend, rerank
 from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
-from rankwise.cli.experiments import report, reproduce
 from rankwise.cli.train import auto, cross_validate, export, frontier, serve, train, tune
 
 EPILOG = (
@@ -134,7 +133,7 @@ def root(
 
 
 _commands: dict[str, dict[str, Callable[..., None]]] = {
-    "Begin": {"demo": report.demo},
+    "Begin": {"demo": experiments.demo},
     "Train and use a ranker": {
         "train": train.train,
         "cross-validate": cross_validate.cross_validate,
@@ -152,7 +151,7 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
         "explain": explain.explain,
         "interleave": interleave.interleave,
     },
-    "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
+    "Experiments": {"reproduce": experiments.reproduce, "report": experiments.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }
 for _panel, _members in _commands.items():

@@ -56,9 +56,17 @@ class Of:
         return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
 
 
-def of(path: str, title: str = "") -> Of:
-    """Return the note for the options of one function, ``module:function``, which is imported once it is needed."""
-    return Of(lambda: {title: [pkgutil.resolve_name(path)]})
+def of(path: str, title: str = "", installed: Callable[[], None] = lambda: None) -> Of:
+    """Return the note for the options of one function or class, ``module:name``, which is imported once it is needed.
+
+    ``installed`` raises before that if an extra is missing.
+    """
+
+    def targets() -> Mapping[str, Sequence[Callable[..., Any]]]:
+        installed()
+        return {title: [pkgutil.resolve_name(path)]}
+
+    return Of(targets)
 
 
 class Only:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rankwise import files
 from rankwise.cli import console
 from rankwise.models import storage
+from rankwise.statistics.result import as_json
 from rankwise.statistics.tables import Table, as_csv
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def save(path: Path, document: object, tables: Sequence[Table], frame: "pl.DataF
     """Write a result: all of it as JSON, its numbers as CSV, its tables as Markdown, LaTeX or text."""
     match path.suffix.lower():
         case ".json":
-            text = console.as_json(document)
+            text = as_json(document)
         case ".csv":
             text = as_csv(frame)
         case ending:
@@ -50,7 +51,7 @@ def save_frame(path: Path, frame: "pl.DataFrame", *, force: bool, metadata: dict
         if path.suffix.lower() == ".csv":
             new.write_text(as_csv(frame), encoding="utf-8")
         elif path.suffix.lower() == ".json":
-            new.write_text(console.as_json(frame.to_dicts()), encoding="utf-8")
+            new.write_text(as_json(frame.to_dicts()), encoding="utf-8")
         else:
             frame.write_parquet(new, metadata=metadata)
 

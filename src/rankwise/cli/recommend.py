@@ -89,12 +89,13 @@ def recommend(
                 raise check.error(f"--{word} goes with learning from ratings", got=f"the model {source}", hint=hint)
         learned = learning.opened(source)
     else:
-        name = model or ("factorization" if settings else "auto")
+        name, settings = model or ("factorization" if settings else "auto"), settings | set_
+        models = learning.models_to_try(name, settings, vectors=vectors is not None)
         with running.steps(None) as bar:
             bar.step(f"Reading {source}")
             learned = learning.learn(
-                read_interactions(source, **ratings), name, {**settings, **set_}, vectors=vectors is not None,
-                seed=running.seed, threads=running.threads, progress=bar.step, note=console.note, **measuring,
+                read_interactions(source, **ratings), models, settings, seed=running.seed, threads=running.threads,
+                progress=bar.step, note=console.note, **measuring,
             )  # fmt: skip
         if save is not None:
             learned.model.save(save, force=running.force)

@@ -1,7 +1,6 @@
 """The commands ``rerank train``, ``rerank score`` and ``rerank evaluate``."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import rankwise as rw
 from rankwise import check
@@ -10,7 +9,7 @@ from rankwise.check.parameters import Option, Unset, declared
 from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.evaluate.evaluate import summary as side_by_side
-from rankwise.cli.options import RUNNING, But, Of, Only, of
+from rankwise.cli.options import RUNNING, But, Only, of
 from rankwise.cli.running import Running
 from rankwise.evaluation import written_scores
 
@@ -32,14 +31,6 @@ def _installed() -> None:
         check.installed(module, "rerank")
 
 
-def _rerankers() -> Mapping[str, Sequence[Callable[..., Any]]]:
-    """Return the class whose parameters are options."""
-    _installed()
-    from rankwise.rerank.reranker import Reranker
-
-    return {"Training": [Reranker]}
-
-
 def train(
     data: Annotated[str, f"Training data: {_FORMS}", Option(metavar="TRAIN")],
     *,
@@ -50,7 +41,7 @@ def train(
     valid: arguments.Valid = None,
     test: Annotated[str | None, "Test data: measured at the end, for the model card.", Option(metavar="DATA")] = None,
     objective: Annotated[arguments.Objective, Unset("softmax_ce")] = None,
-    settings: Annotated[Keywords, Of(_rerankers), But("model")],
+    settings: Annotated[Keywords, of("rankwise.rerank.reranker:Reranker", "Training", _installed), But("model")],
     set_: Annotated[
         Keywords, "Another setting of rw.rerank.Reranker; may be repeated.", Option(metavar="NAME=VALUE")
     ] = inputs.NONE,

@@ -39,12 +39,22 @@ class Learned:
         return {name: one and one.to_dict() for name, one in parts.items()} | {"model": self.model.name}
 
 
+def models_to_try(model: str, settings: Keywords, *, vectors: bool) -> str | list[str]:
+    """Return the names of recommenders to try for one name or "auto"; ``vectors``: only those that have vectors."""
+    if model == "auto" and settings:
+        hint = "name it: `set model='als'`"
+        raise check.error("settings belong to one model", got=", ".join(settings), hint=hint)
+    if vectors and model in AUTO and model not in WITH_VECTORS:
+        hint = f"leave `vectors` out, or `set model={WITH_VECTORS[0]!r}`"
+        raise check.error("this model has no vectors of users and items", got=model, hint=hint)
+    return [one for one in AUTO if one in WITH_VECTORS] if vectors and model == "auto" else model
+
+
 def learn(
     ratings: Interactions,
-    model: str = "auto",
+    models: str | Sequence[str] = "auto",
     settings: Keywords | None = None,
     *,
-    vectors: bool = False,
     least_relevant: Annotated[int, AtLeast(0), "Measure on users with at least this many relevant items."] = 5,
     holdout: Annotated[
         float, Within(0, 0.9), "The share of each user's relevant items that is held out to be found; 0: none.",
@@ -64,15 +74,8 @@ def learn(
 ) -> Learned:  # fmt: skip
     """Choose a recommender on a part of the training data, measure it on held-out items, then train it on all ratings.
 
-    ``vectors`` requires one with vectors of users and items. ``progress`` is called with each step, and ``note`` with
-    sentences about the data.
+    ``progress`` is called with each step, and ``note`` with sentences about the data.
     """
-    if model == "auto" and settings:
-        hint = "name it: `set model='als'`"
-        raise check.error("settings belong to one model", got=", ".join(settings), hint=hint)
-    if vectors and model in AUTO and model not in WITH_VECTORS:
-        hint = f"leave `vectors` out, or `set model={WITH_VECTORS[0]!r}`"
-        raise check.error("this model has no vectors of users and items", got=model, hint=hint)
     if ratings.counted:
         note("Every row makes an item relevant: there is no column of ratings.")
     train, held_out = ratings.active(least_relevant), None
@@ -81,8 +84,7 @@ def learn(
     if holdout:
         train, held_out = train.split((1.0 - holdout, holdout), by=split, seed=seed, spare_held_out=False)
     choice = choose_recommender(
-        train, [one for one in AUTO if one in WITH_VECTORS] if vectors and model == "auto" else model,
-        settings=settings, by=split, seed=seed, threads=threads, progress=lambda name: progress(f"Trying {name}"),
+        train, models, settings=settings, by=split, seed=seed, threads=threads, progress=lambda name: progress(f"Trying {name}"),
     )  # fmt: skip
     evaluation = None
     if held_out is not None:

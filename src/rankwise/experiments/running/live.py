@@ -85,9 +85,7 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
         text = tables.number(sum(values) / len(values))
         if len(values) >= significance.FEWEST:
-            ends = significance.interval_of_mean(
-                values, bounds=bounds_of(str(spec.decide)), level=1.0 - spec.alpha
-            )
+            ends = significance.interval_of_mean(values, bounds=bounds_of(str(spec.decide)), level=1.0 - spec.alpha)
             text += " " + tables.interval(*ends)
         grid.add_row(*(Text(check.printable(one)) for one in (data, f"{level:g}", method, text, str(len(values)))))
     bar = ProgressBar(total=progress.total, completed=progress.done, width=40)
