@@ -9,12 +9,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import rankwise as rw
-from rankwise.model_selection.result import Tuning
 from rankwise.data.catalog.entry import describe
 from rankwise.experiments.results import Results
 from rankwise.experiments.running.store import Outcome, Store
 from rankwise.experiments.spec import Spec, find_spec, recipes
-from rankwise.model_selection.result import read_parameters
+from rankwise.model_selection.result import Tuning, read_parameters
 from tests import synthetic_results
 from tests.robustness import fuzzing
 
