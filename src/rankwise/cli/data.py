@@ -87,7 +87,7 @@ def skew(
     *,
     model: Annotated[
         Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
-        Option(metavar="MODEL"),
+        Option(metavar="MODEL")
     ] = None,
     settings: Annotated[Keywords, Of(lambda: {"": [rw.compare_features]})],
     strict: Annotated[
@@ -202,7 +202,7 @@ def thin(
     ] = None,
     negatives: Annotated[
         str | float | None, "Sample this share, .2, or number, 20, of the documents with label 0 of each query.",
-        Option(metavar="SHARE|N"),
+        Option(metavar="SHARE|N")
     ] = None,
     writing: Writing,
     reading: Reading,
@@ -226,7 +226,7 @@ def clicks(
     settings: Annotated[Keywords, Of(lambda: {"": [rw.simulate_clicks]})],
     probabilities: Annotated[
         str | None, "Probability of a click on a seen document of grade 0, 1, ….", Unset("0.05,0.3,0.5,0.7,0.95"),
-        Option(metavar="NUMBERS"),
+        Option(metavar="NUMBERS")
     ] = None,
     eta: Annotated[float, "How fast attention falls with the rank, for --click-model position."] = 1.0,
     scores: Annotated[
