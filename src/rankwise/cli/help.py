@@ -56,7 +56,7 @@ def _text(words: str, formatter: Any) -> None:
         if paragraph.startswith("rankwise "):
             formatter.write("".join(f"  {line}\n" for line in paragraph.split("\n")))
         else:
-            formatter.write_text(paragraph)
+            formatter.write(textwrap.fill(paragraph, formatter.width) + "\n")
 
 
 def _options(title: str, listed: Sequence[Any], ctx: Any, formatter: Any, *, brief: bool) -> None:
