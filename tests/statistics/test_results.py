@@ -78,7 +78,7 @@ def bias() -> rw.clicks.Bias:
 
 def off_policy(name: str = "new") -> OffPolicyComparison:
     numbers: Any = {"clicks": 0.5, "effective_size": 2000.0, "largest_weight": 2.0, "unsupported": 0.1}
-    ends = {"difference": 0.02, "low": 0.01, "high": 0.03, "lowest": 0.005, "highest": 0.04, "likely_low": None}
+    ends: Any = {"difference": 0.02, "low": 0.01, "high": 0.03, "lowest": 0.005, "highest": 0.04, "likely_low": None}
     blends = tuple(Blend(share=share, **numbers, **ends, outcome="passed", failure="") for share in (0.5, 1.0))
     return OffPolicyComparison(
         candidate=name, production="old", production_clicks=0.4, blends=blends, verdict="ship",
@@ -90,7 +90,7 @@ def off_policy(name: str = "new") -> OffPolicyComparison:
 
 def cross_validation() -> CrossValidation:
     fold = np.repeat([1, 2], 6)
-    return CrossValidation({"ap": RNG.random(12)}, IDS, fold=fold, scores=RNG.random(30), models=(None, None))
+    return CrossValidation({"ap": RNG.random(12)}, np.array(IDS), fold=fold, scores=RNG.random(30), models=(None, None))
 
 
 def judged() -> JudgedEvaluation:
@@ -223,23 +223,19 @@ ONE_LINE = {"Bias", "BiasCheck", "Estimates"}
 
 @pytest.fixture(scope="module", params=RESULTS)
 def result(request: pytest.FixtureRequest) -> Result:
-    made = RESULTS[request.param]()
+    made: Result = RESULTS[request.param]()
     assert type(made).__name__ == request.param
     return made
 
 
-def classes(of: type) -> set[str]:
-    return {
-        name
-        for one in of.__subclasses__()
-        if one.__module__.startswith("rankwise.")
-        for name in {one.__name__} | classes(one)
-    }
+def classes(of: type[Any]) -> set[str]:
+    own: list[type[Any]] = [one for one in of.__subclasses__() if one.__module__.startswith("rankwise.")]
+    return {one.__name__ for one in own}.union(*map(classes, own))
 
 
 def test_every_result_of_the_package_is_here():
     for path in SOURCE.rglob("*.py"):
-        if re.search(r"^class \w+\((Result|Evaluation)\)", path.read_text(encoding="utf-8"), re.M):
+        if re.search(r"^class \w+\((Result|Evaluation)\)", path.read_text(encoding="utf-8"), re.MULTILINE):
             importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
     assert classes(Result) == set(RESULTS)
 
@@ -254,7 +250,7 @@ def test_tables_are_written_in_every_format(result: Result):
     assert text.strip()
     assert str(result) == text or type(result).__name__ in ONE_LINE
     assert repr(result) == text or (type(result).__name__ in ONE_LINE and "\n" not in repr(result))
-    assert result._repr_html_() == html  # type: ignore[attr-defined]
+    assert result._repr_html_() == html
     assert html.count("<table>") == html.count("</table>") == len(tables)
     assert latex.count(r"\begin{tabular}") == len(tables)
     assert result.to_markdown().count("\n|") >= len(tables)
