@@ -15,7 +15,7 @@ from benchmarks.harness import markdown
 from rankwise.data import columns
 from rankwise.data.columns import DataColumn
 from rankwise.metrics.table import METRICS
-from rankwise.objectives.listing import entries
+from rankwise.objectives.catalogue import entries
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
 
 ROOT = Path(__file__).resolve().parent.parent

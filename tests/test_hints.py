@@ -42,7 +42,7 @@ _PYTHON_ALONE = (  # whose hints no command shows
     "dask/",
     "evaluation/compare.py",
     "model_selection/auto/ranker.py",
-    "model_selection/fold_parts.py",
+    "model_selection/fold_splits.py",
     "rankers/adapters.py",
     "rankers/sklearn.py",
     "ray/",

@@ -38,14 +38,14 @@ def single(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
 
 def measured(folder: Path, objective: Own, metric: Own, resume: bool) -> object:
     """A function that only measures, beside an objective and metrics of ours."""
-    from rankwise.rankers.training.validation import Measure
+    from rankwise.rankers.training.validation import EvalSet
 
     def own_measure(scores):
         found: Any = metric(scores, DATA.labels, DATA.offsets)
         return {"own": float(np.mean(found))}
 
     ranker = rw.LightGBMRanker(objective, checkpoint=folder, checkpoint_every=1, **SMALL)
-    return ranker.fit(TRAIN, resume=resume, eval_sets={"all": Measure(DATA, own_measure)})
+    return ranker.fit(TRAIN, resume=resume, eval_sets={"all": EvalSet(DATA, own_measure)})
 
 
 def bag(folder: Path, objective: Own, metric: Own, resume: bool) -> object:

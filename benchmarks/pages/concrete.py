@@ -18,7 +18,7 @@ import rankwise as rw
 from benchmarks import harness
 from benchmarks.pages.results.__main__ import smaller
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import figure
+from rankwise.statistics.figures.drawing import figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -31,7 +31,7 @@ import numpy as np
 import rankwise as rw
 from benchmarks import harness
 from benchmarks.harness import parts
-from rankwise.statistics.figures.comparisons import COLOURS, figure
+from rankwise.statistics.figures.drawing import COLOURS, figure
 from rankwise.statistics.tables import number
 
 FEATURE = 39  # the column of feature 40: the score of a language model, LMIR.JM, of the whole document

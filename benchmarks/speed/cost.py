@@ -289,7 +289,7 @@ def report(content: Any) -> None:
 
 def draw(content: Any, model: Model) -> None:
     """Seconds of a round by documents: points, the model with its band, and machines."""
-    from rankwise.statistics.figures.comparisons import BLUE, GREY, figure
+    from rankwise.statistics.figures.drawing import BLUE, GREY, figure
 
     sizes = np.geomspace(1e4, 1e10, 60)
     with figure(FIGURE, 7.0, 4.4, force=True) as drawing:

@@ -14,10 +14,19 @@ ENDS = "0.4"
 """The release in which all of these go."""
 
 MODULES = {
+    "rankwise.cluster.crew": "rankwise.cluster.backend",
     "rankwise.dask": "rankwise.cluster.dask",
     "rankwise.data.clicks": "rankwise.clicks.models.impressions",
+    "rankwise.data.interactions.lists": "rankwise.data.interactions.interactions",
+    "rankwise.data.thin": "rankwise.data.subsample",
     "rankwise.data.users": "rankwise.clicks.models.users",
+    "rankwise.evaluation.stored": "rankwise.evaluation.evaluation_files",
+    "rankwise.judging.betting": "rankwise.judging.anytime_test",
+    "rankwise.objectives.checks": "rankwise.statistics.objective_checks",
+    "rankwise.objectives.lists": "rankwise.objectives.ragged",
+    "rankwise.objectives.wrappers.on": "rankwise.objectives.wrappers.goal",
     "rankwise.rankers.contributions": "rankwise.models.contributions",
+    "rankwise.rankers.ensembles.weights": "rankwise.rankers.ensembles.blend_weights",
     "rankwise.rankers.model_card": "rankwise.models.model_card",
     "rankwise.rankers.nets.presets": "rankwise.models.nets.presets",
     "rankwise.rankers.schema": "rankwise.models.schema",

@@ -124,11 +124,6 @@ def test_rankers_that_agree_cannot_be_checked():
         outcome.plot("nowhere.png")
 
 
-def test_the_figure_is_written(tmp_path):
-    outcome = Bias.known(CURVE**0.5).check(logged(draw=np.random.default_rng(0)))
-    assert outcome.plot(tmp_path / "check.png").stat().st_size > 1000
-
-
 def changing(*, follow=True, change=0.5, n_days=4, n_rankers=3, draw=True, alternate=False):
     """Return a log in which documents change their relevance from day to day, and rankers may follow."""
     random = np.random.default_rng(8)

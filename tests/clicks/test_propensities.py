@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rankwise.clicks import propensities
-from rankwise.clicks.positions.harvest import Swaps
+from rankwise.clicks.positions.allpairs import PositionSwaps
 from tests.clicks.logs import CURVE, exact_log, rankings
 
 
@@ -109,7 +109,7 @@ def test_segments_that_are_alike_share_the_curve():
 
 def test_the_ridge_pulls_to_the_common_curve():
     log = segmented([[1.0, 0.7, 0.5, 0.4], [1.0, 0.4, 0.2, 0.1]])
-    swaps = Swaps.of(log, log.pairs, by_segment=True)
+    swaps = PositionSwaps.of(log, log.pairs, by_segment=True)
     center, sums = np.log([1.0, 0.5, 0.3, 0.2]), swaps.sums[1].sum(0)
     curves = [swaps.fit(sums, center, ridge) for ridge in (0.0, 1e3, 1e5, 1e12)]
     np.testing.assert_allclose(np.exp(curves[0]), [1.0, 0.4, 0.2, 0.1], rtol=1e-6)

@@ -12,9 +12,9 @@ import pytest
 
 import rankwise as rw
 from rankwise.cluster import learner, network, partitions
-from rankwise.cluster.crew import LostWorkerError
+from rankwise.cluster.backend import LostWorkerError
 from rankwise.cluster.dask.workers import Workers
-from rankwise.cluster.rows import RowPlan, Runs, find_runs
+from rankwise.cluster.row_plan import RowPlan, Runs, find_runs
 from rankwise.objectives.base import goal_totals, scales_in, with_scales
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.settings import TrainingSettings
@@ -128,7 +128,7 @@ def test_what_nobody_sets_goes_by_the_documents_of_all_workers(client, named, tm
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_parts_together_are_the_data(client, named, tmp_path, parts, shuffle):
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle)
-    found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
+    found = partitions.distribute(Workers(client, sorted(client.nthreads()) * parts), folder, {"weight": "weight"})
     assert found.partitions.workers == parts
     assert found.partitions.partitions == 4
     assert found.partitions.moved_queries > (named.n_queries // 2 if shuffle else 0)
@@ -162,7 +162,7 @@ def test_gradients_are_the_same_bits_for_any_partition(client, named, tmp_path, 
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     roles = {"weight": "weight", "groups": "group", "teacher_score": "teacher_score"}
     for parts in (1, 2, 4):
-        found = partitions.spread(Workers(client, sorted(client.nthreads()) * parts), folder, roles)
+        found = partitions.distribute(Workers(client, sorted(client.nthreads()) * parts), folder, roles)
         seen = 0
         for part in client.gather(found.futures):
             for wanted, column in zip(expected, derived(part), strict=True):
@@ -181,7 +181,7 @@ def test_scales_of_goals_are_the_same_for_any_partition(client, named, tmp_path)
     folder = scatter(named, tmp_path, [100, 333, 700], shuffle=True)
     roles: dict[str, Any] = {"more_labels": {"purchase": "purchase"}}
     for parts in (1, 2, 4):
-        spread = partitions.spread(
+        spread = partitions.distribute(
             Workers(client, sorted(client.nthreads()) * parts), folder, roles | {"weight": "weight"}
         )
         measure = lambda objective, spread=spread: learner.measured(goal_totals, spread, settings, objective)  # noqa: E731
@@ -227,15 +227,15 @@ def test_constraints_weigh_every_round_anew(client, named, tmp_path, monkeypatch
 
 def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
     stored = rw.data.write_parquet(named, tmp_path / "rows.parquet")
-    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    there = partitions.distribute(Workers(client, timeout=60), stored, {})
     with serving(stored.read_bytes(), "rows.parquet") as server:
         server.etag, server.stop_after, server.stop_at = '"1"', 1000, 3
-        found = partitions.spread(Workers(client, timeout=60), server.url, {})
+        found = partitions.distribute(Workers(client, timeout=60), server.url, {})
         assert [place for place, wanted in enumerate(server.asked) if wanted is None] == [0, len(server.asked) - 1]
         assert len(server.asked) > 4  # versions first and last, and never the file as a whole
         server.etag = None
         with pytest.warns(UserWarning, match=r"a change of http://\S*/rows.parquet while .* names no version"):
-            partitions.spread(Workers(client, timeout=60), server.url, {})
+            partitions.distribute(Workers(client, timeout=60), server.url, {})
         answer, server.etag = server.answer, '"1"'
 
         def changing(handler):
@@ -245,19 +245,19 @@ def test_workers_read_a_url_in_part_and_after_a_break(client, named, tmp_path):
         server.answer = changing  # type: ignore[method-assign]
         server.asked.clear()
         with pytest.raises(ValueError, match=r"the data changed while they were read: http://\S*/rows.parquet\. Hint"):
-            partitions.spread(Workers(client, timeout=60), server.url + "?signature=secret", {})
+            partitions.distribute(Workers(client, timeout=60), server.url + "?signature=secret", {})
     assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 
 def test_workers_read_a_url_with_a_password(client, named, tmp_path, monkeypatch):
     monkeypatch.setenv("RANKWISE_CACHE", str(tmp_path / "cache"))
     stored = rw.data.write_parquet(named, tmp_path / "rows.parquet")
-    there = partitions.spread(Workers(client, timeout=60), stored, {})
+    there = partitions.distribute(Workers(client, timeout=60), stored, {})
     with serving(stored.read_bytes(), "rows.parquet") as server:
         server.etag, server.allowed = '"1"', "Basic bWU6c2VjcmV0"
-        found = partitions.spread(Workers(client, timeout=60), server.url.replace("//", "//me:secret@"), {})
+        found = partitions.distribute(Workers(client, timeout=60), server.url.replace("//", "//me:secret@"), {})
         with pytest.raises(PermissionError, match=r"http://127\S*/rows.parquet may not be read"):
-            partitions.spread(Workers(client, timeout=60), server.url, {})
+            partitions.distribute(Workers(client, timeout=60), server.url, {})
     assert (found.digest, found.partitions) == (there.digest, there.partitions)
 
 
@@ -266,7 +266,7 @@ def test_the_digest_knows_the_data_and_not_their_places(client, named, tmp_path)
         (tmp_path / name).mkdir()
         folder = scatter(data, tmp_path / name, cuts)
         workers = Workers(client, sorted(client.nthreads()) * parts)
-        return partitions.spread(workers, folder, {"weight": "weight", **columns}).digest
+        return partitions.distribute(workers, folder, {"weight": "weight", **columns}).digest
 
     first = digest(named, "first", [100], 1)
     assert digest(named.take(slice(None, None, -1)), "turned", [700, 800], 3) == first
@@ -293,7 +293,7 @@ def test_a_dask_frame_with_categories(client, named):
     frame["kind"] = np.where(np.arange(len(frame)) % 3 == 0, "x", "y")
     frame["kind"] = frame["kind"].astype("category")
     lazy = dd.from_pandas(frame, npartitions=3, sort=False)
-    found = partitions.spread(Workers(client, sorted(client.nthreads()) * 2), lazy, {"weight": "weight"})
+    found = partitions.distribute(Workers(client, sorted(client.nthreads()) * 2), lazy, {"weight": "weight"})
     assert found.sample.categorical == (12,)
     whole = rw.RankingDataset.from_frame(frame, weight="weight")
     expected = by_query(whole, whole.features)
@@ -324,7 +324,7 @@ def kinds(named, folder):
 
 def test_partitions_with_different_lists_of_categories_are_put_together(client, named, tmp_path):
     frame = kinds(named, tmp_path)
-    found = partitions.spread(Workers(client, sorted(client.nthreads()) * 2), str(tmp_path), {})
+    found = partitions.distribute(Workers(client, sorted(client.nthreads()) * 2), str(tmp_path), {})
     assert found.sample.categories == {12: ("x", "y", "z", "never")}
     held: dict[str, list[str]] = {}
     for part in client.gather(found.futures):
@@ -335,7 +335,7 @@ def test_partitions_with_different_lists_of_categories_are_put_together(client, 
     for number in (1, 2):
         (tmp_path / f"{number}.parquet").unlink()
     frame[600:].write_parquet(tmp_path / "1.parquet")
-    found = partitions.spread(Workers(client), str(tmp_path), {"categorical": ["kind"]})
+    found = partitions.distribute(Workers(client), str(tmp_path), {"categorical": ["kind"]})
     assert found.sample.categories == {12: ("x", "y", "z")}
 
 
@@ -367,17 +367,17 @@ def test_categories_on_a_cluster_go_by_value(client, named, valid, tmp_path):
 def test_what_cannot_be_spread_says_why(client, named, tmp_path):
     workers = Workers(client)
     with pytest.raises(ValueError, match="must be a Parquet file or folder, or a Dask DataFrame"):
-        partitions.spread(workers, named, {})
+        partitions.distribute(workers, named, {})
     for number in range(2):
         rw.data.write_parquet(named.with_(query_ids=None), tmp_path / f"{number}.parquet")
     with pytest.raises(ValueError, match="without query ids cannot be told apart"):
-        partitions.spread(workers, tmp_path, {})
+        partitions.distribute(workers, tmp_path, {})
     with pytest.raises(ValueError, match="all partitions must have the same columns: got 'b' in only some"):
         RowPlan([*runs([("a", 1)]), Runs(np.array(["c"]), np.array([1]), ("qid", "b"), {})], 1)
     with pytest.raises(ValueError, match="query ids of all partitions must be of one type"):
         RowPlan([*runs([("a", 1)]), Runs(np.array([1]), np.array([1]), ("qid",), {})], 1)
     with pytest.raises(ValueError, match="no such column for the query: got 'topic'"):
-        partitions.spread(workers, rw.data.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
+        partitions.distribute(workers, rw.data.write_parquet(named, tmp_path / "one.parquet"), {"query": "topic"})
 
 
 # Training.
@@ -478,7 +478,7 @@ def test_who_calls_gives_who_listens_a_head_start(monkeypatch):
     together = network.LightGBMNetwork(("a:1", "b:2", "c:3"), 5)
     for rank in range(3):
         monkeypatch.setattr("time.sleep", lambda seconds, rank=rank: slept.append((rank, seconds)))
-        with together.joined(rank):
+        with together.membership(rank):
             pass
     assert [rank for rank, _ in slept] == [0, 1]
     assert all(0.0 < seconds < 0.2 for _, seconds in slept)

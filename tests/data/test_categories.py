@@ -433,7 +433,7 @@ def test_ids_of_pandas_categories_are_their_values():
     ids=str,
 )
 def test_the_description_of_columns_in_a_model_file_is_checked(change, train):
-    written = Schema.of(train).written()
+    written = Schema.of(train).to_dict()
     assert Schema.read(written) == Schema.of(train)
     with pytest.raises(ValueError):
         Schema.read(written | change)

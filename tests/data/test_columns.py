@@ -11,7 +11,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import check
-from rankwise.cluster.rows import facts_of
+from rankwise.cluster.row_plan import facts_of
 from rankwise.data import columns
 from rankwise.data.catalog.load import load_dataset
 from rankwise.data.columns import COLUMNS, DataColumn

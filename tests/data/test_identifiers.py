@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.arrays import places
+from rankwise.arrays import index_of
 from rankwise.data.tables.polars import ids_from_text
 from tests.cli.running import run
 
@@ -116,12 +116,12 @@ def test_the_command_line_scores_the_document_that_the_file_names(tmp_path):
 
 
 def test_ids_of_two_kinds_meet_by_their_text():
-    assert places(np.array([12, 5]), np.array(["5", "0012", "12"])).tolist() == [2, 0]
-    assert places(np.array(["012", "12"]), np.array([12])).tolist() == [-1, 0]
-    assert places(np.array([1]), np.array([], np.int64)).tolist() == [-1]
+    assert index_of(np.array([12, 5]), np.array(["5", "0012", "12"])).tolist() == [2, 0]
+    assert index_of(np.array(["012", "12"]), np.array([12])).tolist() == [-1, 0]
+    assert index_of(np.array([1]), np.array([], np.int64)).tolist() == [-1]
     largest = np.array([2**63 + 1, 2**63 + 3], np.uint64)  # as doubles they are the same
-    assert places(np.array([5]), largest).tolist() == [-1]
-    assert places(largest[::-1], largest).tolist() == [1, 0]
+    assert index_of(np.array([5]), largest).tolist() == [-1]
+    assert index_of(largest[::-1], largest).tolist() == [1, 0]
 
 
 def test_evaluations_of_numbers_and_of_text_are_paired_by_the_text():

@@ -13,7 +13,7 @@ import pytest
 import rankwise as rw
 from rankwise import check
 from rankwise.cluster import partitions
-from rankwise.cluster import rows as rows_of_workers
+from rankwise.cluster import row_plan as rows_of_workers
 from rankwise.data import remote
 from tests.data.serving import scripted, serving
 from tests.data.small_files import isolate, rows, same
@@ -129,7 +129,7 @@ def test_errors_of_workers_hold_no_signature(status):
     with serving(b"", "rows.parquet") as server:
         server.status = status
         url = server.url + "?signature=secret"
-        for read in (lambda: rows_of_workers.find_runs(url, {}), lambda: partitions.spread(None, url, {})):  # type: ignore[arg-type]
+        for read in (lambda: rows_of_workers.find_runs(url, {}), lambda: partitions.distribute(None, url, {})):  # type: ignore[arg-type]
             with pytest.raises((OSError, ValueError), match=r"http://127.*/rows.parquet") as raised:
                 read()
             assert "secret" not in "".join(traceback.format_exception(raised.value))

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation.rankings import read_ranking
+from rankwise.evaluation.score_files import read_ranking
 from rankwise.metrics import conventions, metric
 from tests import shared
 

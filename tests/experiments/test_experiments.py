@@ -23,9 +23,8 @@ from rankwise.cli.app import app
 from rankwise.data.catalog import sets
 from rankwise.experiments import summary
 from rankwise.experiments.comparisons import comparison
-from rankwise.experiments.keys import method as read_method
 from rankwise.experiments.results import Results
-from rankwise.experiments.running import estimate, frames
+from rankwise.experiments.running import eta, frames
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.running.sources import Source
@@ -33,6 +32,7 @@ from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trials import cells_of, compute
 from rankwise.experiments.schema import KEY, QUERIES
 from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
+from rankwise.experiments.spec_types import method as read_method
 from rankwise.papers import claims as paper_claims
 from rankwise.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
@@ -127,6 +127,22 @@ def done(one_thread, tmp_path_factory):
         ('[methods]\na = "lightgbm"\n[quick]\ndata = 5', "line 4 of x.toml: data must be a list of strings: got 5"),
         ('name = "../../home"', "the name of an experiment is that of its folder: got '../../home'"),
         ('name = ".."', "the name of an experiment is that of its folder: got '..'"),
+        (
+            '[methods]\na = "lightgbm(xendcg, leaves=1)"',
+            "leaves must be a whole number of at least 2: got 1",
+        ),
+        (
+            '[methods]\na = "lightgbm"\n[settings]\nrounds = 5\nleaves = 1',
+            "line 5 of x.toml: leaves must be a whole number of at least 2: got 1",
+        ),
+        (
+            '[methods]\na = "lightgbm"\nb = "neural"\n[settings_for.neural]\noptimizer = "adma"',
+            "line 5 of x.toml: unknown optimizer: got 'adma'. Hint: did you mean 'adam'",
+        ),
+        (
+            '[methods]\na = "neural"\n[settings]\nhiden = "8"',
+            "line 4 of x.toml: no ranker of the experiment has such a parameter: got 'hiden'. Hint: did",
+        ),
         ('trials = 9999999\n[methods]\na = "lightgbm"', "an experiment may have 1000000 trainings at most"),
         ("trials = 99999999999999999999", "trials must be below 2^63: got a number of 67 bits"),
     ],
@@ -574,7 +590,7 @@ def test_trials_are_found_again_without_the_description(tmp_path, monkeypatch):
 
 
 def test_a_trial_that_cannot_be_trained_does_not_stop_the_others(tmp_path):
-    spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, leaves=1)", "good": "lightgbm(xendcg)"})
+    spec = tiny(trials=2, methods={"bad": "lightgbm(xendcg, boosting=rf)", "good": "lightgbm(xendcg)"})
     with pytest.raises(ValueError, match=r"2 of 4 trials failed; the others are kept: got first bad on synthetic"):
         go(spec, tmp_path)
     assert Results.read(tmp_path).queries["method"].unique().to_list() == ["good"]
@@ -864,8 +880,8 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
 
 def test_probing_ends_when_a_method_takes_long_for_a_few_rounds(tmp_path, monkeypatch):
     seconds = iter([0.0, 0.0, 1.0, 100.0])  # of the clock's start, probing's, and the look before each cell
-    monkeypatch.setattr(estimate, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    monkeypatch.setattr(estimate, "_guess", lambda cell: 7.0)
+    monkeypatch.setattr(eta, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(eta, "_guess", lambda cell: 7.0)
     work = engine.begin(tiny(trials=1), tmp_path, jobs=1)
     assert list(work.clock.guessed.values()) == [7.0]  # of two methods
     assert work.progress.seconds_left is None  # nobody knows what the other takes

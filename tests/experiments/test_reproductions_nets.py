@@ -12,13 +12,13 @@ import pytest
 
 import rankwise as rw
 from rankwise.data.synthetic.ratings import synthetic_ratings
-from rankwise.experiments.keys import method
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, relevant_label, seed_of
 from rankwise.experiments.running.sources import Source
 from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trials import cells_of, parts_of
 from rankwise.experiments.spec import Spec, find_spec, recipes
+from rankwise.experiments.spec_types import method
 from rankwise.experiments.summary import all_tables
 from rankwise.models.nets import presets
 from rankwise.papers.claims import claims, figures

@@ -69,7 +69,7 @@ def parts_on_dask(folder, count):
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", memory_limit=0) as cluster,
         distributed.Client(cluster) as client,
     ):
-        spread = partitions.spread(Workers(client, sorted(client.nthreads()) * count), folder, {})
+        spread = partitions.distribute(Workers(client, sorted(client.nthreads()) * count), folder, {})
         return client.gather(spread.futures)
 
 
@@ -82,10 +82,10 @@ def test_gradients_are_the_bits_of_dask(data, tmp_path, count):
     on_dask = parts_on_dask(folder, count)
     sources = [str(folder)] if count != 2 else [str(folder), arrow_tables(ray.data.read_parquet(str(folder)))]
     for source in sources:
-        crew = Actors(count, threads=1)
-        with crew.alone():
-            spread = partitions.spread(crew, source, {})
-            parts = crew.results("testing", spread.futures)
+        backend = Actors(count, threads=1)
+        with backend.alone():
+            spread = partitions.distribute(backend, source, {})
+            parts = backend.results("testing", spread.futures)
         assert len(parts) == len(on_dask) == count
         for objective in ("plrank", "stochastic(xendcg, scale=0.25)"):
             expected = derivatives(data, objective, scores)

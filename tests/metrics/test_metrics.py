@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise.metrics import AP, ERR, METRICS, NDCG, RBP, Metric
 from rankwise.metrics.gains import discounts, gains
-from rankwise.metrics.order import AVERAGE, order_in, ranking, scratch_for
+from rankwise.metrics.sorting import AVERAGE, order_in, ranking, scratch_for
 
 THREE = [3.0, 2.0, 1.0]
 

@@ -8,10 +8,10 @@ import pytest
 import rankwise as rw
 from rankwise import threads
 from rankwise.objectives.base import Objective
-from rankwise.objectives.checks import differences
-from rankwise.objectives.lists import Derivatives
 from rankwise.objectives.pairwise.objectives import LambdaRank, Pairwise
+from rankwise.objectives.ragged import Derivatives
 from rankwise.objectives.table import OBJECTIVES, WRAPPERS
+from rankwise.statistics.objective_checks import differences
 from tests.objectives.pairwise import yeti_by_hand
 from tests.objectives.pairwise.pairs_by_hand import frozen
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from tests.objectives.test_objectives import OFFSETS, SIZES, stream
 from tests.objectives.test_torch_loss import FEW, WEIGHTS, example_tensors
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from tests.objectives.test_objectives import ALL, DIFFERENTIABLE, OFFSETS, SIZES, example, stream, with_fixed_weights
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0, 0.25, 1.5])

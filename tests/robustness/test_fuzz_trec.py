@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.evaluation.rankings import read_ranking, read_scores
+from rankwise.evaluation.score_files import read_ranking, read_scores
 from tests.robustness import fuzzing
 
 pytestmark = pytest.mark.slow

@@ -25,7 +25,7 @@ from rankwise.models import storage
 from rankwise.models.schema import Schema
 from rankwise.serving import processes, server
 from rankwise.serving.feature_log import FeatureLog
-from rankwise.serving.requests import RequestedQuery
+from rankwise.serving.request_parsing import RequestedQuery
 
 SETTINGS: Any = {"leaves": 7, "min_documents": 1, "threads": 1, "patience": None}
 EVERYWHERE = "0.0.0.0"  # noqa: S104 (nothing listens there)

@@ -27,7 +27,7 @@ from rankwise.models.schema import Schema
 from rankwise.serving import openapi
 from rankwise.serving.feature_log import FeatureLog
 from rankwise.serving.http import Service
-from rankwise.serving.requests import RequestError, RequestLimits
+from rankwise.serving.request_parsing import RequestError, RequestLimits
 
 EVIL = "</script><img src=x onerror=\"document.title='taken'\">"
 COLOURS = ("red", "green", "blue")

@@ -14,7 +14,7 @@ from itertools import permutations
 import rankwise as rw
 from benchmarks import harness
 from rankwise import check
-from rankwise.experiments.comparisons import alpha, comparison, places
+from rankwise.experiments.comparisons import alpha, comparison, data_levels
 from rankwise.statistics import tables
 from rankwise.statistics.comparison import Comparison
 
@@ -26,7 +26,7 @@ def by_change(results: rw.lab.Results) -> str:
     metric = results.spec["decide"]
     pairs = single_changes(results.spec["methods"])
     rows = []
-    for data, level in places(results):
+    for data, level in data_levels(results):
         compared = comparison(results, data, level)
         if compared is None:
             continue

@@ -15,7 +15,7 @@ from rankwise.arrays import Keywords
 from rankwise.cli import console, inputs, options, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.data.compressed import shown
+from rankwise.data.file_formats import shown
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log

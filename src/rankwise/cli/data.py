@@ -269,7 +269,7 @@ def clicks(
     """
     _free(output, force=force)
     from rankwise.clicks.models.users import CLICK_PROBABILITIES
-    from rankwise.evaluation.rankings import in_order_of, read_scores
+    from rankwise.evaluation.score_files import in_order_of, read_scores
 
     chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
     scores = None if ranker is None else read_scores(ranker)

@@ -43,7 +43,7 @@ def free_model(path: Path, *, force: bool, resume: bool = False) -> bool:
     A training that is resumed replaces the model that it left there when it was interrupted.
     """
     force = force or (resume and _interrupted(path))
-    storage.ready(path, force=force)
+    storage.check_model_target(path, force=force)
     return force
 
 
@@ -82,11 +82,11 @@ def scores_format(path: Path) -> str:
 
 def save_scores(path: Path, scores: Array, data: "RankingDataset", *, tag: str, force: bool) -> None:
     """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
-    from rankwise.data.compressed import create_bytes
+    from rankwise.data.file_formats import create_bytes
 
     match scores_format(path):
         case ".run" | ".trec":
-            from rankwise.evaluation.rankings import in_order_of
+            from rankwise.evaluation.score_files import in_order_of
             from rankwise.evaluation.trec import write_run
 
             write_run(in_order_of(data, scores), data, path, tag=tag, force=force)
@@ -210,7 +210,7 @@ def save_evaluations(
         frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
         save(output, document=document, tables=tables, frame=frame, force=force)
     if per_query is not None:
-        from rankwise.evaluation.stored import frame_of, metadata_of
+        from rankwise.evaluation.evaluation_files import frame_of, metadata_of
 
         stored = per_query.suffix.lower() == ".parquet"
         rows = {name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()}

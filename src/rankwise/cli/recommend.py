@@ -15,8 +15,8 @@ from rankwise.statistics.tables import Table
 if TYPE_CHECKING:
     import polars as pl
 
-    from rankwise.data.interactions.lists import Interactions
-    from rankwise.recommend.base import Recommends
+    from rankwise.data.interactions.interactions import Interactions
+    from rankwise.recommend.base import RecommenderMixin
     from rankwise.recommend.choice import RecommenderChoice
     from rankwise.statistics.comparison import Comparison
     from rankwise.statistics.evaluation import Evaluation
@@ -160,11 +160,11 @@ def recommend(
     outputs.said(output, save, vectors)
 
 
-def _loaded(folder: str) -> "Recommends":
-    from rankwise.recommend.base import Recommends
+def _loaded(folder: str) -> "RecommenderMixin":
+    from rankwise.recommend.base import RecommenderMixin
 
     loaded: object = rw.load(Path(folder))
-    if not isinstance(loaded, Recommends):
+    if not isinstance(loaded, RecommenderMixin):
         got = f"a model of {getattr(loaded, 'name', type(loaded).__name__)}"
         raise check.error("this model recommends nothing", got=got, hint="use 'rankwise predict'")
     return loaded
@@ -185,7 +185,7 @@ def _learn(
     threads: int | None,
     vectors: bool,
     bar: console.Steps,
-) -> "tuple[Recommends, RecommenderChoice, Comparison | Evaluation | None]":
+) -> "tuple[RecommenderMixin, RecommenderChoice, Comparison | Evaluation | None]":
     """Choose and measure on parts, then learn from everything."""
     from rankwise.data.reading import read_interactions
     from rankwise.recommend.choice import AUTO, WITH_VECTORS, choose_recommender, hold_out_comparison
@@ -218,14 +218,14 @@ def _learn(
     return choice.best.learn(ratings), choice, evaluation
 
 
-def _history(words: str, model: "Recommends", **columns: Any) -> "Interactions | list[int] | list[str]":
+def _history(words: str, model: "RecommenderMixin", **columns: Any) -> "Interactions | list[int] | list[str]":
     """Read the history of new users: a table, or the items that one of them likes."""
     from rankwise.data.reading import read_interactions
 
     return read_interactions(words, **columns) if Path(words).exists() else _ids(words, model, "items")
 
 
-def _ids(listed: str, model: "Recommends", what: str = "users") -> list[int] | list[str]:
+def _ids(listed: str, model: "RecommenderMixin", what: str = "users") -> list[int] | list[str]:
     """Read ids as the model has them: numbers or words."""
     words = [word.strip() for word in listed.split(",") if word.strip()]
     if getattr(model.model_, what).dtype.kind not in "iu":

@@ -1,4 +1,4 @@
-from rankwise.cluster.crew import LostWorkerError as LostWorkerError
+from rankwise.cluster.backend import LostWorkerError as LostWorkerError
 
 from . import dask as dask
 from . import ray as ray

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cluster.crew import Crew
+from rankwise.cluster.backend import ClusterBackend
 from rankwise.cluster.learner import ClusterLearner, measured
 from rankwise.cluster.network import NETWORKS
-from rankwise.cluster.partitions import spread
+from rankwise.cluster.partitions import distribute
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import base_score, goal_totals, level_totals
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.training import run
 from rankwise.rankers.training.settings import Callback, TrainingData, TrainingSettings
 from rankwise.rankers.trees.ranker import TreeRanker
@@ -37,7 +37,7 @@ def check_ranker(ranker: TreeRanker, timeout: float) -> None:
 
 
 def train(
-    crew: Crew,
+    backend: ClusterBackend,
     ranker: Tree,
     data: Any,
     *,
@@ -48,17 +48,17 @@ def train(
     columns: Keywords,
 ) -> Tree:
     """Train a ranker on the workers of a cluster, and return it trained."""
-    held_out = _validation(crew, valid, columns)
+    held_out = _validation(backend, valid, columns)
     older = None if init_model is None else ranker.older(init_model)
     schema = None if older is None else older.model_.schema
-    with crew.alone():
-        parts = spread(crew, data, columns, schema)
+    with backend.alone():
+        parts = distribute(backend, data, columns, schema)
         if parts.partitions.moved_queries:
             warnings.warn(
                 f"{parts.partitions}. Write whole queries to each partition to spare this", UserWarning, stacklevel=4
             )
         with leakage.checked():  # features stay on the workers; ids are known here
-            sample, held_out = inputs.parts(parts.sample, held_out, valid=None, older=schema)
+            sample, held_out = fit_arguments.parts(parts.sample, held_out, valid=None, older=schema)
         if held_out is not None:
             seen, unseen = (leakage.unless_numbers(ids) for ids in (parts.query_ids, held_out.query_ids))
             leakage.warn_shared([leakage.Queries(seen, None)], leakage.Queries(unseen, None), "validation")
@@ -104,12 +104,12 @@ def train(
     return ranker
 
 
-def _validation(crew: Crew, valid: Any, columns: Keywords) -> RankingDataset | None:
+def _validation(backend: ClusterBackend, valid: Any, columns: Keywords) -> RankingDataset | None:
     if isinstance(valid, str | Path):
         from rankwise.data.tables.parquet import read_parquet
 
         return read_parquet(valid, **columns)
-    frame = crew.collect(valid)
+    frame = backend.collect(valid)
     if frame is not None:
         return RankingDataset.from_frame(frame, sort=True, **columns).without_rows()
-    return inputs.validation(valid)
+    return fit_arguments.validation(valid)

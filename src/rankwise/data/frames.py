@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import Column, Ids, Keywords, Offsets, together
+from rankwise.arrays import Column, Ids, Keywords, Offsets, group_rows
 from rankwise.data import columns, leakage
 from rankwise.data.arguments import Names
 from rankwise.data.tables import Table
@@ -133,7 +133,7 @@ def from_frame(
     table = in_days(table, [name for name in chosen if name not in coded and name not in categories], dates)
     with_role = table.select(list(dict.fromkeys(roles.values()))).collect()
     ids = _ids(with_role, roles, "query")
-    order = np.argsort(ids, kind="stable") if sort else together(ids) if to_score else None
+    order = np.argsort(ids, kind="stable") if sort else group_rows(ids) if to_score else None
     if drop_duplicates:
         first = _first_of_each(table, with_role, roles, chosen, to_score=to_score)
         order = np.flatnonzero(first) if order is None else order[first[order]]

@@ -40,7 +40,7 @@ COUNTED = (Precision, Recall, Hit, Judged)
 _KEYS = ["query", "document"]
 
 
-class Joined(NamedTuple):
+class JudgedRuns(NamedTuple):
     """(n_systems, n_docs) scores; grades of the judge and of humans, and probabilities: NaN where there is none."""
 
     query_ids: Ids
@@ -149,7 +149,9 @@ def of_every_query(metric: Metric) -> Metric:
     return replace(cast("RankMetric", metric), empty=0) if skips else metric
 
 
-def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.int64]) -> tuple[str, list[JudgedMean]]:
+def _by_query(
+    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64]
+) -> tuple[str, list[JudgedMean]]:
     labelled = joined.labelled
     human, judge = joined.values(metric, joined.human), joined.values(metric, joined.judge)
     if np.isnan(human[:, labelled]).any():
@@ -178,7 +180,7 @@ def _by_query(joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.i
     return str(metric), estimates
 
 
-def _informative(joined: Joined, metric: Metric, signs: Array) -> NDArray[np.bool_]:
+def _informative(joined: JudgedRuns, metric: Metric, signs: Array) -> NDArray[np.bool_]:
     """(n_signs, n_queries) whether a query has something to tell: its lists differ, or it is about one system."""
     lists = joined.lists(metric)
     out = np.ones((len(signs), joined.offsets.size - 1), np.bool_)
@@ -190,7 +192,7 @@ def _informative(joined: Joined, metric: Metric, signs: Array) -> NDArray[np.boo
 
 
 def _by_document(
-    joined: Joined, metric: Metric, signs: Array, copies: NDArray[np.int64]
+    joined: JudgedRuns, metric: Metric, signs: Array, copies: NDArray[np.int64]
 ) -> tuple[str, list[JudgedMean]]:
     grades, offsets = (np.nan_to_num(joined.human), np.nan_to_num(joined.judge)), joined.offsets
     title, discounts, human, judge = discounted(metric, joined.scores, *grades, offsets)
@@ -204,7 +206,7 @@ def _by_document(
     return title, estimates
 
 
-def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
+def _require_labels(joined: JudgedRuns, metric: Metric) -> tuple[str, ...]:
     """Check how many queries have human labels, and return what is assumed of them."""
     labelled = joined.labelled
     n = int(labelled.sum())
@@ -220,7 +222,9 @@ def _require_labels(joined: Joined, metric: Metric) -> tuple[str, ...]:
     return "The queries with human labels are taken to be drawn at random.", *[note] * (share < 1.0)
 
 
-def join(systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike, sampled: str | None = None) -> Joined:
+def join(
+    systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike, sampled: str | None = None
+) -> JudgedRuns:
     """Join systems with human labels and a judge: runs and qrels by ids, or scores on data by rows.
 
     ``judge`` is qrels, or the name of a column of the table of qrels; for a data set, a grade per document.
@@ -239,12 +243,12 @@ def join(systems: Mapping[str, Scored], data: Evaluated, judge: Run | ArrayLike,
     human = lists.labels if lists.judged is None else np.where(lists.judged == 1, lists.labels, np.nan)
     in_memory = lists.n_features and not isinstance(lists, DiskDataset)
     documents = leakage.document_hashes(lists) if in_memory else np.arange(lists.n_docs)
-    return Joined(
+    return JudgedRuns(
         np.arange(lists.n_queries), documents, lists.offsets, scores, grades, human, np.full(lists.n_docs, np.nan)
     )
 
 
-def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> Joined:
+def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = None) -> JudgedRuns:
     """Join runs with the grades of a judge and, as :func:`judgements` returns them, of humans.
 
     Queries are those of the judge that every run has. Documents are ordered as in trec_eval, by id, descending.
@@ -272,7 +276,7 @@ def join_runs(runs: Mapping[str, Run], judge: Run, human: pl.DataFrame | None = 
     scores, (graded_by_judge, graded_by_human, chances) = values[:-3], values[-3:]
     ends = offsets_of(rows["query"].rle().struct.field("len").to_numpy())
     left_out = tables.count(graded.height - queries.height, "query", "queries")
-    return Joined(
+    return JudgedRuns(
         np.array(rows["query"][ends[:-1]].to_list(), np.str_), np.array(rows["document"].to_list(), np.str_), ends,
         np.where(np.isnan(scores), -np.inf, scores), graded_by_judge, graded_by_human, chances,
         (f"Left out: {left_out} of the judge that not every run has.",) * (queries.height < graded.height),

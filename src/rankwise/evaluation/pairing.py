@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
-from rankwise.arrays import places
+from rankwise.arrays import index_of
 from rankwise.evaluation.measure import measure
 from rankwise.evaluation.systems import Evaluated, Scored
 from rankwise.metrics import MetricLike
@@ -118,11 +118,11 @@ def _require_same_labels(
 def _positions(first: Evaluation, other: Evaluation, first_name: str, name: str) -> NDArray[np.int64]:
     """Where each query of ``first`` is in ``other``."""
     mine, theirs = first.query_ids, other.query_ids
-    positions = places(mine, theirs)
+    positions = index_of(mine, theirs)
     missing = mine[positions < 0]
     if not missing.size and mine.size == theirs.size:
         return positions
-    one = missing[0] if missing.size else theirs[places(theirs, mine) < 0][0]
+    one = missing[0] if missing.size else theirs[index_of(theirs, mine) < 0][0]
     owner, other_owner = (first_name, name) if missing.size else (name, first_name)
     got = f"query {one.item()!r} in {owner!r} but not in {other_owner!r}"
     hint = "evaluate all systems on the same queries; of TREC runs `set all_topics=True` where they are judged"

@@ -93,7 +93,7 @@ class PolicyEvaluation(Evaluation):
 
     def tables(self, *, titles: Titles | None = None) -> list[Table]:
         """Return the table of metrics, and of data with groups those of shares and disparity."""
-        return super().tables(titles=titles) + ([] if self.groups is None else self.groups.tables())
+        return [self.table(titles=titles)] + ([] if self.groups is None else self.groups.tables())
 
 
 def evaluate_policy(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, threads
 from rankwise.arrays import Keywords
-from rankwise.data import compressed as files
+from rankwise.data import file_formats as files
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.polars import as_polars, checked_ids, without_nulls
 from rankwise.evaluation.systems import IrDataset, Run

@@ -22,7 +22,7 @@ Place = tuple[str, float]
 """A data set and a level."""
 
 
-def places(results: "Results") -> list[Place]:
+def data_levels(results: "Results") -> list[Place]:
     """The data sets and levels that there are results of."""
     return list(results.queries.select("data", "level").unique(maintain_order=True).sort("data", "level").iter_rows())
 

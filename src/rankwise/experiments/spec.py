@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -12,11 +12,12 @@ from typing import Annotated
 from rankwise import check, settings_files, user_code
 from rankwise.arrays import Json, Keywords
 from rankwise.check.parameters import AtLeast, OneOf, Within, declared
-from rankwise.experiments.keys import checked, method
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS
+from rankwise.experiments.spec_types import checked, method
 from rankwise.metrics import MetricLike
 from rankwise.metrics import metrics as find_metrics
 from rankwise.model_selection.spaces import SPACES
+from rankwise.rankers import table
 from rankwise.rankers.expressions import RankerExpression
 from rankwise.settings_files import SettingsFile
 
@@ -230,7 +231,25 @@ def _made(file: SettingsFile, name: str) -> Spec:
     with check.naming(file.file):
         spec = Spec(**{"name": name, **file.keys})
         spec.quickly()  # an error in there is found now
+    tables = {("settings",): spec.settings} | {("settings_for", key): one for key, one in spec.settings_for.items()}
+    for path, settings in tables.items():
+        for key, value in settings.items():
+            with check.naming(file.place(*path, key)):
+                _check_setting(spec, path[-1].split(), key, value)
     return spec
+
+
+def _check_setting(spec: Spec, words: Collection[str], key: str, value: object) -> None:
+    """Check a setting by the declarations of the rankers that it is for: those among the words, else all."""
+    used = {one.name for ranker in spec.parsed().values() for one in ranker.singles()}
+    classes = [table.ranker_class(name) for name in sorted(used.intersection(words) or used)]
+    names = [name for cls in classes for name in declared(cls)]
+    if key not in names and not any(hasattr(cls, "library") for cls in classes):  # which has more parameters
+        hint = check.suggestion(key, names).rstrip("?")
+        raise check.error("no ranker of the experiment has such a parameter", got=repr(key), hint=hint)
+    for cls in classes:
+        if key in declared(cls):
+            declared(cls)[key].check(None if value == "none" else value)
 
 
 def _check(keys: Keywords, file: SettingsFile, *table: str) -> None:

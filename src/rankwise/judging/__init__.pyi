@@ -1,6 +1,6 @@
 from rankwise.judging.agreement import Agreement as Agreement
 from rankwise.judging.agreement import agreement as agreement
-from rankwise.judging.betting import traffic as traffic
+from rankwise.judging.anytime_test import traffic as traffic
 from rankwise.judging.interleave import Interleaved as Interleaved
 from rankwise.judging.interleave import interleave as interleave
 from rankwise.judging.interleaving import Interleaving as Interleaving

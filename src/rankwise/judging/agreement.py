@@ -7,7 +7,7 @@ weigh queries by their documents), the jackknife's for Cohen's κ.
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -21,8 +21,12 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as metric_of
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, figure
+from rankwise.statistics.figures.drawing import BLUE, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, TTest, holm, t_test
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_GRADES = 12
 _COLUMNS = ("part", "name", "value", "low", "high", "queries", "p")
@@ -37,7 +41,7 @@ _Row = tuple[str, str, float, float, float, int, float]
 
 @moved.renamed("rw.judging.Agreement")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Agreement(tables.Printed):
+class Agreement(Result):
     """How well a judge agrees with people; made by :func:`agreement`."""
 
     grades: tuple[float, ...]
@@ -71,30 +75,40 @@ class Agreement(tables.Printed):
         names = [f"{grade:g}" for grade in self.grades]
         counts = zip(names, self.confusion.tolist(), strict=True)
         confusion = tuple((name, *(f"{count:,}" for count in row)) for name, row in counts)
-        rows, notes = [], []
-        for part, name, value, low, high, queries, p in self.estimates:
+        rows = []
+        for part, name, value, low, high, queries, _ in self.estimates:
             signed, title = part in ("leniency", "favour"), _TITLES[part].format(name, self.metric)
             ends = tables.interval(low, high, signed=signed)
             rows.append((title, tables.number(value, signed=signed), ends, f"{queries:,}"))
-            if p < 1.0 - self.level:
-                notes.append(f"The judge favours {name} (p {tables.probability(p)}, Holm).")
-        if self._part("favour") and not notes:
-            notes.append("These queries do not show that the judge favours a system.")
         grid, header = ("people \\ judge", *names), ("", "estimate", f"{100 * self.level:g}% interval", "queries")
         return [
             tables.Table(header=grid, rows=confusion, align="l" + "r" * len(names), notes=(self.basis,)),
-            tables.Table(header=header, rows=tuple(rows), align="lrlr", notes=tuple(notes)),
+            tables.Table(header=header, rows=tuple(rows), align="lrlr", notes=self.favours()),
         ]
+
+    def favours(self) -> tuple[str, ...]:
+        """Return which systems the judge favours beyond chance, in sentences."""
+        alpha, pairs = 1.0 - self.level, self._part("favour")
+        found = [
+            f"The judge favours {row[1]} (p {tables.probability(row[-1])}, Holm)." for row in pairs if row[-1] < alpha
+        ]
+        nothing = ["These queries do not show that the judge favours a system."] if pairs else []
+        return tuple(found or nothing)
+
+    @property
+    def sentence(self) -> str:
+        """Cohen's κ, and which systems the judge favours."""
+        return " ".join((f"Cohen's κ is {tables.number(self.kappa)}.", *self.favours()))
 
     def _part(self, part: str) -> list[_Row]:
         return [row for row in self.estimates if row[0] == part]
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw people's mean grade by the judge's, and the judge's leniency by system: .png, .svg or .pdf."""
+    def figure(self) -> "Figure":
+        """Draw people's mean grade by the judge's, and the judge's leniency by system."""
         calibration, leniency = self._part("calibration"), self._part("leniency")
         shown = {f"people's mean grade, by the judge's (κ {tables.number(self.kappa, 2)})": calibration}
         shown |= {f"{self.metric}: judge − people": leniency} if leniency else {}
-        with figure(path, 4.5 * len(shown), 3.4, force=force) as drawing:
+        with canvas(4.5 * len(shown), 3.4) as drawing:
             panels = drawing.subplots(1, len(shown), squeeze=False)[0]
             for panel, (title, rows) in zip(panels, shown.items(), strict=True):
                 for x, (_, name, value, low, high, *_) in enumerate(rows):
@@ -105,7 +119,7 @@ class Agreement(tables.Printed):
                 panel.set_xticks(range(len(rows)), [tables.shortened(row[1]) for row in rows])
                 panel.set_title(title, loc="left", fontweight="bold")
                 panel.set_xlabel("dashed: the judge agrees with people")
-        return Path(path)
+        return drawing
 
 
 @moved.renamed("rw.judging.agreement")

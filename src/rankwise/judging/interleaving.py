@@ -3,25 +3,28 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
 from rankwise import check, moved
-from rankwise.arrays import Array
+from rankwise.arrays import Array, Json
 from rankwise.clicks.logs.log import Log
-from rankwise.clicks.logs.reading import Source, opened, typed_columns
+from rankwise.clicks.logs.reading import Source, open_log, typed_columns
 from rankwise.clicks.positions.bias import Bias
 from rankwise.compiling import kernel
 from rankwise.evaluation.systems import Run
 from rankwise.evaluation.trec import ranked, run_frame
-from rankwise.judging import betting
+from rankwise.judging import anytime_test
 from rankwise.judging.interleave import METHODS, A, B, TwoLists, draw_coins, merge
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, VERMILLION, figure
+from rankwise.statistics.figures.drawing import BLUE, VERMILLION, canvas
+from rankwise.statistics.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Rankings = Run | Mapping[str, Sequence[Any]]
 """A run, or the documents of each query in the order of their ranks."""
@@ -33,7 +36,7 @@ _MOST = 24  # documents of lists whose outcomes are enumerated
 
 @moved.renamed("rw.judging.Interleaving")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Interleaving(tables.Printed):
+class Interleaving(Result):
     """The preference of users between rankings a and b; made by :func:`interleaving`."""
 
     preference: float
@@ -48,7 +51,7 @@ class Interleaving(tables.Printed):
     """The credit of a less that of b for each unit: an impression, or the first of a user."""
     scale: float
     """The largest possible credit."""
-    sequential: betting.Sequential
+    sequential: anytime_test.Sequential
     credit: str
     by: str
     notes: tuple[str, ...]
@@ -58,7 +61,7 @@ class Interleaving(tables.Printed):
     def traffic(self, effect: float, *, power: float = 0.8) -> int:
         """Return how many units show a preference of ±``effect``, by the spread of credits so far."""
         ties = 1.0 - float(np.mean((self.credits / self.scale) ** 2))
-        return betting.traffic(effect / self.scale, ties=ties, power=power, level=self.sequential.level)
+        return anytime_test.traffic(effect / self.scale, ties=ties, power=power, level=self.sequential.level)
 
     @property
     def sentence(self) -> str:
@@ -92,13 +95,33 @@ class Interleaving(tables.Printed):
         notes = (preference, against, *self.notes, self.sentence)
         return tables.Table(header=tuple(columns), rows=(tuple(columns.values()),), align="r" * 7, notes=notes)
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw preference, interval and e-value as they changed over the last 95% of the log: .png, .svg or .pdf."""
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per look at the log: units so far, mean credit, ends of its interval, and e-value."""
+        sequential = self.sequential
+        units = sequential.looks
+        return pl.DataFrame(
+            {
+                "units": units,
+                "preference": np.cumsum(self.credits)[units - 1] / units,
+                "low": self.scale * sequential.low,
+                "high": self.scale * sequential.high,
+                "e_value": np.exp(sequential.evidence[units - 1].clip(-700.0, 700.0)),
+            }
+        )
+
+    def to_dict(self) -> Json:
+        """Return the outcome as JSON-serializable data."""
+        names = ("preference", "interval", "e_value", "decided", "dependent", "credit", "unit", "notes", "sentence")
+        facts = {name: getattr(self, name) for name in names}
+        return facts | {"level": self.sequential.level, "units": self.credits.size}
+
+    def figure(self) -> "Figure":
+        """Draw preference, interval and e-value as they changed over the last 95% of the log."""
         sequential, level = self.sequential, self.sequential.level
         late = sequential.looks >= 0.05 * self.credits.size
         looks, ends = sequential.looks[late], (self.scale * end[late] for end in (sequential.low, sequential.high))
         units = np.unique(np.linspace(looks[0], looks[-1], 500).astype(np.int64))
-        with figure(path, 7.2, 4.6, force=force) as drawing:
+        with canvas(7.2, 4.6) as drawing:
             top, bottom = drawing.subplots(2, 1, sharex=True, height_ratios=[3, 2])
             top.fill_between(looks, *ends, color=BLUE, alpha=0.18, linewidth=0)
             top.plot(units, np.cumsum(self.credits)[units - 1] / units, color=BLUE, linewidth=1.5)
@@ -110,7 +133,7 @@ class Interleaving(tables.Printed):
             bottom.set(ylabel="e-value", xlabel=f"{self.by}s", yscale="log")
             bottom.xaxis.set_major_formatter("{x:,.0f}")
             bottom.legend(loc="upper left")
-        return Path(path)
+        return drawing
 
 
 @moved.renamed("rw.judging.interleaving")
@@ -188,8 +211,8 @@ def interleaving(
     if not 0.0 <= np.abs(amounts).max(initial=-1.0) <= scale * (1.0 + 1e-9):
         got = f"{units.height:,} of them, credits up to {np.abs(amounts).max(initial=0.0):g}, cutoff={cutoff}"
         raise check.error(f"a preference needs impressions whose lists differ, with credits up to {scale:g}", got=got)
-    sequential = betting.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
-    dependent = betting.dependence(amounts) > betting.DEPENDENT
+    sequential = anytime_test.confidence_sequence(np.clip(amounts / scale, -1.0, 1.0), level)
+    dependent = anytime_test.dependence(amounts) > anytime_test.DEPENDENT
     if dependent:
         returns = "visitors return, or preferences drift" if unit == "impression" else "preferences drift"
         what = f"credits of neighbouring {unit}s go together beyond chance: {returns}, and the interval does not hold"
@@ -216,7 +239,7 @@ def interleaving(
 def _read(log: Source, *, teams: bool) -> pl.DataFrame:
     """Read the rows of a log, with the number of their impression, user (null where there is none) and position."""
     with contextlib.ExitStack() as stack:
-        rows = opened(log, _ROLES, stack, optional=("user", "position", "query" if teams else "team"))
+        rows = open_log(log, _ROLES, stack, optional=("user", "position", "query" if teams else "team"))
         columns, problems = typed_columns(rows.frame.collect_schema())
         if teams:
             columns["team"] = pl.col("team").cast(pl.String).replace("", None)

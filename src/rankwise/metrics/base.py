@@ -15,7 +15,7 @@ from rankwise.check.parameters import AtLeast, OneOf, Within, check_declared
 from rankwise.data import columns as table
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics.gains import NO_CUTOFF, label_error, longest
-from rankwise.metrics.order import TIES
+from rankwise.metrics.sorting import TIES
 from rankwise.threads import Kernel, over_queries
 
 KernelCall = tuple[Kernel, *tuple[object, ...]]

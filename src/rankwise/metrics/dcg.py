@@ -14,7 +14,7 @@ from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.gains import Gain, checked_gain, discounts, gain_rule, ideal_sum, relevance_rule
-from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
 
 PLAIN, BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT = 0, 1, 2, 3, 4
 

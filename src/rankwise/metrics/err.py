@@ -18,8 +18,8 @@ from rankwise.check.parameters import Within
 from rankwise.compiling import kernel
 from rankwise.metrics.base import KernelCall, RankMetric
 from rankwise.metrics.gains import gain_rule
-from rankwise.metrics.order import group_end
-from rankwise.metrics.query import buffers_for, open_query, rank
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
+from rankwise.metrics.sorting import group_end
 
 _NOTHING = 1e-18
 

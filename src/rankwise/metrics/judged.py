@@ -15,8 +15,8 @@ from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall, RankMetric
 from rankwise.metrics.dcg import PLAIN, weighted_sum
 from rankwise.metrics.gains import relevance_rule
-from rankwise.metrics.order import group_end
-from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.sorting import group_end
 
 _NOTHING = 1e-18
 # Kinds of documents, in the order of ties=worst.
@@ -145,7 +145,7 @@ def set_kinds(kinds, judged):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def draw(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
+def sample_document(chances, low, high, drawn, marked, size):  # type: ignore[no-untyped-def]
     """Draw one more of ``size`` documents without replacement, of which ``marked`` are marked.
 
     ``chances[i]`` is the chance of i marked ones among those drawn, 0 outside ``low`` to ``high``; its end is spare.
@@ -201,7 +201,7 @@ def _preference(first, last, offsets, scores, labels, cutoff, ties, rule, judged
                         lost += chances[more] * min(above + more, relevant)
                     total += hits / (stop - start) * (1.0 - lost * unit)
                     if place + 1 < places:
-                        low, high = draw(chances, low, high, place, bad, stop - start - 1)
+                        low, high = sample_document(chances, low, high, place, bad, stop - start - 1)
             above += bad
             start = stop
         out[q] = total / relevant

@@ -15,8 +15,8 @@ from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import BY_RELEVANT, BY_RETRIEVED, PLAIN, TO_RELEVANT, weighted_sum
 from rankwise.metrics.gains import relevance_rule
-from rankwise.metrics.order import AVERAGE, BEST, ROW, group_end
-from rankwise.metrics.query import buffers_for, open_query, rank
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
+from rankwise.metrics.sorting import AVERAGE, BEST, ROW, group_end
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

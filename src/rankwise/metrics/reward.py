@@ -8,7 +8,7 @@ import numpy as np
 from rankwise.compiling import kernel
 from rankwise.metrics.base import KernelCall, RankMetric
 from rankwise.metrics.gains import discounts, relevance_rule
-from rankwise.metrics.query import buffers_for, open_query, rank, sum_over_ranks
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank, sum_over_ranks
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

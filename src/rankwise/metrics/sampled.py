@@ -17,9 +17,9 @@ from rankwise.compiling import kernel
 from rankwise.metrics.base import BinaryMetric, KernelCall
 from rankwise.metrics.dcg import DCG
 from rankwise.metrics.gains import discounts, gain_rule, relevance_rule
-from rankwise.metrics.judged import OTHER, POOLED, RELEVANT, JudgedMetric, draw, set_kinds
-from rankwise.metrics.order import group_end, sort_down
-from rankwise.metrics.query import buffers_for, open_query, rank
+from rankwise.metrics.judged import OTHER, POOLED, RELEVANT, JudgedMetric, sample_document, set_kinds
+from rankwise.metrics.kernel_query import buffers_for, open_query, rank
+from rankwise.metrics.sorting import group_end, sort_down
 
 _EPSILON = 1e-5
 
@@ -163,7 +163,7 @@ def _relevant_above(seen, group, size, start, places, smoothing):  # type: ignor
             precision = (seen[RELEVANT] + more * relevant_share + _EPSILON) / (above + smoothing)
             total += chances[more] * pooled * precision / (start + place + 1.0)
         if place + 1 < places:
-            low, high = draw(chances, low, high, place, n_judged, size)
+            low, high = sample_document(chances, low, high, place, n_judged, size)
     return total
 
 
@@ -223,7 +223,7 @@ def _dcg_of_stratum(query, kind, count, cutoff, ties, weights):  # type: ignore[
             chances = np.zeros(min(marked, places) + 2)
             chances[0], low, high = 1.0, 0, 0
             for place in range(places):
-                low, high = draw(chances, low, high, place, marked, size)
+                low, high = sample_document(chances, low, high, place, marked, size)
             mean = 0.0
             for more in range(max(low, 1 - n_judged), high + 1):
                 number = pooled + more + (places - more) * unjudged / max(size - marked, 1)

@@ -24,7 +24,7 @@ from rankwise.device.ragged import Ragged
 from rankwise.metrics.base import Metric, RankMetric
 from rankwise.metrics.dcg import BY_IDEAL, BY_RELEVANT, BY_RETRIEVED, TO_RELEVANT, weighted_sum
 from rankwise.metrics.gains import GRADES, NO_CUTOFF, Gain, Ideal, discounts, gains_by_rule, longest
-from rankwise.metrics.order import AVERAGE, ROW, TIES
+from rankwise.metrics.sorting import AVERAGE, ROW, TIES
 
 _BLOCK = 32
 

@@ -16,7 +16,7 @@ from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike, metrics_for
 from rankwise.metrics.base import weighted_mean
-from rankwise.model_selection.fold_parts import fold_list
+from rankwise.model_selection.fold_splits import fold_list
 from rankwise.models import storage
 from rankwise.progress import Update, bar
 from rankwise.rankers import expressions

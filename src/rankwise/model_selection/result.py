@@ -11,12 +11,14 @@ from rankwise._version import __version__
 from rankwise.arrays import Json, Keywords
 from rankwise.files import replacing
 from rankwise.rankers.ensembles.bagged import bagged
-from rankwise.rankers.table import built, ranker_class
+from rankwise.rankers.table import build_ranker, ranker_class
 from rankwise.rankers.trees import monotone
 from rankwise.statistics import tables
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
     from rankwise.model_selection.spaces import Dimension
     from rankwise.rankers.base import IterativeRanker
@@ -45,7 +47,7 @@ class Trial:
 
 @moved.renamed("rw.results.Tuning")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Tuning(tables.Printed):
+class Tuning(Result):
     """A search: made by :func:`rankwise.tune`."""
 
     ranker_name: str
@@ -93,10 +95,13 @@ class Tuning(tables.Printed):
         return build(self.ranker_name, self.folds, {**self.parameters, **changes})
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes."""
+        """Write the best parameters to a ``.toml`` or ``.json`` file, which ``rankwise train --params`` takes.
+
+        Other endings are those of every result: .csv and .parquet have all trials, .md the table, .png the plot.
+        """
         path = Path(path)
         if path.suffix.lower() not in ENDINGS:
-            raise check.error("parameters are written as .toml or .json", got=repr(path.name))
+            return super().save(path, force=force)
         usual = ranker_class(self.ranker_name).own_parameters()
         written = {name: v for name, v in self.parameters.items() if v is not None or usual.get(name, "") is not None}
         flat = {"ranker": self.ranker_name, **written}
@@ -125,11 +130,11 @@ class Tuning(tables.Printed):
             new.write_text(text, encoding="utf-8")
         return path
 
-    def plot(self, path: str | Path, *, force: bool = False) -> Path:
+    def figure(self) -> "Figure":
         """Draw the search: the value of every trial with the best so far, and against each parameter."""
-        from rankwise.model_selection.plot import draw
+        from rankwise.model_selection.plot import search_figure
 
-        return draw(self, path, force=force)
+        return search_figure(self)
 
     def to_frame(self) -> "pl.DataFrame":
         """One row per trial: number, state, value, best round, seconds, and a column for each searched parameter."""
@@ -203,15 +208,21 @@ class Tuning(tables.Printed):
             hint = "give the output of 'rankwise tune --json', or Tuning.to_dict()"
             raise check.error("not the description of a search", got=f"no {missing}", hint=hint) from None
 
+    @property
+    def sentence(self) -> str:
+        """The best value, and where it was reached."""
+        where = "on the validation data" if self.folds is None else f"out of fold, in a bag of {self.folds}"
+        place = f"after round {self.best.best_round} of trial {self.best.number}"
+        return f"{self.metric} {tables.number(self.value)} {where}, {place}."
+
     def table(self) -> tables.Table:
         """Return the best value of each searched parameter beside its range."""
         best = self.best
         rows = tuple((name, _short(best.values.get(name)), one.expression()) for name, one in self.space.items())
         counts = {state: sum(trial.state == state for trial in self.trials) for state in (COMPLETE, PRUNED, FAILED)}
         tally = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        where = "on the validation data" if self.folds is None else f"out of fold, in a bag of {self.folds}"
         notes = (
-            f"{self.metric} {tables.number(self.value)} {where}, after round {best.best_round} of trial {best.number}.",
+            self.sentence,
             f"{tables.count(len(self.trials), 'trial')} ({tally}) in {_time(self.seconds)}.",
         )
         return tables.Table(header=("parameter", "best", "searched"), rows=rows, align="lrl", notes=notes)
@@ -219,7 +230,7 @@ class Tuning(tables.Printed):
 
 def build(ranker: str, folds: int | None, parameters: Keywords) -> "IterativeRanker":
     """Return a ranker, or a bag of ``folds`` such rankers."""
-    single: IterativeRanker = built(ranker, parameters)
+    single: IterativeRanker = build_ranker(ranker, parameters)
     return single if folds is None else bagged(single, folds)
 
 

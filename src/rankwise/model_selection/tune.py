@@ -16,10 +16,10 @@ from rankwise.metrics import metric as find_metric
 from rankwise.model_selection import spaces
 from rankwise.model_selection.result import COMPLETE, Trial, Tuning
 from rankwise.model_selection.search import DEFAULT, SearchProblem, checked_search
-from rankwise.model_selection.study import ended_trials, mend, opened, process
+from rankwise.model_selection.study import ended_trials, mend, open_study, process
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.progress import Update, bar
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.run import interruption_unannounced
@@ -69,7 +69,8 @@ def tune(
     ``search_space`` is then the default. As an expression, ``"bagged(lightgbm(xendcg, rounds=300), folds=5)"``, it also
     has the objective, fixed parameters and folds. ``space`` is ``"default"``, ``"kang2024"`` (the ranges of that paper)
     or ``"none"``; ``search`` adds ranges or replaces them, ``{"leaves": "whole(7, 63)", "stochastic.scale":
-    "log(0.05, 1)"}``, and ``fixed`` sets parameters.
+    "log(0.05, 1)"}``, and ``fixed`` sets parameters. The weight of a term in a sum is called by the label of its goal,
+    or by its name: ``"weight.purchase"`` and ``"weight.lambdarank"`` of ``"lambdarank + 0.7*on(purchase, xendcg)"``.
     ``checkpoint`` is a file that keeps every trial; ``resume=True`` resumes it, and a search that was interrupted ends
     as it would have ended (with ``minutes``, as far as the clock allows).
 
@@ -97,14 +98,14 @@ def tune(
         train, valid, objective, ranker, metric, space, search or {}, fixed or {}, seed, threads, folds
     )
     if valid is not None:
-        leakage.compare_parts([train], inputs.aligned(valid, train), "validation")
+        leakage.compare_parts([train], fit_arguments.aligned(valid, train), "validation")
     limit = None if trials is None else check.integer("trials", trials, least=1)
     if minutes is not None:
         check.number("minutes", minutes, least=0.0, open_ends=True)
     elif limit is None:
         limit = TRIALS
     path = None if checkpoint is None else Path(checkpoint)
-    with opened(optuna, path, checked, resume=resume) as opened_study:
+    with open_study(optuna, path, checked, resume=resume) as opened_study:
         opened_study.pruner = optuna.pruners.NopPruner()
         if prune:
             opened_study.pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=2, n_min_trials=3)
@@ -190,7 +191,7 @@ def _search(
 def _run(optuna: ModuleType, study: "Study", trial: "OptunaTrial", search: SearchProblem, deadline: float) -> str:
     """Train with the parameters of a trial and report to the study; return why the search ends, or nothing."""
     parameters = search.parameters(spaces.suggest(search.ranges, trial))
-    ranker = search.built(parameters)
+    ranker = search.trial_ranker(parameters)
     pace = getattr(ranker, "learning_rate", None) or 1.0  # None: a preset's, in every trial
     rate = search.ranges.get("learning_rate")
     middle = rate.middle() if isinstance(rate, spaces.Range) else pace

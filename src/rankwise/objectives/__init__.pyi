@@ -1,7 +1,5 @@
-from rankwise.objectives.checks import check_objective as check_objective
 from rankwise.objectives.distil.objectives import Distil as Distil
 from rankwise.objectives.distil.objectives import MarginMSE as MarginMSE
-from rankwise.objectives.lists import Derivatives as Derivatives
 from rankwise.objectives.noise import sample_rankings as sample_rankings
 from rankwise.objectives.noise import sample_scores as sample_scores
 from rankwise.objectives.pairwise.objectives import BPR as BPR
@@ -12,6 +10,7 @@ from rankwise.objectives.pairwise.yeti import Yeti as Yeti
 from rankwise.objectives.plackett_luce.objectives import ListMLE as ListMLE
 from rankwise.objectives.plackett_luce.objectives import PLRank as PLRank
 from rankwise.objectives.prepared import Prepared as Prepared
+from rankwise.objectives.ragged import Derivatives as Derivatives
 from rankwise.objectives.smooth.objectives import ApproxNDCG as ApproxNDCG
 from rankwise.objectives.smooth.objectives import SmoothAP as SmoothAP
 from rankwise.objectives.smooth.objectives import SmoothRBP as SmoothRBP
@@ -23,10 +22,11 @@ from rankwise.objectives.softmax.objectives import SoftmaxCE as SoftmaxCE
 from rankwise.objectives.wrappers.bounded import bounded as bounded
 from rankwise.objectives.wrappers.clickwise import clickwise as clickwise
 from rankwise.objectives.wrappers.fair import fair as fair
-from rankwise.objectives.wrappers.on import on as on
+from rankwise.objectives.wrappers.goal import on as on
 from rankwise.objectives.wrappers.positioned import positioned as positioned
 from rankwise.objectives.wrappers.safe import safe as safe
 from rankwise.objectives.wrappers.stochastic import stochastic as stochastic
 from rankwise.objectives.wrappers.weighted import weighted as weighted
 from rankwise.rankers.adapters import lightgbm_objective as lightgbm_objective
 from rankwise.rankers.adapters import xgboost_objective as xgboost_objective
+from rankwise.statistics.objective_checks import check_objective as check_objective

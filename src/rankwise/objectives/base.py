@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from rankwise import check, grammar
 from rankwise.arrays import Array
 from rankwise.data.columns import flat
-from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import Prepared
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.stream import Stream
 
 MORE_LABELS = "more_labels."

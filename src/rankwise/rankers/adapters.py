@@ -12,7 +12,7 @@ from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.objectives.table import ObjectiveLike
 from rankwise.objectives.table import objective as find_objective
-from rankwise.rankers.inputs import mean, query_weights
+from rankwise.rankers.fit_arguments import mean, query_weights
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.xgboost.model import average_hessian, queries_before
 from rankwise.stream import Stream
@@ -41,7 +41,7 @@ class Rounds:
         self._prepared: Prepared
         self._on_device: DeviceNewton | None = None
 
-    def derivatives(self, lists: "Lists") -> tuple[Any, Any]:
+    def derivatives(self, lists: "QueryArrays") -> tuple[Any, Any]:
         """Return numerator and Hessian, weighted by query: arrays, or tensors of a device with a kernel for them."""
         self._prepare(lists.labels, lists.offsets, lists.weights)
         stream = self.stream.at(self.round)
@@ -60,7 +60,7 @@ class Rounds:
         self._columns = tuple(None if column is None else np.array(column) for column in columns)
 
 
-class Lists(NamedTuple):
+class QueryArrays(NamedTuple):
     """What a library says about documents."""
 
     scores: Array
@@ -132,7 +132,7 @@ class NamedMetric:
     def __init__(self, metric: Metric) -> None:
         self.metric, self.__name__ = metric, str(metric)
 
-    def mean(self, lists: Lists) -> float:
+    def mean(self, lists: QueryArrays) -> float:
         """Return the mean over queries, by their weights."""
         return mean(self.metric, self.metric(lists.scores, lists.labels, lists.offsets), lists.weights)
 
@@ -243,7 +243,7 @@ class XGBoostMetric(NamedMetric):
         return self.__name__, self.mean(_xgboost_lists(scores, data))
 
 
-def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> Lists:
+def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> QueryArrays:
     """Read ``(scores, Dataset)`` or ``(labels, scores, weights of documents, sizes)``."""
     scores, labels = second, first
     if hasattr(second, "get_group"):
@@ -252,10 +252,10 @@ def _lightgbm_lists(first: Any, second: Any, weight: Any, group: Any) -> Lists:
         hint = "pass group=, the number of documents of each query, to the Dataset or to fit of LGBMRanker"
         raise check.error("the data set has no groups", hint=hint)
     offsets = offsets_of(group)
-    return Lists(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
+    return QueryArrays(scores, labels, offsets, None if weight is None else query_weights(weight, offsets))
 
 
-def _xgboost_lists(scores: Floats, data: Any) -> Lists:
+def _xgboost_lists(scores: Floats, data: Any) -> QueryArrays:
     """Read scores and a DMatrix, which has no weights or one for each query."""
     offsets = np.asarray(data.get_uint_info("group_ptr"), np.int64)
     if not offsets.size:
@@ -263,4 +263,4 @@ def _xgboost_lists(scores: Floats, data: Any) -> Lists:
         raise check.error("the DMatrix has no groups", hint=hint)
     weights = np.asarray(data.get_weight(), np.float64)
     checked = check.query_weights(weights, offsets.size - 1) if weights.size else None
-    return Lists(np.asarray(scores, np.float64), data.get_label(), offsets, checked)
+    return QueryArrays(np.asarray(scores, np.float64), data.get_label(), offsets, checked)

@@ -1,4 +1,4 @@
-from rankwise.data.interactions.lists import Interactions as Interactions
+from rankwise.data.interactions.interactions import Interactions as Interactions
 from rankwise.data.synthetic.ratings import synthetic_ratings as synthetic_ratings
 from rankwise.recommend.als import ALS as ALS
 from rankwise.recommend.choice import choose_recommender as choose_recommender

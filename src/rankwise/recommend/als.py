@@ -7,7 +7,7 @@ import numpy as np
 from rankwise.arrays import Array, Column, Ids, read_only
 from rankwise.check.parameters import Above, AtLeast, Option, assign, documented
 from rankwise.compiling import FUSED, kernel
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.rankers.training import parameters as training
 from rankwise.recommend.base import Recommender, UnknownVector
 from rankwise.recommend.factors import FactorsModel

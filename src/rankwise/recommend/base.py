@@ -13,7 +13,7 @@ from rankwise import check, moved
 from rankwise.arrays import Array, Column, Ids, Json
 from rankwise.check.parameters import OneOf, check_declared
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.models import model_card
 from rankwise.models.schema import Schema
 from rankwise.rankers.base import Ranker
@@ -42,7 +42,7 @@ UnknownVector = Annotated[
 ]
 
 
-class Recommends(Ranker):
+class RecommenderMixin(Ranker):
     """A ranker of items for users, whose ``model_`` knows the ids of both."""
 
     model_kind: ClassVar[type[RecommenderModel]]
@@ -194,7 +194,7 @@ class Recommends(Ranker):
         return self.model_kind.from_files(description, files, schema)
 
 
-class Recommender(Recommends):
+class Recommender(RecommenderMixin):
     """A recommender that learns from interactions at once, without rounds.
 
     A subclass has the parameters ``unknown`` and ``threads``; :meth:`_learn` computes the arrays of its ``model_kind``.

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
-from rankwise.arrays import Ids, Keywords, offsets_of, places, row_blocks
+from rankwise.arrays import Ids, Keywords, index_of, offsets_of, row_blocks
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import ratings_of
+from rankwise.data.interactions.holdout import ratings_of
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.evaluation.systems import Predictor
 from rankwise.metrics import MetricLike
@@ -147,9 +147,9 @@ def _scores(model: Predictor, test: Interactions, users: Ids) -> NDArray[np.floa
 def _seen(exclude: Interactions, test: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the items to leave out for each user of ``test``: offsets, and numbers in its catalogue."""
     offsets, items = exclude.seen()
-    numbers = places(test.users, exclude.users)
+    numbers = index_of(test.users, exclude.users)
     shared = np.flatnonzero(numbers >= 0)
     rows, owners = ratings_of(numbers[shared], offsets)
-    seen = places(exclude.catalogue, test.catalogue)[items[rows]]
+    seen = index_of(exclude.catalogue, test.catalogue)[items[rows]]
     counts = np.bincount(shared[owners[seen >= 0]], minlength=test.n_users)
     return offsets_of(counts), seen[seen >= 0]

@@ -8,7 +8,7 @@ from pathlib import Path
 from rankwise._version import __version__
 from rankwise.files import replacing
 from rankwise.report import html
-from rankwise.report.parts import Plot
+from rankwise.report.blocks import Plot
 from rankwise.report.rankings import packed_rankings
 from rankwise.report.summary import verdict
 from rankwise.statistics import tables
@@ -89,7 +89,7 @@ def _headline(comparison: Comparison) -> str:
     if baseline is None:
         verdict = Finding.of(comparison, metric)
         text = verdict.headline()
-        return text if text.startswith(verdict.ranked[0]) else text[:1].upper() + text[1:]
+        return text if verdict.beaten or not verdict.close else text[:1].upper() + text[1:]  # begins with a name
     better, worse, _ = _beside(comparison, metric, baseline)
     for names, word in ((better, "better"), (worse, "worse")):
         if names:
@@ -225,11 +225,11 @@ def _pairs(comparison: Comparison, titles: Mapping[str, str]) -> Iterator[str]:
         yield written if not number and len(pairs) <= _MOST_OPEN else html.folded(titles[metric], written)
 
 
-def _tested(pair: Pair) -> tuple[tables.Cell | str, ...]:
+def _tested(pair: Pair) -> tuple[tables.TableCell | str, ...]:
     return (
         tables.shortened(pair.system, _SHORT),
         tables.shortened(pair.against, _SHORT),
-        tables.Cell(tables.number(pair.difference, signed=True), best=pair.significant),
+        tables.TableCell(tables.number(pair.difference, signed=True), best=pair.significant),
         tables.interval(pair.low, pair.high, signed=True),
         tables.probability(pair.p_adjusted),
         tables.number(pair.effect_size, 2, signed=True),

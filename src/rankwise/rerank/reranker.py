@@ -241,7 +241,7 @@ class Reranker(RerankerSettings):
             hint = "resume it: fit(…, resume=True)"
             raise check.error("a checkpoint holds a training that has not ended", where=str(path), hint=hint)
         storage.verify(path, description)
-        with storage.making_sense(path):
+        with storage.malformed_as_error(path):
             settings: Keywords = description["parameters"]
             if isinstance(settings["metrics"], list):
                 settings["metrics"] = tuple(settings["metrics"])

@@ -23,7 +23,7 @@ from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.resume import Checkpoint, fingerprint
 from rankwise.rankers.training.run import Session
 from rankwise.rankers.training.settings import FREE, Callback, TrainingSettings
-from rankwise.rankers.training.validation import Measure, Measured
+from rankwise.rankers.training.validation import EvalMetrics, EvalSet
 from rankwise.rerank import encoders
 from rankwise.rerank.batches import MiniBatchSize
 from rankwise.rerank.data.lists import Lists, with_texts
@@ -142,7 +142,7 @@ def _session(
         learner=learner,
         stream=train.stream(settings.seed),
         stopping=stopping,
-        measured=[] if valid is None or validation is None else [Measured(Measure(valid, validation))],
+        measured=[] if valid is None or validation is None else [EvalMetrics(EvalSet(valid, validation))],
         checkpoint=checkpoint,
     )
     return Session(loop=loop, progress=progress)

@@ -6,16 +6,17 @@ import numpy as np
 import polars as pl
 
 from rankwise import check, moved
-from rankwise.arrays import Array, Json, Offsets, comparable, places, rows_of
+from rankwise.arrays import Array, Json, Offsets, comparable, index_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
 from rankwise.metrics import metric as find_metric
 from rankwise.metrics.base import weighted_mean
-from rankwise.models.schema import Documents, Schema
-from rankwise.rankers import inputs
+from rankwise.models.schema import ModelInput, Schema
+from rankwise.rankers import fit_arguments
 from rankwise.statistics import tables
 from rankwise.statistics.doctor.features import sample
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST, interval_of_mean
 
 _MEASURED = 200_000  # documents by which distributions are compared
@@ -25,7 +26,7 @@ _CHANCE = 0.01  # of a false alarm in one of all features
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FeatureComparison(tables.Printed):
+class FeatureComparison(Result):
     """Differences of features between training and serving; printed, a table with the largest first."""
 
     frame: pl.DataFrame
@@ -50,6 +51,15 @@ class FeatureComparison(tables.Printed):
         notes = (*([f"… and {tables.count(rest, 'more feature')}."] if rest else []), *self.notes)
         return tables.Table(header=header, rows=tuple(rows), align="l" + "r" * (len(header) - 1), notes=notes)
 
+    @property
+    def sentence(self) -> str:
+        """What is too different; empty where nothing is."""
+        return f"{'; '.join(self.alarms)}." if self.alarms else ""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row for each feature, the largest difference first."""
+        return self.frame
+
     def to_dict(self) -> Json:
         """Return everything as JSON-serializable data."""
         return {
@@ -62,8 +72,8 @@ class FeatureComparison(tables.Printed):
 
 @moved.renamed("rw.data.compare_features")
 def compare_features(
-    train: Documents,
-    served: Documents,
+    train: ModelInput,
+    served: ModelInput,
     model: Scored | None = None,
     *,
     metric: MetricLike = "ndcg@10",
@@ -93,8 +103,8 @@ def compare_features(
     >>> compared.frame["feature"].to_list(), compared.frame["psi"][0] > 0.25, compared.frame["psi"][1]
     (['age', 'bm25', 'clicks'], True, 0.0)
     """
-    chosen, trained = find_metric(metric), inputs.dataset(train)
-    logged, extra = _aligned(inputs.dataset(served), trained)
+    chosen, trained = find_metric(metric), fit_arguments.dataset(train)
+    logged, extra = _aligned(fit_arguments.dataset(served), trained)
     schema, rows = Schema.of(trained), []
     samples = sample(trained, _MEASURED), sample(logged, _MEASURED)
     for column in range(trained.n_features):
@@ -245,7 +255,7 @@ def _matches(train: RankingDataset, served: RankingDataset) -> Offsets:
         where = check.query_of_row(row, served.offsets, served.query_ids)
         what, hint = "a document was served twice with different features", "give each search a query id of its own"
         raise check.error(what, got=f"document {ids[1][1][row]}", where=where, hint=hint)
-    place = places(keys[: train.n_docs], keys[train.n_docs :])
+    place = index_of(keys[: train.n_docs], keys[train.n_docs :])
     if (place < 0).all():
         hint = "check that both spell their ids alike; without a model nothing is matched"
         raise check.error("training and served data have no document in common", got=repr(served), hint=hint)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,12 +15,15 @@ from rankwise.arrays import Ids, Json
 from rankwise.metrics.base import weighted_mean
 from rankwise.statistics import significance, tables
 from rankwise.statistics.evaluation import WEIGHTED, Evaluation, JudgedShare, varies
-from rankwise.statistics.figures.comparisons import plot_differences, plot_means
+from rankwise.statistics.figures import drawing
+from rankwise.statistics.figures.comparisons import differences_figure, means_figure
+from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, titles_of
 from rankwise.statistics.verdict import listed
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
 _HOLES = 0.01  # shares of judged documents that differ by less hardly change a verdict
 TESTS = {
@@ -103,7 +106,7 @@ class Paired:
 
 @moved.renamed("rw.Comparison")
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Comparison(tables.Printed):
+class Comparison(Result):
     """Means of several systems and paired tests between them; made by :func:`compare`."""
 
     systems: tuple[str, ...]
@@ -225,14 +228,14 @@ class Comparison(tables.Printed):
                 beaten.setdefault((pair.metric, better), []).append(worse)
         rows = []
         for system in self.systems:
-            cells: list[tables.Cell | str] = [short[system], system]
+            cells: list[tables.TableCell | str] = [short[system], system]
             for metric in self.metrics:
                 text = tables.number(self.mean[metric][system])
                 best = text == tables.number(max(self.mean[metric].values()))
-                marks = tables.joined(
+                marks = tables.join_marks(
                     [short[name] for name in self.systems if name in beaten.get((metric, system), [])]
                 )
-                cells.append(tables.Cell(text, marks, best))
+                cells.append(tables.TableCell(text, marks, best))
             if self._judged_title:
                 share = self.paired.judged.get(system)
                 cells.append(tables.NOTHING if share is None else tables.number(share.mean))
@@ -263,23 +266,11 @@ class Comparison(tables.Printed):
             rows.append(tuple(row))
         return tables.Table(header=tuple(header), rows=tuple(rows), align="lll" + "r" * (len(header) - 3))
 
-    def to_text(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Return the table as aligned text with its legend; with ``pairs`` also every test."""
-        return "\n\n".join(table.text() for table in self.tables(pairs=pairs, titles=titles))
-
-    def to_markdown(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Return the table as Markdown, the best of each metric in bold; with ``pairs`` also every test."""
-        return "\n\n".join(table.markdown() for table in self.tables(pairs=pairs, titles=titles))
-
-    def to_latex(self, *, pairs: bool = False, titles: Titles | None = None) -> str:
-        """Return the table as LaTeX (booktabs), the best of each metric in bold; with ``pairs`` also every test.
+    def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
+        """Return the table of means, and with ``pairs`` that of every test.
 
         ``titles`` name the metrics: a list in their order, or a dictionary such as ``{"ap": "MAP"}``.
         """
-        return "\n\n".join(table.latex() for table in self.tables(pairs=pairs, titles=titles))
-
-    def tables(self, *, pairs: bool = False, titles: Titles | None = None) -> list[tables.Table]:
-        """Return the table of means, and with ``pairs`` that of every test."""
         return [self.table(titles=titles), *([self.pairs_table(titles=titles)] if pairs else [])]
 
     def to_frame(self) -> "pl.DataFrame":
@@ -313,16 +304,17 @@ class Comparison(tables.Printed):
             units["judged"] = {name: one._asdict() for name, one in self.paired.judged.items()}
         return settings | units | {"systems": list(self.systems), "mean": self.mean, "interval": ends, "pairs": tests}
 
-    def plot(
-        self, path: str | Path, *, metric: str | None = None, system: str | None = None, against: str | None = None,
-        force: bool = False,
-    ) -> Path:  # fmt: skip
-        """Draw the sorted differences per query: see ``rankwise.statistics.figures.comparisons.plot_differences``."""
-        return plot_differences(self, path, metric=metric, system=system, against=against, force=force)
+    def figure(self, *, metric: str | None = None, system: str | None = None, against: str | None = None) -> "Figure":
+        """Draw, for pairs of systems, the difference on every query, sorted: who wins where, and by how much.
+
+        Without ``system`` and ``against`` there is a panel for each system minus the baseline. Where there is no
+        baseline and there are more than two systems, it is the one with the best mean minus each other.
+        """
+        return differences_figure(self, metric=metric, system=system, against=against)
 
     def plot_means(self, path: str | Path, *, force: bool = False) -> Path:
-        """Draw the means with their intervals; see :func:`rankwise.statistics.figures.comparisons.plot_means`."""
-        return plot_means(self, path, force=force)
+        """Draw the mean of each system with its interval, one panel per metric: .png, .svg or .pdf."""
+        return drawing.plot(partial(means_figure, self), path, force=force)
 
     def to_report(
         self,

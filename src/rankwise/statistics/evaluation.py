@@ -16,6 +16,7 @@ from rankwise.metrics import Metric, MetricLike, metric
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.statistics import significance, tables
 from rankwise.statistics.judgements import Digests, Judgements
+from rankwise.statistics.result import Result
 from rankwise.statistics.titles import Titles, bounds_of, canonical, find, titles_of
 from rankwise.stream import Stream, uniform_pair
 
@@ -70,7 +71,7 @@ class JudgedShare(NamedTuple):
 
 @moved.renamed("rw.Evaluation")
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(tables.Printed):
+class Evaluation(Result):
     """The values of metrics on every query. Made by :func:`evaluate`, or by hand from values computed elsewhere.
 
     >>> evaluation = Evaluation({"ndcg@10": [0.5, 1.0, float("nan")]}, ["a", "b", "c"])
@@ -257,6 +258,13 @@ class Evaluation(tables.Printed):
 
         return Reliability.of(self, label=label, relevant=relevant, bins=bins)
 
+    @property
+    def sentence(self) -> str:
+        """The mean of the first metric, with its interval."""
+        name = self.metrics[0]
+        queries = tables.count(self.scored[name], "query", "queries")
+        return f"{name} {tables.number(self.mean[name])} {tables.interval(*self.interval[name])} over {queries}."
+
     def to_frame(self) -> "pl.DataFrame":
         """One row per query: its id, its weight, and one column per metric (null where it is skipped)."""
         import polars as pl
@@ -333,10 +341,6 @@ class Evaluation(tables.Printed):
         ]
         notes += [f"The same value on every query ({unbounded}): no interval, as the metric has no range."]
         return [note for note, names in zip(notes, (bounded, unbounded), strict=True) if names]
-
-    def tables(self, *, titles: Titles | None = None) -> list[tables.Table]:
-        """Return all tables: the summary, and those of a policy."""
-        return [self.table(titles=titles)]
 
 
 def varies(weights: NDArray[np.float64] | None) -> bool:

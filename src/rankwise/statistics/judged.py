@@ -8,6 +8,7 @@ from rankwise import moved
 from rankwise.arrays import Json
 from rankwise.statistics import tables
 from rankwise.statistics.prediction_powered import JudgedMean
+from rankwise.statistics.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,7 +18,7 @@ _UNITS = {"query": ("labelled query", "labelled queries"), "document": ("judgeme
 
 @moved.renamed("rw.results.JudgedEvaluation")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class JudgedEvaluation(tables.Printed):
+class JudgedEvaluation(Result):
     """Made by :func:`rankwise.evaluate` and :func:`rankwise.compare` with ``judge=``."""
 
     means: tuple[JudgedMean, ...]
@@ -28,7 +29,12 @@ class JudgedEvaluation(tables.Printed):
     notes: tuple[str, ...]
     """What the numbers rest on, and what was left out."""
 
-    def sentence(self, mean: JudgedMean) -> str:
+    @property
+    def sentence(self) -> str:
+        """What the labels are worth, and what the judge alone says, for the first mean or difference."""
+        return self.sentence_of(self.means[0])
+
+    def sentence_of(self, mean: JudgedMean) -> str:
         """Return in words what the labels are worth, and what the judge alone says."""
         signed = mean.against is not None
         labels = tables.count(mean.labels, *_UNITS[self.unit])
@@ -54,7 +60,7 @@ class JudgedEvaluation(tables.Printed):
             rows.append((*row, f"{one.labels:,}", tables.NOTHING if one.worth is None else f"{one.worth:,.0f}"))
         queries = tables.count(self.n_queries, "query", "queries")
         basis = f"The interval is for queries of which these {queries} are a sample; 'these queries' for exactly these."
-        sentence = (self.sentence(self.means[0]),) if len(self.means) == 1 else ()
+        sentence = (self.sentence,) if len(self.means) == 1 else ()
         return tables.Table(
             header=(*header, _UNITS[self.unit][1], "worth"),
             rows=tuple(rows),

@@ -1,9 +1,8 @@
 """Reliability: how often documents are relevant, beside the probabilities that were predicted."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
@@ -13,12 +12,14 @@ from rankwise import check, moved
 from rankwise.arrays import Array, Json
 from rankwise.data.columns import labels_of
 from rankwise.statistics import tables
-from rankwise.statistics.figures.comparisons import BLUE, GREY, figure
+from rankwise.statistics.figures.drawing import BLUE, GREY, canvas
+from rankwise.statistics.result import Result
 from rankwise.statistics.significance import FEWEST
 from rankwise.stream import Stream
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure
 
     from rankwise.statistics.evaluation import Evaluation
 
@@ -128,7 +129,7 @@ def _intervals(rates: Array, relevance: Array, mass: Array, worth: Array, level:
 
 @moved.renamed("rw.results.Reliability")
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Reliability(tables.Printed):
+class Reliability(Result):
     """Probabilities and labels in bins of about as many documents each; made by ``Evaluation.reliability``.
 
     >>> import rankwise as rw
@@ -251,10 +252,17 @@ class Reliability(tables.Printed):
         rows = tuple(
             (tables.number(p), tables.number(y), tables.interval(low, high), f"{n:,}") for p, y, low, high, n in columns
         )
-        return tables.Table(header=header, rows=rows, align="rrlr", notes=tuple(self._notes()))
+        notes = [self.sentence]
+        if self.event != Event() or self.predicts != Event():
+            other = (
+                f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
+            )
+            notes.append(f"Observed: {self.event}.{other}")
+        return tables.Table(header=header, rows=rows, align="rrlr", notes=tuple(notes))
 
-    def _notes(self) -> Iterator[str]:
-        """Yield what the interval says, and of which labels."""
+    @property
+    def sentence(self) -> str:
+        """The calibration error, with what its interval says."""
         error, chance, brier, square = (
             tables.number(value) for value in (self.error, self.by_chance, self.brier, self.root_mean_square)
         )
@@ -266,15 +274,11 @@ class Reliability(tables.Printed):
             note += f"More than chance: the error is in {tables.interval(*self.interval)} {level}."
         else:
             note += f"Chance may be all of it: the error is at most {tables.number(self.interval[1])} {level}."
-        yield f"{note} Root mean square without chance {square}. Brier score {brier}."
-        if self.event != Event() or self.predicts != Event():
-            yield f"Observed: {self.event}." + (
-                f" These are probabilities of another event: {self.predicts}." if self.predicts != self.event else ""
-            )
+        return f"{note} Root mean square without chance {square}. Brier score {brier}."
 
-    def plot(self, path: str | Path, *, title: str = "", force: bool = False) -> Path:
-        """Draw the share of relevant documents by probability, with intervals: .png, .svg or .pdf."""
-        with figure(path, 4.8, 4.6, force=force) as drawing:
+    def figure(self, *, title: str = "") -> "Figure":
+        """Draw the share of relevant documents by probability, with intervals."""
+        with canvas(4.8, 4.6) as drawing:
             panel = drawing.subplots()
             top = 1.05 * max(float(self.high.max()), float(self.predicted.max()))
             panel.plot([0, top], [0, top], "--", color=GREY, linewidth=1)
@@ -288,4 +292,4 @@ class Reliability(tables.Printed):
             error, chance = (tables.number(value, 3) for value in (self.error, self.by_chance))
             heading = f"calibration error {error}, by chance {chance}"
             panel.set_title(f"{title}\n{heading}" if title else heading, loc="left", fontweight="bold")
-        return Path(path)
+        return drawing

@@ -18,8 +18,8 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.data.letor import decimals
+from rankwise.data.letor import line_blocks as letor_text
 from rankwise.data.letor import reader as letor_reader
-from rankwise.data.letor import text as letor_text
 from tests import shared
 
 read: Any = rw.read_letor  # columns that a file has are there: no need to ask whether they are None

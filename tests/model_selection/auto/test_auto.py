@@ -450,7 +450,6 @@ def test_leaderboard_is_complete(fitted):
     assert f"Taken: {board.chosen.recipe}" in text
     assert "3 recipes tried in" in text
     assert json.loads(json.dumps(board.to_dict()))["chosen"] == board.chosen.recipe
-    assert "<table>" in board._repr_html_()
 
 
 def board_of(*entries: Entry, **others: Any) -> Leaderboard:

@@ -23,7 +23,7 @@ from tests.objectives.device.devices import (
 
 from rankwise.objectives.pairwise.triton import pairwise  # isort: skip
 from rankwise.objectives.device import DeviceLists  # isort: skip
-from rankwise.objectives.lists import Lists as CPULists  # isort: skip
+from rankwise.objectives.ragged import RaggedLists as CPULists  # isort: skip
 from rankwise.objectives.prepared import NoDeviceKernelError  # isort: skip
 
 

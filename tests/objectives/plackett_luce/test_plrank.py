@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 import rankwise as rw
-from rankwise.objectives.lists import draw_streams
 from rankwise.objectives.plackett_luce.cpu import draws as plackett_luce
 from rankwise.objectives.plackett_luce.cpu.draws import (
     DRAWS,
@@ -18,10 +17,11 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     STRATUM,
     STRIDE,
     UNIFORM,
-    draw,
+    sample_batch,
     tabulate,
     working_memory,
 )
+from rankwise.objectives.ragged import draw_streams
 from tests import shared
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))
@@ -79,7 +79,7 @@ def rankings(sampler, scores, cutoff, n_queries, samples=1, draws="independent",
     for q in range(n_queries):
         steep = tabulate(scores, scores, head, floats, integers)
         settings = (samples, DRAWS.index(draws), scores.size, head, floats, integers, batch, at)
-        draw(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
+        sample_batch(sampler == "race" or steep, key, np.uint64(q), 0, samples, *settings)
         out[q] = integers[PLACE, at[which * head : (which + 1) * head]]
     return out
 

@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 import rankwise as rw
 from rankwise.models.forests.forest import summed
 from rankwise.objectives.base import base_score, level_totals
-from rankwise.objectives.checks import differences
 from rankwise.rankers.table import ranker_class
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.statistics.calibration import sigmoid
+from rankwise.statistics.objective_checks import differences
 
 CHANCES = np.array([0.9, 0.4, 0.1])
 

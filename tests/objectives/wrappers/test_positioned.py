@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rankwise as rw
-from rankwise.objectives.checks import differences
+from rankwise.statistics.objective_checks import differences
 
 THETA = 1.0 / np.arange(1, 7)
 

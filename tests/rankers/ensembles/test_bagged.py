@@ -13,7 +13,7 @@ import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
-from rankwise.rankers.ensembles.oof import HeldOut
+from rankwise.rankers.ensembles.out_of_fold import HeldOut
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 15, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}

@@ -10,8 +10,8 @@ import pytest
 import rankwise as rw
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
+from rankwise.rankers.ensembles.blend_weights import choose_weights, score_deviation
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.weights import choose_weights, spread
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
@@ -132,10 +132,10 @@ def test_what_a_blend_reports_is_of_rounds_and_weights_that_other_folds_chose(pa
         own, others = data.take(fold == number), fold != number
         rows = np.repeat(fold == number, data.sizes)
         # Weights were selected on the other fold alone.
-        scores = [bag.oof_scores_ / spread(bag.oof_scores_, data.offsets) for bag in bags]
+        scores = [bag.oof_scores_ / score_deviation(bag.oof_scores_, data.offsets) for bag in bags]
         weights = _selected(scores, data, others)
         parts_of = [bag.held_out_.cross_fitted[rows] for bag in bags]
-        blended = sum(w * one / spread(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
+        blended = sum(w * one / score_deviation(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
         expected[fold == number] = metric(blended, own.labels, own.offsets)
     np.testing.assert_allclose(blend.out_of_fold_["ndcg@10"], expected, rtol=1e-9)
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import rankwise as rw
 from rankwise.data.frames import to_frame
-from rankwise.rankers.ensembles.distilled import in_units_of_their_spread, with_unlabelled
+from rankwise.rankers.ensembles.distilled import standardized_scores, with_unlabelled
 from tests.cli.running import refused, run
 
 SMALL: dict[str, Any] = {"rounds": 25, "leaves": 7, "min_documents": 5, "learning_rate": 0.2, "threads": 1}
@@ -59,13 +59,13 @@ def contrary(features: Any) -> Any:
 def agreement(model: Any, data: rw.RankingDataset) -> float:
     """The correlation of a model's scores with the contrary teacher's, within lists."""
     both = (model.predict(data), contrary(data.features))
-    one, two = (in_units_of_their_spread(np.asarray(scores), data) for scores in both)
+    one, two = (standardized_scores(np.asarray(scores), data) for scores in both)
     return float(np.mean(one * two))
 
 
 def test_the_student_is_trained_on_the_mixture_of_losses(train, teacher):
     model = rw.distilled(teacher, student(), weight=0.3, loss="distil", temperature=2.0).fit(train)
-    taught = train.with_(teacher_scores=in_units_of_their_spread(teacher.predict(train), train))
+    taught = train.with_(teacher_scores=standardized_scores(teacher.predict(train), train))
     by_hand = student("0.3*distil(temperature=2.0) + 0.7*lambdarank").fit(taught)
     np.testing.assert_array_equal(model.predict(train), by_hand.predict(train))
     assert repr(model.ranker_.objective) == by_hand.objective
@@ -116,7 +116,7 @@ def test_the_teachers_unit_and_zero_do_not_count(train, more, teacher):
     scores = np.array([1.0, 3.0, 7.0, 10.0, 10.0])
     lists = rw.RankingDataset(np.zeros((5, 1)), np.zeros(5), [0, 2, 3, 5])
     # Less their means: −1, 1; a list of one, which says nothing; 0, 0. The root of the mean square over four: √½.
-    np.testing.assert_allclose(in_units_of_their_spread(scores, lists), np.sqrt(2.0) * np.array([-1.0, 1, 0, 0, 0]))
+    np.testing.assert_allclose(standardized_scores(scores, lists), np.sqrt(2.0) * np.array([-1.0, 1, 0, 0, 0]))
 
 
 def test_labels_of_unlabelled_queries_do_not_count(train, more, teacher):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.models.formats.nodes import LEAF, Nodes, below
+from rankwise.models.formats.tree_arrays import LEAF, Nodes, below
 from rankwise.models.scoring.quickscorer import questions, score
 from rankwise.rankers.table import ranker_class
 

@@ -9,7 +9,7 @@ import xgboost as xgb
 
 import rankwise as rw
 from rankwise.objectives import prepared
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Settings
 from rankwise.rankers.trees.xgboost.ranker import XGBoost

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.stopping import Stopping

@@ -262,8 +262,8 @@ def _evaluations(
     progress: bool | None,
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.data.compressed import shown
-    from rankwise.evaluation.rankings import columns_to_rank, read_ranking
+    from rankwise.data.file_formats import shown
+    from rankwise.evaluation.score_files import columns_to_rank, read_ranking
 
     beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": reading.part, "--fold": reading.fold}
     beside["--policy"] = how["policy"]
@@ -310,11 +310,11 @@ def _stored(
     words: Sequence[str], metrics: Sequence[str], beside: Mapping[str, object]
 ) -> "dict[str, Evaluation] | None":
     """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
-    from rankwise.evaluation import stored
+    from rankwise.evaluation import evaluation_files
     from rankwise.metrics import metric
 
     paths = [Path(word.partition("=")[2] or word) for word in words]
-    ready = [stored.is_evaluation(path) for path in paths]
+    ready = [evaluation_files.is_evaluation(path) for path in paths]
     if not any(ready):
         return None
     if not all(ready):
@@ -325,7 +325,7 @@ def _stored(
     for word, value in beside.items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    evaluations = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
+    evaluations = {name: evaluation_files.read_evaluation(path) for name, path in inputs.named(words).items()}
     if list(metrics) == DEFAULT_METRICS:
         return evaluations
     requested = [str(metric(one)) for one in inputs.items(",".join(metrics))]

@@ -43,7 +43,7 @@ def explain(
 
     --query -q ID: The query to explain: its id, or its number from 0 where there are no ids.
     --document -d ID: A document of the query: its id, or its number from 0 in the data; may be repeated. [default: the
-        first five of the ranking]
+        first three of the ranking]
     --above ID: With --below: say why this document ranks above the other.
     --below ID: With --above: the other document.
     --top N>=1: Features that are shown by themselves; the others are one row.

@@ -82,11 +82,11 @@ def report(
     --search NAME=FILE: Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.
     """
     from rankwise.experiments.results import Results
-    from rankwise.report.write import FILES, ready, write_report
+    from rankwise.report.write import FILES, check_report_target, write_report
 
     beside = results.with_suffix("") if results.is_file() else results
     folder = beside if output is None else output
-    ready(folder, force=force)
+    check_report_target(folder, force=force)
     searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
     loaded = Results.read(results)
     with console.progress(None, progress) as bar:

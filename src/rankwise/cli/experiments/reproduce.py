@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from rankwise.experiments.results import Results
-    from rankwise.experiments.running.run import Progress, Report, Work
+    from rankwise.experiments.running.run import ExperimentRun, Progress, Report
     from rankwise.experiments.spec import Spec
 
 _ROWS = 16  # of means at once
@@ -71,11 +71,13 @@ def reproduce(
     if list_ or name is None:
         _list(json)
         return
-    from rankwise.experiments.reproduce import described, results_folder
+    from rankwise.experiments.reproduce import experiment_spec, results_folder
     from rankwise.experiments.running import run as engine
 
     changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
-    spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
+    spec = experiment_spec(
+        name, quick=quick, changes={key: value for key, value in changes.items() if value is not None}
+    )
     folder = output or results_folder(spec, quick=quick)
     command = " ".join(["rankwise", *map(shlex.quote, map(check.shown, sys.argv[1:]))])
     if estimate:
@@ -117,7 +119,7 @@ def _list(json: bool) -> None:
     outputs.show([spec.plain() for spec in specs], ("", table), json=json)
 
 
-def _forecast(work: "Work") -> str:
+def _forecast(work: "ExperimentRun") -> str:
     progress = work.progress
     left = progress.seconds_left
     unknown = "the first trainings will tell how long" if work.workers else "nobody knows how long on that cluster"

@@ -79,9 +79,9 @@ def train(
     text_options.installed()
     force = outputs.free_model(output, force=force, resume=resume)
     if checkpoint is not None:
-        from rankwise.rankers.training.resume import ready
+        from rankwise.rankers.training.resume import check_checkpoint_target
 
-        ready(checkpoint, resume=resume)
+        check_checkpoint_target(checkpoint, resume=resume)
     inputs.readable(objective, inputs.items(",".join(metrics or [])))
     reading = text_options.TextReading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
     arguments: Keywords = {

@@ -68,12 +68,12 @@ def auto(
     if study is not None:
         from rankwise.model_selection.auto.store import workspace
 
-        workspace(study, {}).ready(resume=True)
+        workspace(study, {}).check_target(resume=True)
         if study.resolve() == output.resolve():
             raise check.error("the search needs a folder of its own", got=str(study), hint="name another --study")
     inputs.readable(None, [metric])
     from rankwise.data import leakage
-    from rankwise.rankers import inputs as rankers
+    from rankwise.rankers import fit_arguments as rankers
 
     model = rw.AutoRanker(
         None if minutes == math.inf else minutes,

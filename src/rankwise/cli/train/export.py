@@ -60,7 +60,7 @@ def objectives(json: bool = False) -> None:
     [cyan]rankwise objectives[/cyan]
     [cyan]rankwise objectives --json[/cyan]
     """
-    from rankwise.objectives.listing import entries, registered
+    from rankwise.objectives.catalogue import entries, registered
 
     every = [*entries(), *registered()]
     rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)

@@ -20,7 +20,7 @@ def check_options(beside: Mapping[str, object], output: Path, *, force: bool) ->
         if value is not None:
             hint = f"leave {option} out: every fold has a test part, and a validation part if the ranker stops early"
             raise check.error(f"--folds and {option} do not go together", hint=hint)
-    from rankwise.evaluation.stored import FILE
+    from rankwise.evaluation.evaluation_files import FILE
 
     check.free_path(output, force=force)
     if output.exists() and not (output / FILE).is_file():
@@ -46,7 +46,7 @@ def train_folds(
 ) -> None:
     """Cross-validate, write what was found to the folder, and show it."""
     from rankwise.data.reading import is_set
-    from rankwise.evaluation.stored import FILE
+    from rankwise.evaluation.evaluation_files import FILE
 
     with console.progress(2, progress) as bar:
         bar.step(f"Reading {data}")

@@ -10,7 +10,7 @@ from rankwise.arrays import Keywords
 from rankwise.model_selection.result import read_parameters
 from rankwise.rankers import expressions
 from rankwise.rankers.expressions import RankerExpression
-from rankwise.rankers.table import RECOMMENDERS, built, expression_class, ranker_class
+from rankwise.rankers.table import RECOMMENDERS, build_ranker, expression_class, ranker_class
 
 _OTHER_COMMANDS = {
     "auto": "use 'rankwise auto'",
@@ -76,7 +76,7 @@ def build(
         return replace(expression, settings=checkpoint | dict(expression.settings)).build(options)
     if saved:
         with check.naming(params):
-            built(single, saved)
+            build_ranker(single, saved)
     parameters = ranker_class(single).own_parameters()
     general = {*_ANY, *(_BAG if expression.is_bag else ())} - parameters.keys()
     settings = {name: value for name, value in options.items() if name not in general}

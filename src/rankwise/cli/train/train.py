@@ -99,7 +99,7 @@ def train(
     outputs.free(plot, outputs.PICTURES, force=force)
     from rankwise.cli.train import rankers
     from rankwise.data.reading import is_set
-    from rankwise.rankers.training.resume import ready
+    from rankwise.rankers.training.resume import check_checkpoint_target
 
     settings = {
         "objective": objective,
@@ -121,7 +121,7 @@ def train(
     running = {name: value for name, value in {"processes": processes, "dask": dask}.items() if value is not None}
     model = rankers.build(ranker, params, settings, inputs.settings(set_ or []), **around, running=running)
     if checkpoint is not None and folds is None and not model.weighs:
-        ready(checkpoint, resume=resume)
+        check_checkpoint_target(checkpoint, resume=resume)
     if model.pools:
         dask = None
     if plot is not None and model.weighs:

@@ -61,14 +61,14 @@ def tune(
     --plot FILE: Draw the search: .png, .svg or .pdf.
     """
     from rankwise.model_selection.result import ENDINGS
-    from rankwise.model_selection.study import ready
+    from rankwise.model_selection.study import check_study_target
 
     outputs.free(output, ENDINGS, force=force or resume)
     outputs.free(plot, outputs.PICTURES, force=force or resume)
     study = study or output.with_suffix(".db")
     if study in (output, plot):
         raise check.error("the study needs a file of its own", got=str(study), hint="name another with --study")
-    ready(study, resume=resume)
+    check_study_target(study, resume=resume)
     fixed = inputs.settings(set_ or [])
     fixed |= {name: count for name, count in {"rounds": rounds, "epochs": epochs}.items() if count is not None}
     if patience is not None:

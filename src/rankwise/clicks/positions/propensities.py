@@ -7,12 +7,12 @@ from scipy.stats import t as student
 
 from rankwise import check, moved
 from rankwise.arrays import Array, Keywords, read_only
-from rankwise.clicks.logs.exchanges import Gap
 from rankwise.clicks.logs.log import Log
+from rankwise.clicks.logs.position_pairs import Gap
 from rankwise.clicks.positions import em
+from rankwise.clicks.positions.allpairs import PositionCounts, PositionSwaps, sums_by
 from rankwise.clicks.positions.bias import Bias
 from rankwise.clicks.positions.confounding import items_by_period
-from rankwise.clicks.positions.harvest import PositionCounts, Swaps, sums_by
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables import Table
 from rankwise.statistics import tables
@@ -93,7 +93,7 @@ def propensities(
     items = log.pairs
     if period is not None:
         log, items = items_by_period(log, check.integer("period", period, least=1))
-    swaps = Swaps.of(log, items, by_segment=segments)
+    swaps = PositionSwaps.of(log, items, by_segment=segments)
     if (gap := swaps.gap) and (gap.kind == "shown" or (features is None and method != "randomized")):
         raise gap.error()
     few = log.n_queries < RESAMPLED
@@ -106,7 +106,7 @@ def propensities(
     else:
         if method == "randomized":
             _check_shuffled(log, gap)
-            swaps = Swaps.of(log, log.queries, by_segment=segments)
+            swaps = PositionSwaps.of(log, log.queries, by_segment=segments)
             if gap := swaps.gap:
                 raise gap.error("query")
         logs, none = swaps.fit(swaps.sums.sum((0, 1))), np.zeros(log.n_positions)
@@ -184,7 +184,7 @@ def _check_shuffled(log: Log, gap: Gap | None) -> None:
     )
 
 
-def _segments(swaps: Swaps, common: Array, log: Log, stream: Stream) -> tuple[Array, list[str]]:
+def _segments(swaps: PositionSwaps, common: Array, log: Log, stream: Stream) -> tuple[Array, list[str]]:
     """Return a curve for each segment, and what is to be said about them.
 
     log θ of a segment is the common curve and a difference with a normal prior; the prior's width is the one whose

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rankwise import check, registry
-from rankwise.cluster.crew import lost
+from rankwise.cluster.backend import lost_worker_error
 from rankwise.cluster.dask.workers import Liveness
 from rankwise.data.dataset import RankingDataset
 from rankwise.rankers.ensembles.members import MemberPlan, Members
@@ -22,7 +22,7 @@ class OnCluster:
     def __init__(self, client: Any, liveness: Liveness, worker: str, *members: Any) -> None:
         self.client, self.liveness, self.worker = client, liveness, worker
         self.key = secrets.token_hex(8)
-        self._last = self._submit(_start, self.key, registry.parcels(), *members)
+        self._last = self._submit(_start, self.key, registry.pickle_registry(), *members)
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Submit a call; each waits for the one before it."""
@@ -33,7 +33,7 @@ class OnCluster:
                 with contextlib.suppress(TimeoutError):
                     return future.result(timeout=1.0)
                 if self.worker in self.liveness.gone("training a bag"):
-                    raise lost(f"the worker {self.worker} of the cluster was lost while training a bag")
+                    raise lost_worker_error(f"the worker {self.worker} of the cluster was lost while training a bag")
 
         return result
 
@@ -64,12 +64,12 @@ def on_cluster(
 
 
 def _start(key: str, registered: list[bytes], *members: Any) -> None:
-    registry.receive(registered)
+    registry.restore_registry(registered)
     _members[key] = Members(*members)
 
 
 def _call(_: object, key: str, method: str, arguments: tuple[Any, ...]) -> Any:
     if key not in _members:
-        raise lost("a worker of the cluster has been started anew while training a bag")
+        raise lost_worker_error("a worker of the cluster has been started anew while training a bag")
     members = _members.pop(key) if method == "learned" else _members[key]  # no round follows that
     return members.call(method, *arguments)

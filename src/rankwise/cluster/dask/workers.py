@@ -17,7 +17,16 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from rankwise import check
-from rankwise.cluster.crew import GRACE, LEAST, LOOK, Crew, LostWorkerError, failure, last_line, lost
+from rankwise.cluster.backend import (
+    GRACE,
+    LEAST,
+    LOOK,
+    ClusterBackend,
+    LostWorkerError,
+    last_line,
+    lost_worker_error,
+    worker_error,
+)
 
 Client = Any
 """A ``distributed.Client``, most of which has no types."""
@@ -59,7 +68,7 @@ class Liveness:
             if not ask and silence < self.timeout and connected:
                 return self._gone
             how = f"did not answer for {silence:.0f} seconds" if connected else "was lost"
-            raise lost(f"the scheduler of the cluster {how} while {doing}", _NEW_CLIENT) from failed
+            raise lost_worker_error(f"the scheduler of the cluster {how} while {doing}", _NEW_CLIENT) from failed
         finally:
             self._asked = time.monotonic()
         now, latest = self._asked, max(beats.values(), default=0.0)
@@ -86,7 +95,7 @@ def heartbeats(client: Client, seconds: float) -> Mapping[str, float]:
     return {str(worker): float(state["last_seen"]) for worker, state in identity["workers"].items()}
 
 
-class Workers(Crew):
+class Workers(ClusterBackend):
     """The workers of a Dask cluster."""
 
     frame, frame_hint = "Dask DataFrame", "dask.dataframe.from_pandas"
@@ -215,7 +224,9 @@ class Workers(Crew):
     def _failure(self, doing: str, futures: Sequence[Any]) -> BaseException:
         if gone := self.liveness.gone(doing, ask=True):
             return self._lost(doing, gone)
-        return failure(doing, [future.exception() for future in futures if future.status == "error"], "distributed")
+        return worker_error(
+            doing, [future.exception() for future in futures if future.status == "error"], "distributed"
+        )
 
     def _lost(self, doing: str, gone: Sequence[str]) -> LostWorkerError:
         silent = [name for name in gone if name in self.liveness.silent]
@@ -228,7 +239,7 @@ class Workers(Crew):
             if gone := self.liveness.gone(doing, ask=True):
                 return self._lost(doing, gone)
             time.sleep(LOOK)
-        return lost(f"a connection of the cluster broke while {doing} ({last_line(failed)})")
+        return lost_worker_error(f"a connection of the cluster broke while {doing} ({last_line(failed)})")
 
 
 def quietly(function: Callable[..., Any], *arguments: object, **options: Any) -> None:
@@ -245,7 +256,7 @@ def processes(client: Client, timeout: float) -> list[str]:
     except Exception as failed:
         if not broken(failed):
             raise
-        raise lost("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
+        raise lost_worker_error("the scheduler of the cluster does not answer", _NEW_CLIENT) from failed
     latest = max(beats.values(), default=0.0)
     silent = sorted(worker for worker, beat in beats.items() if latest - beat > max(timeout, LEAST))
     workers = sorted(beats.keys() - set(silent))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, cast
 
 from rankwise import check
-from rankwise.cluster.crew import GRACE, LEAST, LOOK, Crew, failure, lost
+from rankwise.cluster.backend import GRACE, LEAST, LOOK, ClusterBackend, lost_worker_error, worker_error
 
 _INTERVAL = 1.0  # seconds between two signs of life
 _START = 60.0  # seconds that actors get to start at least: each is a process that imports libraries
@@ -57,7 +57,7 @@ class _Sign(NamedTuple):
     asked: float
 
 
-class Actors(Crew):
+class Actors(ClusterBackend):
     """Actors, which live from ``alone`` to its end."""
 
     frame, frame_hint = "Ray Dataset", "ray.data.from_pandas"
@@ -94,7 +94,7 @@ class Actors(Crew):
             try:
                 identities = ray.get(signs)
             except ray.exceptions.RayError as failed:
-                raise lost(f"an actor was lost while it started ({type(failed).__name__})") from failed
+                raise lost_worker_error(f"an actor was lost while it started ({type(failed).__name__})") from failed
             self._hosts = [host for host, _ in identities]
             self.names = [f"{host} (process {process})" for host, process in identities]
             yield
@@ -142,7 +142,7 @@ class Actors(Crew):
                 noticed = noticed or time.monotonic()
                 if not pending or time.monotonic() - noticed > GRACE:
                     self._check_life(doing, ask=True)
-                    raise failure(doing, errors, "ray")
+                    raise worker_error(doing, errors, "ray")
 
     def results(self, doing: str, futures: Sequence[Any]) -> list[Any]:
         """Wait until all calls are done, and return their results."""
@@ -153,7 +153,7 @@ class Actors(Crew):
             return [_values(future) for future in futures]
         except ray.exceptions.RayError as failed:  # the actor that owned it is gone since
             self._check_life(doing, ask=True)
-            raise lost(f"a result was lost while {doing} ({type(failed).__name__})") from failed
+            raise lost_worker_error(f"a result was lost while {doing} ({type(failed).__name__})") from failed
 
     def share(self, doing: str, value: Any) -> Any:
         """Store a value in the object store."""

@@ -10,7 +10,7 @@ from rankwise import check, settings_files
 from rankwise.arrays import Keywords
 from rankwise.data.catalog.download import Archive
 from rankwise.data.columns import COLUMNS, roles
-from rankwise.data.compressed import FORMATS, by_name
+from rankwise.data.file_formats import FORMATS, by_name
 
 _WHAT = "the description of a data set"
 PARTS = ("train", "valid", "test")

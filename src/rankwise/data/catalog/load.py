@@ -15,7 +15,7 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.cache import cached
 
 if TYPE_CHECKING:
-    from rankwise.data.interactions.lists import Interactions
+    from rankwise.data.interactions.interactions import Interactions
 
 PartName = Literal["train", "valid", "test"]
 MovieLens = Literal["movielens-latest-small", "movielens-100k", "movielens-1m", "ml-latest-small", "ml-100k", "ml-1m"]
@@ -108,7 +108,7 @@ def load_dataset(
     if files is None:
         raise _missing(entry, patterns, bases)
     if entry.format == "ratings":
-        from rankwise.data.interactions.lists import Interactions
+        from rankwise.data.interactions.interactions import Interactions
 
         return Interactions.read(files["ratings"])
     with in_toml(name) if str(name).endswith(".toml") else contextlib.nullcontext():
@@ -207,8 +207,8 @@ def _read(entry: CatalogEntry, path: Path, cache: bool) -> RankingDataset:
 
         read, files, options = csv.read_csv, [path], dict(entry.columns)
     else:
+        from rankwise.data.letor.line_blocks import files_of
         from rankwise.data.letor.reader import read_letor
-        from rankwise.data.letor.text import files_of
 
         read, files = read_letor, files_of(path)
         options = {"n_features": entry.n_features, "first_index": entry.first_index}

@@ -10,8 +10,8 @@ import polars as pl
 from rankwise import check
 from rankwise.arrays import Ids
 from rankwise.data import columns
-from rankwise.data.compressed import TABLES, create_bytes, ending
 from rankwise.data.dataset import RankingDataset
+from rankwise.data.file_formats import TABLES, create_bytes, ending
 from rankwise.data.letor.lines import MOST_ID
 from rankwise.sparse import is_sparse
 

@@ -11,7 +11,7 @@ from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.clicks.models.impressions import simulate_clicks
 from rankwise.clicks.models.users import CLICK_PROBABILITIES
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.data.perturb import add_negatives, binarize, flip_labels
 from rankwise.data.splits import split
 from rankwise.experiments.running.sources import Source

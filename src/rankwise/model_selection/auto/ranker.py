@@ -22,13 +22,13 @@ from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose, k
 from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
-from rankwise.rankers.ensembles.oof import pooled
+from rankwise.rankers.ensembles.out_of_fold import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
 from rankwise.rankers.training import parameters as training
@@ -151,18 +151,18 @@ class AutoRanker(DelegatingRanker):
 
     def fit(  # type: ignore[override]
         self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
+        X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: inputs.Validation = None,
+        valid: fit_arguments.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Unpack[inputs.EvalSet],
+        **others: Unpack[fit_arguments.EvalSet],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         if others:
-            valid = inputs.with_eval_set(valid, self, others)
+            valid = fit_arguments.with_eval_set(valid, self, others)
         budget = Budget(self.minutes)
         check_declared(self)
         metric, seed = find_metric(self.metric), self.seed
@@ -174,7 +174,7 @@ class AutoRanker(DelegatingRanker):
         named, goal = metric, self.metric
         if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them
-        inputs.reject_start(data, self)
+        fit_arguments.reject_start(data, self)
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
         runs = self._runs(recipes := recipes[: self.max_recipes])
@@ -188,7 +188,7 @@ class AutoRanker(DelegatingRanker):
             leakage.checked(),
             caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
-            store.opened(self.checkpoint, identity) as folder,
+            store.open_store(self.checkpoint, identity) as folder,
         ):
             folder.read(runs, settings)
             budget.before = folder.spent

@@ -11,11 +11,11 @@ from rankwise import check
 from rankwise.arrays import Array, Offsets
 from rankwise.metrics.orderings import Orderings
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
+from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.bounds import BoundMaps, BoundRule, bounds
-from rankwise.objectives.wrappers.on import on
+from rankwise.objectives.wrappers.goal import on
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.stream import Stream
@@ -95,7 +95,7 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
         """
         return self._bounds(*checked_lists(labels, offsets)).apply(np.asarray(values, np.float64))[0]
 
-    def _bounds(self, labels: Array, lists: Lists, columns: Mapping[str, ArrayLike] | None = None) -> BoundMaps:
+    def _bounds(self, labels: Array, lists: RaggedLists, columns: Mapping[str, ArrayLike] | None = None) -> BoundMaps:
         weights, layer = np.ones(lists.n_queries), self.inner
         while isinstance(layer, stochastic | weighted | on):
             if isinstance(layer, on):

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check
 from rankwise.arrays import Offsets, offsets_of, rows_of
-from rankwise.objectives.lists import Derivatives, Selection, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
+from rankwise.objectives.ragged import Derivatives, Selection, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, read_only
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import PerDocument, PerQuery, Prepared, checked_lists
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -138,7 +138,7 @@ class PreparedPositioned(Prepared):
     def bias(self, scores: Values, stream: Stream | None) -> Array:
         """Return the b that minimises the inner loss at these scores; its draws are the same for every b."""
         lists, ridge, child = self.lists, self.objective.ridge, _child(stream)
-        weights = lists.spread(self.weights)
+        weights = lists.to_documents(self.weights)
         if len(self.shown) < 2:
             return np.zeros(len(self.shown))
 

@@ -9,16 +9,15 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.compiling import kernel
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.lists import Derivatives, Values, draw_streams
 from rankwise.objectives.plackett_luce.cpu.draws import (
     BEFORE,
     CHANCE,
     KEEP,
     PLACE,
     WEIGHT,
-    draw,
+    sample_batch,
     samples_at_once,
     tabulate,
     working_memory,
@@ -33,6 +32,7 @@ from rankwise.objectives.prepared import (
     checked_lists,
     require_stream,
 )
+from rankwise.objectives.ragged import Derivatives, Values, draw_streams
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
 from rankwise.stream import Stream
 
@@ -237,7 +237,7 @@ def _expose(scores, discounts, samples, race, draws, keys, query, floats, intege
     sums[:n] = 0.0
     for i in range(0, samples, samples_at_once(head)):
         count = min(samples_at_once(head), samples - i)
-        draw(race or steep, keys, query, i, count, samples, draws, n, head, floats, integers, batch, at)
+        sample_batch(race or steep, keys, query, i, count, samples, draws, n, head, floats, integers, batch, at)
         for a in range(count):
             row, discount, keep_before = a * head, 0.0, 0.0
             for k in range(row, row + head):

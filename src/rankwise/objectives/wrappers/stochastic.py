@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from rankwise import check
 from rankwise.check.parameters import Search
-from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.noise import check_noise
 from rankwise.objectives.prepared import Prepared, require_stream
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 

@@ -16,10 +16,10 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.models import attributes
 from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of, knots
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.objectives.wrappers.on import labels_learned
-from rankwise.rankers import expressions, inputs, table
+from rankwise.objectives.wrappers.goal import labels_learned
+from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
@@ -131,7 +131,7 @@ class CalibratedRanker(MetaRanker):
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         train, valid = data.train, data.valid
         self._check()
         pools = self.ranker.pools
@@ -287,7 +287,7 @@ class CalibratedRanker(MetaRanker):
 def calibrate(
     model: Annotated[object, "Trained ranker, its folder, or a model of another library (see :func:`wrap`)."],
     data: Annotated[
-        Documents | None,
+        ModelInput | None,
         """Queries that the model was not trained on, with labels; of others there is a warning. All queries that a bag
         or a blend was trained on will do, in their order: the curve is fitted to their out-of-fold scores.""",
     ] = None,
@@ -316,7 +316,7 @@ def calibrate(
         raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
     if data is None and method != "sigmoid":
         raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
-    lists = None if data is None else inputs.dataset(data, schema=ranker.model_.schema)
+    lists = None if data is None else fit_arguments.dataset(data, schema=ranker.model_.schema)
     settings: Any = {"method": method, "segment": segment, "relevant": relevant, "label": label}
     scores = None if lists is None else out_of_fold(ranker, lists)
     if lists is not None and scores is None and method != "sigmoid":

@@ -21,13 +21,13 @@ from rankwise.objectives.base import (
 from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers import on
-from rankwise.rankers import inputs
+from rankwise.objectives.wrappers import goal
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.constraints import BOUND, NONE, Constraints
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Validation
+from rankwise.rankers.training.validation import EvalSet, Validation
 
 METRICS = ("ndcg@10",)
 ONE_ROUND: Keywords = {
@@ -70,7 +70,7 @@ class TrainingData:
     """Whether the ranker must not see the validation data: the fold that a member of a bag is scored on."""
     older: Any = None
     """The trained ranker that is continued."""
-    eval_sets: Mapping[str, Measure] = field(default_factory=dict)
+    eval_sets: Mapping[str, EvalSet] = field(default_factory=dict)
     """Measured after every round, beside the validation data."""
     digest: str = ""
     """Identifies the data that are learned from, where ``train`` is only a sample of them."""
@@ -147,7 +147,7 @@ class TrainingSettings:
 
     def exponential_labels(self) -> Collection[str | None]:
         """Return the names of the labels that count by 2^y in training; None for the main ones."""
-        names: Collection[str | None] = (None,) if self.objective is None else on.exponential_labels(self.objective)
+        names: Collection[str | None] = (None,) if self.objective is None else goal.exponential_labels(self.objective)
         if names:  # constraints are learned by the same objective
             names = {*names, *(getattr(one, "label", None) for one in self.constraints.goals)}
         return names
@@ -193,7 +193,7 @@ class TrainingSettings:
             return {}
         if "init_scores" in objective.reads and train.init_scores is None and data.older is not None:
             train = train.with_(init_scores=data.older.predict(train.without_rows()))
-        return inputs.document_columns(train, objective, debias=self.debias)
+        return fit_arguments.document_columns(train, objective, debias=self.debias)
 
     def start(self, data: TrainingData) -> float:
         """Return the score that training starts at: 0, or that of the base rate where scores are log odds."""

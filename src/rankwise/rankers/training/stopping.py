@@ -36,7 +36,7 @@ class NothingLearnedError(ValueError):
     """Training ended where it began."""
 
 
-class Exhausted(StopTraining):
+class NothingLeftToLearn(StopTraining):
     """Raised by a learner with nothing more to learn; ``error`` is raised instead where no round was trained."""
 
     def __init__(self, reason: str, error: Callable[[], NothingLearnedError]) -> None:

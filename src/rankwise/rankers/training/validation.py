@@ -30,7 +30,7 @@ Function = Callable[[Array], Mapping[str, float]]
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class EvalSet:
     """A data set, and the function that measures its scores."""
 
     data: RankingDataset
@@ -53,10 +53,10 @@ DeviceMean = Callable[[Any], float | None]
 """From scores on a device to the mean of a metric; None where scores are not finite."""
 
 
-class Measured:
+class EvalMetrics:
     """The measures of a data set's scores, and their names in a history."""
 
-    def __init__(self, measure: Measure, *, prefix: str = "") -> None:
+    def __init__(self, measure: EvalSet, *, prefix: str = "") -> None:
         function: Any = measure.function
         self.function = function
         # Nothing relevant is an error before a round; NDCG is sure to score a query with a grade above 0.
@@ -172,20 +172,20 @@ class Validation:
 
 def measures_of(
     measured: Mapping[str, Any], read: Callable[[Any], RankingDataset], ranker: Any, *, debias: bool
-) -> dict[str, Measure]:
+) -> dict[str, EvalSet]:
     """Return measures by name, of data sets by the ranker's metrics, on data as ``read`` returns them."""
     from rankwise.rankers.training.settings import metrics_of
 
-    measures: dict[str, Measure] = {}
+    measures: dict[str, EvalSet] = {}
     for key, one in measured.items():
         if not isinstance(key, str) or not key.strip():
             what = "eval_sets must be a table of data sets by name"
             raise check.error(what, got=repr(key), hint='pass eval_sets={"train": train, "test": test}')
-        data = read(one.data if isinstance(one, Measure) else one)
+        data = read(one.data if isinstance(one, EvalSet) else one)
         function = (
-            one.function if isinstance(one, Measure) else Validation(data, metrics_of(ranker, data), debias=debias)
+            one.function if isinstance(one, EvalSet) else Validation(data, metrics_of(ranker, data), debias=debias)
         )
-        measures[key] = Measure(data, function)
+        measures[key] = EvalSet(data, function)
     return measures
 
 

@@ -10,9 +10,9 @@ from rankwise import check, moved
 from rankwise.arrays import Array, Column, Floats, Ids, Keywords
 from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign, documented
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.objectives.base import Objective
-from rankwise.rankers import inputs, table
+from rankwise.rankers import fit_arguments, table
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.ranker import TorchRanker
 from rankwise.rankers.sklearn import reject
@@ -20,7 +20,7 @@ from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 from rankwise.rankers.training.validation import measures_of
-from rankwise.recommend.base import Recommends, UnknownVector, by_ids
+from rankwise.recommend.base import RecommenderMixin, UnknownVector, by_ids
 from rankwise.recommend.factorization import lists as sources
 from rankwise.recommend.factors import TrainedFactors, fold_in
 from rankwise.recommend.model import Liked
@@ -52,7 +52,7 @@ likes, as the weight of the user, lies between all users counting alike and all 
 
 
 @documented
-class FactorizationRanker(Recommends, TorchRanker):
+class FactorizationRanker(RecommenderMixin, TorchRanker):
     """A vector for every user and every item: the score of an item for a user is the product of their vectors.
 
     Trained on :class:`rankwise.recommend.Interactions`, or on a RankingDataset whose query ids are users and whose
@@ -189,7 +189,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         if isinstance(train, RankingDataset):
-            inputs.reject_start(train, self)
+            fit_arguments.reject_start(train, self)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         source = sources.source(train, resample=self.resample, **drawn)
 

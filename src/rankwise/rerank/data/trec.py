@@ -11,7 +11,7 @@ import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Keywords, offsets_of
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.tables.csv import read_table
 from rankwise.evaluation.systems import IrDataset, Run
@@ -173,7 +173,7 @@ def _with_texts(
     if has_text.all():
         return rows
     first = rows.row(int(np.argmin(has_text.to_numpy())), named=True)
-    where = compressed.shown(source) if isinstance(source, str | Path) else "the texts"
+    where = file_formats.shown(source) if isinstance(source, str | Path) else "the texts"
     lost = rows.filter(~has_text)[column].n_unique()
     what = f"{count(lost, column, 'queries' if column == 'query' else None)} of the lists"
     shown = f"{first['document']!r} of query {first['query']!r}" if column == "document" else repr(first["query"])

@@ -15,8 +15,8 @@ from rankwise import check
 from rankwise.arrays import Array, Keywords
 from rankwise.data.dataset import RankingDataset
 from rankwise.data.disk.mapped import MappedRows, rows_at_once
+from rankwise.models.forests.library_errors import without_lines
 from rankwise.models.forests.lightgbm import FATAL, lightgbm
-from rankwise.models.forests.refusals import without_lines
 from rankwise.rankers.trees.lightgbm.model import LightGBMMatrices
 from rankwise.rankers.trees.lightgbm.parameters import NETWORK, POSITION_BIAS, training_parameters
 from rankwise.rankers.trees.protocol import Settings, on_disk
