@@ -135,7 +135,7 @@ class Parameter:
         ValueError: leaves must be a whole number of at least 2: got 1.
         """
         limits = self.limits
-        if (value is None and self.optional) or not (self.text or limits):  # a plain annotation is no declaration
+        if (value is None and self.optional) or not (self.text or limits or self.search):  # a plain annotation
             return value
         if isinstance(limits, OneOf):
             other_kind = not isinstance(value, str) and isinstance(value, get_args(self.kind))  # True of str | bool
@@ -185,7 +185,9 @@ def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
     function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009
     annotations = getattr(function, "__annotations__", {})
     arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
-    found = {one.name: _parameter(one.replace(annotation=annotations.get(one.name, Any))) for one in arguments}
+    found = {
+        one.name: _parameter(one.replace(annotation=annotations.get(one.name, one.annotation))) for one in arguments
+    }
     return types.MappingProxyType(found)
 
 
@@ -284,15 +286,15 @@ def documented(target: _Target) -> _Target:
     function: Any = vars(target).get("__init__") if isinstance(target, type) else target
     if function is not None:
         signature = inspect.signature(function)
-        plain = [one.replace(annotation=_plain(one.annotation)) for one in signature.parameters.values()]
-        function.__signature__ = signature.replace(parameters=plain)
+        types_alone = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
+        function.__signature__ = signature.replace(parameters=types_alone)
     return target
 
 
-def _plain(annotation: Any) -> Any:
+def plain(annotation: Any) -> Any:
     """Return an annotation without notes."""
     if get_origin(annotation) is Annotated:
-        return _plain(get_args(annotation)[0])
+        return plain(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return Union[tuple(_plain(one) for one in get_args(annotation))]  # noqa: UP007
+        return Union[tuple(plain(one) for one in get_args(annotation))]  # noqa: UP007
     return annotation
