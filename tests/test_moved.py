@@ -15,6 +15,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import moved
+from tests.statistics.test_results import off_policy
 
 BEFORE = """
 ALS ApproxNDCG AutoRanker BPR Breakdown Calibrated CalibratedRanker CatBoostRanker ClickLog Comparison CrossValidation
@@ -211,3 +212,9 @@ def test_old_attributes_of_results():
             assert getattr(result, name) == value
     assert evaluation.to_dict()["confidence"] == 0.9  # files keep their keys
     assert comparison.to_dict()["alpha"] == 0.01
+
+
+def test_numbers_of_the_candidate_alone_keep_their_old_names():
+    result = off_policy()
+    with pytest.warns(DeprecationWarning, match=r"^OffPolicyComparison\.low is OffPolicyComparison\.alone\.low now"):
+        assert result.low == result.alone.low  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -105,19 +106,27 @@ WORDS: dict[str, dict[str, str]] = {
 }
 """Function or class -> old keyword -> new keyword; those of a class are its attributes too."""
 
+ATTRIBUTES = {
+    "rw.clicks.OffPolicyComparison": {
+        name: f"alone.{name}" for name in ("difference", "low", "high", "effective_size", "unsupported")
+    }
+}
+"""Class -> old attribute -> new attribute."""
+
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 
 def renamed(public: str) -> Callable[[_Target], _Target]:
     """Decorate a function or a class, so that it takes the old words that ``WORDS`` lists under its public name."""
-    words = WORDS[public]
+    words = WORDS.get(public, {})
 
     def decorate(target: _Target) -> _Target:
         if not isinstance(target, type):
             return cast("_Target", _taking(words, public, target))
-        for old, new in words.items():
+        for old, new in (words | ATTRIBUTES.get(public, {})).items():
             setattr(target, old, _attribute(target.__name__, old, new))
-        setattr(target, "__init__", _taking(words, public, target.__init__))  # type: ignore[misc]  # noqa: B010
+        if words:
+            setattr(target, "__init__", _taking(words, public, target.__init__))  # type: ignore[misc]  # noqa: B010
         return target
 
     return decorate
@@ -172,7 +181,7 @@ def _new_value(public: str, old: str, keywords: dict[str, Any], stacklevel: int)
 def _attribute(owner: str, old: str, new: str) -> property:
     def read(self: object) -> Any:
         _warn(f"{owner}.{old} is {owner}.{new} now; the old name goes with {ENDS}", 3)
-        return _converted(old, getattr(self, new))
+        return _converted(old, operator.attrgetter(new)(self))
 
     return property(read)
 
