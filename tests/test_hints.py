@@ -126,7 +126,7 @@ def test_hints_are_found_in_the_source():
     assert len(HINTS) > 400
     texts = {hint.text for hint in HINTS}
     assert "pass sort=True, or sort the rows by query id" in texts  # an argument of the function that checks
-    assert "add --valid DATA, or --bag 5" in texts
+    assert "add --valid DATA, or --folds 5" in texts
     assert any(text.startswith("unpack it there, name another data folder with folder=") for text in texts)
     assert any(text.endswith("is then an event") for text in texts)
 

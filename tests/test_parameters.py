@@ -156,7 +156,7 @@ def test_a_new_parameter_is_searched(ranker, data):
 
 
 def test_a_new_parameter_is_in_the_docstring_and_its_signature_is_plain(ranker):
-    assert "    sharpness: Sharpness of the first ``leaf``. Above 0." in inspect.getdoc(ranker).splitlines()
+    assert "    sharpness: Sharpness of the first ``leaf``. Above 0." in str(inspect.getdoc(ranker)).splitlines()
     assert "sharpness: float = 1.5" in str(inspect.signature(ranker))
 
 
@@ -173,4 +173,4 @@ def test_every_parameter_of_a_ranker_has_a_sentence(name):
     for one in declared(cls).values():
         if one.default is not inspect.Parameter.empty:
             one.check(one.default)
-        assert f"    {one.name}: " in inspect.getdoc(cls)
+        assert f"    {one.name}: " in str(inspect.getdoc(cls))

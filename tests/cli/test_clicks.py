@@ -11,7 +11,7 @@ import pytest
 import rankwise as rw
 from tests.cli.running import refused, run
 
-NAMES = ("--document", "sku", "--position", "rank", "--ranker", "arm")
+NAMES = ("--document", "sku", "--position", "rank", "--system", "arm")
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,12 @@ def test_from_a_log_to_a_decision(folder):
     words = (log, features, *NAMES, "--bias", bias)
     expression = "lightgbm(plrank(samples=20), rounds=5, leaves=4)"
     told = json.loads(
-        run("clicks", "train", *words, "--model", expression, "-o", model, "--threads", "1", "--json").stdout
+        run("clicks", "train", *words, "--ranker", expression, "-o", model, "--threads", "1", "--json").stdout
     )
     ranker = rw.load(model)
     assert told["queries"] < 60  # the others are held out
     assert told["stopped"] == "rounds"
-    hurried = ("--model", expression, "-o", folder / "hurried", "--minutes", "0.0001", "--progress")
+    hurried = ("--ranker", expression, "-o", folder / "hurried", "--minutes", "0.0001", "--progress")
     done = run("clicks", "train", *words, *hurried)
     assert "best round 1 (stopped: minutes)" in done.stdout
     assert "Estimating relevance from clicks on" in done.stderr

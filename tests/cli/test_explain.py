@@ -37,15 +37,15 @@ def why() -> rw.results.Explanation:
 
 
 def explain(*words: object) -> str:
-    return run("explain", "model", "test.parquet", "--query", "7", *map(str, words)).stdout
+    return run("explain", "model", "test.parquet", "--id", "7", *map(str, words)).stdout
 
 
 def test_a_query_is_explained_as_in_python(why: rw.results.Explanation):
     shown = explain("--top", "3")
     assert "query 7" in shown
     assert why.table(top=3).text() in shown
-    assert why.document(why.documents[4]).table().text() in explain("--document", why.documents[4])
-    two = explain("--document", why.documents[4], "-d", why.documents[0])
+    assert why.document(why.documents[4]).table().text() in explain("--show", why.documents[4])
+    two = explain("--show", why.documents[4], "-d", why.documents[0])
     assert why.take(why.documents[[0, 4]]).table().text() in two
 
 
@@ -53,7 +53,7 @@ def test_a_calibrated_model_explains_its_scores_before_calibration(why: rw.resul
     other = rw.read_data("test.parquet").with_(query_ids=np.arange(100, 130))
     noisy = other.with_(features=other.features + np.float32(0.01))
     rw.calibrate(rw.load("model"), noisy, "platt").save(tmp_path / "calibrated")
-    done = run("explain", tmp_path / "calibrated", "test.parquet", "--query", "7", "--top", "3")
+    done = run("explain", tmp_path / "calibrated", "test.parquet", "--id", "7", "--top", "3")
     assert why.table(top=3).text() in done.stdout
     assert "explains the scores before calibration" in done.stderr
 
@@ -61,9 +61,9 @@ def test_a_calibrated_model_explains_its_scores_before_calibration(why: rw.resul
 def test_documents_without_labels_are_shown_without(why: rw.results.Explanation, tmp_path: Path):
     rows = pl.read_parquet("test.parquet").drop("label")
     rows.write_csv(tmp_path / "rows.csv")
-    words = ("explain", "model", tmp_path / "rows.csv", "--query", "7", "--read", "document=document")
+    words = ("explain", "model", tmp_path / "rows.csv", "--id", "7", "--document", "document")
     first, second = why.documents[:2]
-    for more in ((), ("--document", first), ("--above", first, "--below", second)):
+    for more in ((), ("--show", first), ("--above", first, "--below", second)):
         picture = tmp_path / f"{len(more)}.svg"
         shown = run(*words, *more, "--plot", picture).stdout
         assert "label" not in shown
@@ -109,14 +109,14 @@ def test_every_format_of_a_query(ending: str, why: rw.results.Explanation, tmp_p
 
 def test_what_is_refused(why: rw.results.Explanation, tmp_path: Path):
     assert "there is no such query: got '77'. Hint: the nearest of 30 are '7'" in refused(
-        "explain", "model", "test.parquet", "--query", "77"
+        "explain", "model", "test.parquet", "--id", "77"
     )
     assert "one query is explained at a time" in refused("explain", "model", "test.parquet")
-    words = ("explain", "model", "test.parquet", "--query", "7")
+    words = ("explain", "model", "test.parquet", "--id", "7")
     assert "--above and --below belong together" in refused(*words, "--above", why.documents[0])
     both = ("--above", why.documents[0], "--below", why.documents[1])
-    assert "one thing is shown at a time" in refused(*words, *both, "--document", why.documents[2])
-    assert "no such document" in refused(*words, "--document", "nobody")
+    assert "one thing is shown at a time" in refused(*words, *both, "--show", why.documents[2])
+    assert "no such document" in refused(*words, "--show", "nobody")
     (tmp_path / "there.csv").touch()
     assert "there.csv" in refused(*words, "-o", tmp_path / "there.csv")
 
@@ -125,8 +125,8 @@ def test_tables_with_columns_of_other_names(why: rw.results.Explanation, tmp_pat
     table = pl.read_parquet("test.parquet").rename({"qid": "query", "label": "grade"})
     ids = next(name for name in table.columns if table[name].dtype == pl.String)
     table.rename({ids: "url"}).write_csv(tmp_path / "rows.csv")
-    words = ("explain", "model", tmp_path / "rows.csv", "--query", "7", "--read", "query=query")
-    named = ("--read", "document=url", "--document", why.documents[0])
+    words = ("explain", "model", tmp_path / "rows.csv", "--id", "7", "--query", "query")
+    named = ("--document", "url", "--show", why.documents[0])
     shown = run(*words, *named, "--label", "grade").stdout
     assert why.document(why.documents[0]).table().text() in shown
     assert f"label {why.labels[0]:g}" in shown

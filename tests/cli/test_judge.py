@@ -63,7 +63,7 @@ def test_what_does_not_go_with_a_judge_is_refused(folder):
     words = (folder / "old.run", folder / "new.run", "--judge", folder / "llm.txt")
     assert "no --qrels" in refused("compare", *words)
     assert "--titles" in refused("compare", "--qrels", folder / "human.txt", *words, "--titles", "a,b")
-    assert "--test" in refused("compare", "--qrels", folder / "human.txt", *words, "--test", "t")
+    assert "--paired-test" in refused("compare", "--qrels", folder / "human.txt", *words, "--paired-test", "t")
     assert "--all-topics" in refused("evaluate", "--qrels", folder / "human.txt", *words, "--all-topics")
     assert "--judge" in refused("compare", "--qrels", folder / "human.txt", *words[:2], "--sampled", "probability")
     without = refused("compare", "--qrels", folder / "human.txt", *words, "--sampled", "probability", "-m", "dcg@10")

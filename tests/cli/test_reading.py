@@ -14,7 +14,8 @@ import typer
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.cli.data_options import OPTIONS
+from rankwise.cli.data_options import Reading
+from rankwise.cli.options import identifier, word
 from tests.cli.running import refused, run
 
 NAMES = ("--query", "session", "--label", "clicks", "--weight", "traffic")
@@ -58,8 +59,9 @@ def test_every_command_that_reads_ranking_data_has_the_same_options():
     for name, command in _leaves(typer.main.get_command(app)):
         options = {option.name: (option.opts, option.help, option.metavar) for option in command.params[1:]}
         if name in readers:
-            apart = {"data_folder", "download"} if name == "reproduce" else set()
-            found[name] = {one: options[one] for one in OPTIONS if one not in apart}
+            apart = {"part", "fold"} | ({"data_folder", "download"} if name == "reproduce" else set())
+            names = (identifier(word(one)) for one in Reading.options().values())
+            found[name] = {one: options[one] for one in names if one not in apart}
     assert set(found) == readers
     assert all(one.items() <= found["train"].items() for one in found.values())
 
@@ -77,7 +79,21 @@ def test_columns_are_named_in_every_command(name: str):
     run("predict", "model", name, "-o", "scores.txt", *names)
     run("evaluate", name, "scores.txt", *names)
     assert "0." in run("compare", name, "a=scores.txt", "b=model", *names).stdout
-    run("train", name, "--folds", 2, "--rounds", 2, "--patience", 0, "--min-documents", 2, "-o", "folds", *names)
+    run(
+        "cross-validate",
+        name,
+        "--folds",
+        2,
+        "--rounds",
+        2,
+        "--patience",
+        0,
+        "--min-documents",
+        2,
+        "-o",
+        "folds",
+        *names,
+    )
     run("data", "split", name, "-o", "a.parquet,b.parquet,c.parquet", *names)
     run("data", "noise", name, "-o", "noisy.parquet", "--flips", 0.1, *names)
     run("data", "thin", name, "-o", "thin.parquet", "--negatives", 1, *names)
@@ -125,9 +141,9 @@ def test_a_model_picks_its_features_and_needs_no_labels():
 
 def test_a_document_of_a_table_is_explained():
     run("train", "rows.csv", *NAMES, "--features", "f_*", "--rounds", 3, "-o", "model")
-    text = run("explain", "model", "new.csv", "--query", "s3", "--read", "query=session", "--document", 0).stdout
+    text = run("explain", "model", "new.csv", "--id", "s3", "--query", "session", "--show", 0).stdout
     assert "f_2" in text
-    assert "use --read query=…, one of session, f_0" in refused("explain", "model", "new.csv", "--query", "s3")
+    assert "use --query …, one of session, f_0" in refused("explain", "model", "new.csv", "--id", "s3")
 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")
@@ -270,7 +286,10 @@ def test_commands_that_train_print_the_features_they_use():
     line = "5 features: f_0, f_1, f_2, f_3, shop (category)\n"
     settings = ("--rounds", 2, "--min-documents", 2, "--threads", 1)
     assert line in run("train", "rows.csv", *settings, *names, "-o", "model").stderr
-    assert line in run("train", "rows.csv", *settings, *names, "-o", "folds", "--folds", 2, "--patience", 0).stderr
+    assert (
+        line
+        in run("cross-validate", "rows.csv", *settings, *names, "-o", "folds", "--folds", 2, "--patience", 0).stderr
+    )
     search = (
         "--space",
         "none",
@@ -280,7 +299,7 @@ def test_commands_that_train_print_the_features_they_use():
         "min_documents=2",
         "--trials",
         1,
-        "--bag",
+        "--folds",
         2,
     )
     assert line in run("tune", "rows.csv", "--rounds", 2, *search, *names, "-o", "b.toml").stderr

@@ -168,7 +168,7 @@ class Demonstration(Result):
         model = folder / _file(next(name for name in ranked if name in OBJECTIVES))
         return [
             f"rankwise compare {folder / 'test.parquet'} {' '.join(rankings)}",
-            f"rankwise explain {model} {folder / 'test.parquet'} --query {self.parts['test'].qids()[0]}",
+            f"rankwise explain {model} {folder / 'test.parquet'} --id {self.parts['test'].qids()[0]}",
             f"rankwise train {data} --objective approx_ndcg --output {folder / 'models/mine'}",
             f"rankwise auto {data} --minutes 3 --output {folder / 'models/longer'}",
         ]

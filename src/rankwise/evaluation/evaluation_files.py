@@ -43,7 +43,7 @@ def frame_of(evaluation: Evaluation) -> pl.DataFrame:
 
 @moved.renamed("rw.results.read_evaluation")
 def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
-    """Read what :func:`write_evaluation` wrote, or the folder of ``rankwise train --folds``; for :func:`compare`.
+    """Read what :func:`write_evaluation` wrote, or the folder of ``rankwise cross-validate``; for :func:`compare`.
 
     ``about`` is what :class:`Evaluation` takes beside: ``seed``, ``level``, ``resamples``. A file of an earlier
     version keeps no digest of the labels: whether others rest on the same ones cannot be checked then.
@@ -62,7 +62,7 @@ def read_evaluation(path: str | Path, **about: Any) -> Evaluation:
         known = {"candidates": kept.get(_CANDIDATES, ""), "judged": judged and JudgedShare(int(judged[0]), *judged[1:])}
     names = _metrics(frame.schema)
     if names is None:
-        hint = "pass what 'rankwise train --folds', 'rankwise evaluate --per-query' or write_evaluation wrote"
+        hint = "pass what 'rankwise cross-validate', 'rankwise evaluate --per-query' or write_evaluation wrote"
         raise check.error("not the values of queries", got=f"the columns {', '.join(frame.columns[:5])}", hint=hint)
     if "ranking" in frame.columns and frame["ranking"].n_unique() > 1:
         hint = "write a file for each: evaluate one ranking at a time"

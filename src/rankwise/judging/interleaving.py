@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise import check, moved
 from rankwise.arrays import Array, Json
+from rankwise.check.parameters import AtLeast, Option, Within
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.reading import Source, open_log, typed_columns
 from rankwise.clicks.positions.bias import Bias
@@ -142,12 +143,12 @@ def interleaving(
     a: Rankings | None = None,
     b: Rankings | None = None,
     *,
-    cutoff: int = 10,
-    seed: int = 0,
-    method: str = "team_draft",
-    credit: str = "sign",
+    cutoff: Annotated[int, AtLeast(1), "Number of documents of a list.", Option(metavar="N")] = 10,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
+    method: Annotated[str, "How lists were interleaved.", Option(metavar="team_draft|balanced")] = "team_draft",
+    credit: Annotated[str, "What an impression counts.", Option(metavar="sign|clicks|debiased")] = "sign",
     bias: Bias | ArrayLike | None = None,
-    level: float = 0.95,
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
 ) -> Interleaving:
     """Return which of two rankings users prefer, with an interval and an e-value that are valid at any time.
 

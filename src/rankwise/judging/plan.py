@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.evaluation import judged
 from rankwise.evaluation.systems import Run
 from rankwise.metrics import MetricLike
@@ -68,10 +69,12 @@ def plan(
     systems: Mapping[str, Run],
     *,
     judge: Run,
-    judgements: int = 500,
-    metric: MetricLike = "dcg@10",
-    seed: int = 0,
-    previous: Run | None = None,
+    judgements: Annotated[int, AtLeast(1), "Number of documents to draw."] = 500,
+    metric: Annotated[
+        MetricLike, "Metric of the comparison: dcg@10, precision@10, rbp or ndcg@10.", Option(metavar="METRIC")
+    ] = "dcg@10",
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
+    previous: Annotated[Run | None, "An earlier plan with its grades.", Option(metavar="FILE")] = None,
 ) -> Plan:
     """Draw the documents whose human judgements tell most about the difference of systems.
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, moved, user_code
 from rankwise.arrays import Array, Ids, Json, Keywords, comparable, rows_of
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike, metrics_for
@@ -106,11 +107,13 @@ def cross_validate(
     folds: object = 5,
     *,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10",),
-    seed: int = 0,
+    seed: Annotated[int, AtLeast(0), "Seed of the folds.", Option(group="Running")] = 0,
     valid: float = 0.2,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    progress: bool | None = None,
+    checkpoint: Annotated[
+        str | Path | None, "Folder that keeps finished folds.", Option(metavar="DIR", group="Running")
+    ] = None,
+    resume: Annotated[bool, "Whether finished folds are taken from that folder.", Option(group="Running")] = False,
+    progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
     level: float = 0.95,
     resamples: int = 2000,
 ) -> CrossValidation:

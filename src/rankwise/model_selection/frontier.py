@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check, metrics, moved
 from rankwise.arrays import Array, Json
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.model_selection.cross_validate import checked_ranker, finished_models, trained
@@ -151,12 +152,14 @@ def frontier(
     train: RankingDataset,
     valid: RankingDataset | None,
     objectives: Sequence[ObjectiveLike] | Mapping[str, ObjectiveLike],
-    points: int = 9,
+    points: Annotated[int, AtLeast(2), "Number of weights between two goals, ends included."] = 9,
     *,
-    folds: int = 5,
-    checkpoint: str | Path | None = None,
-    resume: bool = False,
-    progress: bool | None = None,
+    folds: Annotated[int, AtLeast(2), "Number of members of each bag."] = 5,
+    checkpoint: Annotated[
+        str | Path | None, "Folder that keeps the model of every point.", Option(metavar="DIR", group="Running")
+    ] = None,
+    resume: Annotated[bool, "Whether finished points are taken from that folder.", Option(group="Running")] = False,
+    progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
     level: float = 0.95,
     resamples: int = 2000,
 ) -> Frontier:

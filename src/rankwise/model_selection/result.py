@@ -256,7 +256,7 @@ def read_parameters(path: str | Path) -> tuple[str | None, Keywords]:
 
 
 def _toml(flat: Mapping[str, object], origin: Mapping[str, object]) -> str:
-    bag = f" --bag {origin['bag']}" if "bag" in origin else ""
+    bag = f' --ranker "bagged({flat["ranker"]}, folds={origin["bag"]})"' if "bag" in origin else ""
     lines = [f"# Found by rankwise tune. Use it with: rankwise train TRAIN --valid VALID --params THIS{bag} -o MODEL"]
     lines += [f"{name} = {_value(value)}" for name, value in flat.items()]
     lines += ["", "[tuning]", *(f"{name} = {_value(value)}" for name, value in origin.items())]

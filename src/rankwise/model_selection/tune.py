@@ -4,11 +4,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from rankwise import caches, check, moved
+from rankwise.check.parameters import Above, AtLeast, Option, Unset
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -40,20 +41,28 @@ def tune(
     objective: ObjectiveLike | None = None,
     *,
     ranker: str = "lightgbm",
-    folds: int | None = None,
-    metric: MetricLike = "ndcg@10",
-    trials: int | None = None,
-    minutes: float | None = None,
-    space: str = "default",
-    search: Mapping[str, spaces.DimensionLike] | None = None,
+    folds: Annotated[
+        int | None, AtLeast(2), "Number of members of a bag, measured on queries that they have not seen.",
+        Option(metavar="N"),
+    ] = None,
+    metric: Annotated[MetricLike, "What is maximised on the validation data.", Option(metavar="METRIC")] = "ndcg@10",
+    trials: Annotated[int | None, AtLeast(1), Unset("50"), "Number of trials."] = None,
+    minutes: Annotated[float | None, Above(0), "Minutes of training."] = None,
+    space: Annotated[str, "Ranges that are searched: default, kang2024 or none.", Option(metavar="NAME")] = "default",
+    search: Annotated[
+        Mapping[str, spaces.DimensionLike] | None,
+        "A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'.", Option(metavar="NAME=RANGE"),
+    ] = None,
     fixed: Mapping[str, object] | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    prune: bool = True,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: bool | None = None,
-) -> Tuning:
+    prune: Annotated[bool, "Whether trials that fall behind end early."] = True,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
+    threads: Annotated[
+        int | None, AtLeast(1), Unset("one for each core"), "Number of threads.", Option(group="Running")
+    ] = None,
+    progress: Annotated[bool | None, "Whether to show progress.", Option(group="Running")] = None,
+) -> Tuning:  # fmt: skip
     """Search for the parameters of a ranker and its objective that rank the validation data best.
 
     Every trial trains on ``train`` and is judged by its best round on ``valid``; test data have no place here. The

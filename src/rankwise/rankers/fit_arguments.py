@@ -255,7 +255,6 @@ def reject_rewards(data: RankingDataset, objective: object, accepts: tuple[str, 
 
 def no_propensities(got: object) -> ValueError:
     """Return the error of ``debias`` without propensities."""
-    hint = (
-        "use click data that has them, as 'rankwise data clicks --model position' makes` (rw.clicks.simulate_clicks)|`"
-    )
+    hint = "use click data that has them, as 'rankwise data clicks --click-model position' makes"
+    hint += "` (rw.clicks.simulate_clicks)|`"
     return check.error("debias needs propensities and an objective that weighs documents", got=got, hint=hint)

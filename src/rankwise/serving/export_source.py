@@ -140,8 +140,9 @@ def _not_one(ranker: Any, model: Model | None) -> ValueError:
         return check.error(
             "a bag can be exported where its members make one forest: trees, without CatBoost's categories",
             got=f"a bag of {type(ranker.ranker).__name__}",
-            hint="export one that learns from it, `rw.distilled(bag, ranker)|rankwise train --teacher BAG`, or "
-            "serve the bag` with model.scorer()| with rankwise serve`",
+            hint="export one that learns from it, `rw.distilled(bag, ranker)|"
+            "rankwise train --ranker \"distilled('BAG', lightgbm)\"`, "
+            "or serve the bag` with model.scorer()| with rankwise serve`",
         )
     return check.error(
         "only rankers of trees and nets can be exported",

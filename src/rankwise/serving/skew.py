@@ -1,12 +1,14 @@
 """Training-serving skew: how features differ between the data of training and those that were logged in serving."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 
 from rankwise import check, moved
 from rankwise.arrays import Array, Json, Offsets, comparable, index_of, rows_of
+from rankwise.check.parameters import Option, Within
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.systems import Scored, scores_of
 from rankwise.metrics import Metric, MetricLike
@@ -76,8 +78,8 @@ def compare_features(
     served: ModelInput,
     model: Scored | None = None,
     *,
-    metric: MetricLike = "ndcg@10",
-    level: float = 0.95,
+    metric: Annotated[MetricLike, "What is measured with a model.", Option(metavar="METRIC")] = "ndcg@10",
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
 ) -> FeatureComparison:
     """Compare features of training data with those logged in serving, by name: training-serving skew in one table.
 

@@ -114,7 +114,8 @@ class Result:
         """
         if not hasattr(self, "figure"):
             raise check.error("this result has no plot", got=type(self).__name__, hint="print it, or save its tables")
-        return drawing.plot(partial(self.figure, **options), path, force=force)
+        draw = partial(self.figure, **options)
+        return draw() if path is None else drawing.plot(draw, path, force=force)
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the result to a file, in the format of its ending, and return the path.

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise import check, moved
 from rankwise.arrays import offsets_of
+from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.clicks.models.users import Shown, UserOptions, Users, named_rankers, show
 from rankwise.data import columns
 from rankwise.data.arguments import NamedColumns
@@ -47,14 +48,20 @@ class ClickLog(RankingDataset):
 def simulate_clicks(
     data: RankingDataset,
     *,
-    model: str = "cascade",
-    impressions: int = 10,
+    model: Annotated[
+        str,
+        "cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.",
+        Option("click-model", metavar="cascade|position"),
+    ] = "cascade",
+    impressions: Annotated[int, AtLeast(1), "How often each list is shown."] = 10,
     ranker: Shown = None,
     rankers: Mapping[str, Shown] | None = None,
     temperature: float | None = None,
-    cutoff: int | None = None,
-    keep_empty: bool = False,
-    seed: int = 0,
+    cutoff: Annotated[
+        int | None, AtLeast(1), "Number of documents of a list that are shown.", Unset("all"), Option(metavar="K")
+    ] = None,
+    keep_empty: Annotated[bool, "Whether impressions without a click are kept."] = False,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
     **options: Unpack[UserOptions],
 ) -> ClickLog:
     """Show each list ``impressions`` times and return what was seen and clicked, each impression as a query of its own.

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
 import numpy as np
 import polars as pl
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords, Offsets, index_of, offsets_of, rows_of
+from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.clicks.logs.log import Log, named_pairs
 from rankwise.clicks.logs.reading import open_log
 from rankwise.clicks.off_policy import estimators
@@ -52,14 +53,14 @@ def compare(
     features: RankingDataset | Table | None = None,
     *,
     estimator: str = "position",
-    cutoff: int | None = None,
+    cutoff: Annotated[int | None, AtLeast(1), "Positions that count.", Unset("all"), Option(metavar="K")] = None,
     temperature: float = 0.0,
-    by: str = "query",
-    level: float = 0.95,
+    by: Annotated[str, "Unit of the intervals.", Option(metavar="query|user")] = "query",
+    level: Annotated[float, Within(0, 1, open=True), "Confidence level.", Option(metavar="LEVEL")] = 0.95,
     blends: Sequence[float] = (0.25, 0.5, 1.0),
     targets: RankingDataset | Estimates | None = None,
-    unchecked: bool = False,
-    seed: int = 0,
+    unchecked: Annotated[bool, "Whether to decide although a check fails, or that of the bias cannot run."] = False,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
 ) -> OffPolicyComparison | OffPolicyComparisons:
     """Compare candidates with production by the clicks on rankings that were logged, and say which to ship.
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords, comparable, index_of, read_only, rows_of
+from rankwise.check.parameters import AtLeast, Option
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.off_policy.exposure import Policy, logging_exposure, query_impressions
 from rankwise.clicks.positions.bias import Bias
@@ -230,7 +231,11 @@ def targets(
     log: Log,
     features: RankingDataset | Table,
     bias: Bias,
-    method: Literal["dr", "regression", "ips"] = "dr",
+    method: Annotated[
+        Literal["dr", "regression", "ips"],
+        "How rewards are estimated: dr, both of the others; regression on features; ips, clicks over propensities.",
+        Option(metavar="dr|regression|ips"),
+    ] = "dr",
     *,
     clip: float | None = None,
     regression: Scored | None = None,
@@ -238,7 +243,7 @@ def targets(
     probabilities: Policy | None = None,
     strength: float = _STRENGTH,
     labels: Literal["regression", "offset"] | None = None,
-    seed: int = 0,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
 ) -> RankingDataset:
     """Return the data to train on: one list a query, all its documents, with targets from clicks as rewards.
 

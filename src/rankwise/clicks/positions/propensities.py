@@ -1,12 +1,13 @@
 """Estimation of position bias from a click log."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.stats import t as student
 
 from rankwise import check, moved
 from rankwise.arrays import Array, Keywords, read_only
+from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.clicks.logs.log import Log
 from rankwise.clicks.logs.position_pairs import Gap
 from rankwise.clicks.positions import em
@@ -40,16 +41,31 @@ _SURELY = 3.0  # standard errors
 @moved.renamed("rw.clicks.propensities")
 def propensities(
     log: Log,
-    method: str = "harvest",
+    method: Annotated[
+        str,
+        "harvest: documents that moved between positions. randomized: shuffled lists. em: both effects together.",
+        Option(metavar="harvest|randomized|em"),
+    ] = "harvest",
     *,
-    trust: bool = False,
+    trust: Annotated[bool, "Whether clicks by trust are estimated, too."] = False,
     features: RankingDataset | Table | None = None,
     segments: bool = False,
-    ranker: str | None = None,
-    period: int | None = None,
+    ranker: Annotated[
+        str | None,
+        "With randomized: the ranker whose lists were shuffled.",
+        Unset("all"),
+        Option("shuffled", metavar="NAME"),
+    ] = None,
+    period: Annotated[
+        int | None,
+        AtLeast(1),
+        "Days within which documents are compared, where relevance changes and rankers follow it; needs times.",
+        Unset("all time"),
+        Option(metavar="DAYS"),
+    ] = None,
     resamples: int = 200,
     level: float = 0.95,
-    seed: int = 0,
+    seed: Annotated[int, AtLeast(0), "Seed of every draw.", Option(group="Running")] = 0,
 ) -> Bias:
     """Estimate how clicks depend on position, with intervals from the spread between queries.
 

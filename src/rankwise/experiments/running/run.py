@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from rankwise import check, files, registry
 from rankwise._version import __version__
 from rankwise.arrays import Json, Keywords
+from rankwise.check.parameters import AtLeast, Option, Unset
 from rankwise.experiments.results import DESCRIPTION, PAGE, Results
 from rankwise.experiments.running import provenance
 from rankwise.experiments.running.eta import Clock
@@ -101,9 +102,18 @@ def run(
     spec: Spec,
     folder: str | Path,
     *,
-    jobs: int | None = None,
-    dask: str | None = None,
-    data_folder: str | Path | None = None,
+    jobs: Annotated[
+        int | None, AtLeast(1), "Number of processes, among which the threads are divided.", Option(group="Running")
+    ] = None,
+    dask: Annotated[
+        str | None, "Address of a Dask cluster whose workers compute.", Option(metavar="ADDRESS", group="Running")
+    ] = None,
+    data_folder: Annotated[
+        str | Path | None,
+        "Folder of the catalog's data sets.",
+        Unset("RANKWISE_DATA"),
+        Option(metavar="DIR", group="Reading data"),
+    ] = None,
     progress: Report | None = None,
     estimate: bool = True,
     command: str = "",

@@ -104,6 +104,7 @@ class AutoRanker(DelegatingRanker):
         Mapping[str, int] | Mapping[int, int] | Sequence[int] | None,
         """Features with which scores only rise (1) or only fall (−1), by their names, or numbers from 0:
         ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.""",
+        Option("monotone", metavar="NAME=SIGN"),
     ] = None
     constraints: Annotated[
         Mapping[str, float] | None,
@@ -121,7 +122,7 @@ class AutoRanker(DelegatingRanker):
         str | Path | None,
         """Folder that keeps trained bags. The same call resumes a search that was interrupted, and counts the time that
         it has spent; one of other data or settings is refused.""",
-        Option(metavar="FOLDER", group="Running"),
+        Option("checkpoint", metavar="FOLDER", group="Running"),
     ] = None
     progress: Annotated[
         bool | None,

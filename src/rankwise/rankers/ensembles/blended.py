@@ -96,7 +96,7 @@ class blended(EnsembleRanker):  # noqa: N801 (wrappers are adjectives)
             MetricLike | Sequence[MetricLike] | None,
             Unset("those of the first ranker"),
             "Metrics, of which the first decides on weights; by default those of the first ranker.",
-            Option(name="metric", metavar="METRIC", group="Training"),
+            Option(short="-m", metavar="LIST", group="Training"),
         ] = None,
         processes: Annotated[training.Processes, "Bags among the rankers have their own."] = 1,
         dask: training.Dask = None,

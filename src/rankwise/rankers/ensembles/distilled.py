@@ -181,7 +181,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
             raise check.error(
                 "a library's own objective cannot be mixed with the teacher's loss",
                 got=str(self.student.objective),
-                hint="set one of ours, such as `objective='lambdarank'`, or `weight=1.0|--teacher-weight 1.0`",
+                hint="set one of ours, such as `objective='lambdarank'`, or `weight=1.0|weight=1 in the expression`",
             )
         labelled = find_objective(self.student.objective)
         if self.unlabelled is not None:

@@ -124,7 +124,8 @@ class TrainingSettings:
             raise check.error(what, got=hidden[0], hint=hint)
         for one in (ranker, *(ranker.nested() or {}).values()):
             for name, parameter in declared(type(one)).items():
-                parameter.check(getattr(one, name))
+                if parameter.noted:
+                    parameter.check(getattr(one, name))
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
             return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, callback=callback)
         objective: Any = getattr(ranker, "objective", None)
