@@ -120,6 +120,9 @@ def test_modules_do_not_hide_functions_of_the_same_name():
         module, function = importlib.import_module(name), place(name.replace("rankwise", "rw"))
         assert callable(function)
         assert getattr(module, function.__name__) is function
+    with pytest.warns(DeprecationWarning, match="is rankwise.data.subsample now"):
+        importlib.reload(importlib.import_module("rankwise.data.thin"))
+    assert rw.data.thin(LISTS, queries=3, seed=0).n_queries == 3
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,8 @@ def attach(module: str, file: str) -> tuple[Callable[[str], object], Callable[[]
         vars(sys.modules[module])[name] = value
         return value
 
-    # Importing judging/plan.py would put the module in the place of the function rw.judging.plan.
-    hidden = {name for name, source in places.items() if f"{source}.".startswith(f"{module}.{name}.")}
-    if hidden:
-        own = sys.modules[module]
-        own.__class__ = type("Namespace", (_Guarded,), {"_hidden": frozenset(hidden)})
+    kept = frozenset(name for name, source in places.items() if source)
+    sys.modules[module].__class__ = type("Namespace", (_Guarded,), {"_kept": kept})
     return load, lambda: names.copy(), names.copy()
 
 
@@ -46,10 +43,10 @@ def listing(stub: "str | Path") -> dict[str, str]:
 
 
 class _Guarded(ModuleType):
-    """A package that keeps the names of its stub where one of its modules has the same name."""
+    """A package that keeps the names of its stub: importing judging/plan.py must not replace rw.judging.plan."""
 
-    _hidden: frozenset[str] = frozenset()
+    _kept: frozenset[str] = frozenset()
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name not in self._hidden or value is not sys.modules.get(f"{self.__name__}.{name}"):
+        if name not in self._kept or value is not sys.modules.get(f"{self.__name__}.{name}"):
             super().__setattr__(name, value)
