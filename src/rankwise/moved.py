@@ -6,7 +6,6 @@ import operator
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, TypeVar, cast
@@ -195,9 +194,15 @@ def _warn(message: str, stacklevel: int) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
 
-class _Moved(MetaPathFinder, Loader):
+class _Moved:
+    """A finder and loader of modules; importlib.abc would take longer to load than all of the rest."""
+
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+        loader: Any = self  # a Loader in all but its base class
+        return ModuleSpec(name, loader, is_package=name == "rankwise.rankers.scoring") if name in MODULES else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
 
     def exec_module(self, module: ModuleType) -> None:
         new = MODULES[module.__name__]
