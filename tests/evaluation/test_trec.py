@@ -12,6 +12,7 @@ import rankwise as rw
 from rankwise.evaluation.rankings import read_ranking
 from rankwise.metrics import conventions, metric
 from tests import shared
+from tests.refusals import refusal, refuses
 
 RUN = "q1 Q0 d1 1 0.5 mine\nq2 Q0 d9 1 3 mine\nq1\tQ0\td2\t2\t 0.4\tmine and words\n"
 QRELS = "q1 0 d2 1\nq1 0 d3 2\nq1 0 d1 -1\nq2 0 d8 0\nq3 0 d1 1\n"
@@ -72,8 +73,7 @@ def test_a_model_and_scores_are_evaluated_on_a_table_with_labels():
     expected = rw.evaluate(table["x"].to_numpy(), rw.RankingDataset.from_frame(table), "rr").mean
     assert rw.evaluate(table["x"].to_numpy(), table, "rr").mean == expected
     assert rw.evaluate(lambda features: features[:, 0], table.to_pandas(), "rr").mean == expected
-    with pytest.raises(ValueError, match="scores are evaluated on a RankingDataset: got list"):
-        rw.evaluate([1.0], [1.0])  # type: ignore[call-overload]
+    refuses(lambda: rw.evaluate([1.0], [1.0]), what="scores are evaluated on a RankingDataset", got="list")  # type: ignore[call-overload]
 
 
 def test_judge(files):
@@ -182,10 +182,8 @@ def test_round_trip_keeps_every_metric(tmp_path, suffix):
 
 def test_nothing_is_overwritten_unasked(tmp_path):
     path = rw.write_qrels(data(), tmp_path / "qrels")
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        rw.write_qrels(data(), path)
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        rw.write_run([1, 2, 3, 4], data(), path)
+    refuses(lambda: rw.write_qrels(data(), path), FileExistsError, what="…exists already and is kept")
+    refuses(lambda: rw.write_run([1, 2, 3, 4], data(), path), FileExistsError, what="…exists already and is kept")
     assert rw.write_run([1, 2, 3, 4], data(), path, force=True).read_text().startswith("a Q0 z 1 3.0")
 
 
@@ -400,7 +398,7 @@ DIVERSITY = "1 1 d1 1\n1 2 d1 0\n1 2 d2 2\n1 1 d3 -2\n2 a-b d1 1\n"
 def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text(DIVERSITY)
-    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 0' at line 2.*aspects=True"):
+    with refusal(what="…only once under a query", got="'1 2 d1 0'", where="line 2…", hint="…aspects=True"):
         rw.read_qrels(path)
     qrels = rw.read_qrels(path, aspects=True)
     assert qrels.columns == ["query", "aspect", "document", "grade"]
@@ -415,8 +413,8 @@ def test_qrels_with_subtopics_become_labels_by_name(tmp_path) -> None:
         "aspect_2": [2.0, 0.0, 0.0, 0.0, 0.0],
     }
     assert rw.evaluate(scores, data, ["strec@1"])["strec@1"].tolist() == [0.5, 1.0]
-    with pytest.raises(ValueError, match="two aspects have one name as labels: got 'a_b' for a_b"):
+    with refusal(what="two aspects have one name as labels", got="'a_b' for a_b"):
         rw.judge({"2": {"d1": 1.0}}, pl.concat([qrels, qrels[-1:].with_columns(aspect=pl.lit("a_b"))]))
     path.write_text(DIVERSITY + "1 2 d1 1\n")
-    with pytest.raises(ValueError, match="only once under a query: got '1 2 d1 1' at line 6"):
+    with refusal(what="a document may stand only once under a query", got="'1 2 d1 1'", where="line 6…"):
         rw.read_qrels(path, aspects=True)

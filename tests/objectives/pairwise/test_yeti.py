@@ -8,6 +8,7 @@ import pytest
 import rankwise as rw
 from tests.objectives.pairwise.yeti_by_hand import derivatives, drawn, pairs
 from tests.objectives.plackett_luce.test_plrank import chances
+from tests.refusals import refusal, refuses
 
 LABELS = np.array([0.0, 2.0, 1.0, 0.0, 2.0])
 SCORES = np.array([0.4, -0.5, 0.9, 0.0, -1.2])
@@ -164,7 +165,6 @@ def test_wrong_settings_are_errors(options, message):
 
 
 def test_it_needs_a_stream_and_takes_no_columns():
-    with pytest.raises(ValueError, match="yeti draws random numbers and needs a stream"):
-        rw.Yeti()([0.0, 1.0], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match="yeti takes no document_weights"):
+    refuses(lambda: rw.Yeti()([0.0, 1.0], [0, 1], [0, 2]), what="yeti draws random numbers and needs a stream")
+    with refusal(what="yeti takes no document_weights"):
         rw.Yeti()([0.0, 1.0], [0, 1], [0, 2], rw.Stream(0), document_weights=[1.0, 1.0])

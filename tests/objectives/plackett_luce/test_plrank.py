@@ -23,6 +23,7 @@ from rankwise.objectives.plackett_luce.cpu.draws import (
     working_memory,
 )
 from tests import shared
+from tests.refusals import refusal, refuses
 
 LOG = 1.0 / np.log2(np.arange(2.0, 12.0))
 SCORES = {
@@ -397,15 +398,14 @@ def test_wrong_settings_are_errors(options, sentence):
 
 def test_wrong_input_is_an_error():
     plrank, stream = rw.PLRank(), rw.Stream(seed=0)
-    with pytest.raises(ValueError, match="plrank draws random numbers and needs a stream"):
-        plrank([0.0, 1.0], [0, 1], [0, 2])
-    with pytest.raises(ValueError, match=r"document rewards must be finite: got nan at row 1 \(query number 0\)"):
+    refuses(lambda: plrank([0.0, 1.0], [0, 1], [0, 2]), what="plrank draws random numbers and needs a stream")
+    with refusal(what="document rewards must be finite", got="nan", where="row 1 (query number 0)"):
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_rewards=[0.0, np.nan])
-    with pytest.raises(ValueError, match="plrank takes no document_weights"):
+    with refusal(what="plrank takes no document_weights"):
         plrank([0.0, 1.0], [0, 1], [0, 2], stream, document_weights=[1.0, 1.0])
-    with pytest.raises(ValueError, match=r"a label is beyond the gain table, which ends at 1: got 2 at row 1"):
+    with refusal(what="a label is beyond the gain table, which ends at 1", got="2", where="row 1…"):
         rw.PLRank(gain=(0, 1))([0.0, 1.0], [0, 2], [0, 2], stream)
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 1: got 0"):
+    with refusal(what="samples must be a whole number of at least 1", got="0"):
         rw.sample_rankings([0.0], [0, 1], stream, 0)
 
 
