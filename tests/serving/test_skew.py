@@ -10,6 +10,7 @@ import pytest
 import rankwise as rw
 from rankwise.serving.skew import _by_query, _index
 from tests.cli.running import run
+from tests.refusals import refusal
 
 NAMES = [f"f{k}" for k in range(5)]
 
@@ -95,7 +96,7 @@ def test_documents_that_were_served_twice(train, model):
     assert rw.compare_features(train, twice, model).frame["loss"].to_list() == [0.0] * 5
     features = twice.features.copy()
     features[5, 0] = 7.0
-    with pytest.raises(ValueError, match=r"served twice with different features: got document 2 at .*query"):
+    with refusal(what="a document was served twice with different features", got="document 2", hint="…query…"):
         rw.compare_features(train, twice.with_(features=features), model)
 
 
