@@ -226,13 +226,12 @@ def test_a_change_of_click_rates_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ({"period": 1}, "needs the times of a log"),
-        ({"period": 1, "trust": True}, "period= works with method='harvest'"),
-        ({"period": 1, "method": "em"}, "period= works with method='harvest'"),
+        ({"period": 1}, {"what": "this needs the times of a log"}),
+        ({"period": 1, "trust": True}, {"what": "period= works with method='harvest' and without trust"}),
+        ({"period": 1, "method": "em"}, {"what": "period= works with method='harvest' and without trust"}),
     ],
 )
-def test_periods_need_times_and_harvest(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        propensities(logged(), **arguments)
+def test_periods_need_times_and_harvest(arguments, fields):
+    refuses(lambda: propensities(logged(), **arguments), **fields)

@@ -126,21 +126,20 @@ def test_a_segment_without_swaps_has_the_common_curve_and_it_is_said():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ({"method": "harvesting"}, "unknown method"),
-        ({"features": object()}, "features= belongs to method='em'"),
-        ({"method": "em", "features": object(), "trust": True}, "trust=True works without features"),
-        ({"samples": 1}, "samples"),
-        ({"level": 1.0}, "level"),
-        ({"method": "em", "segments": True}, "segments=True works with"),
-        ({"trust": True, "segments": True}, "segments=True works with"),
+        ({"method": "harvesting"}, {"what": "unknown method"}),
+        ({"features": object()}, {"what": "features= belongs to method='em'"}),
+        ({"method": "em", "features": object(), "trust": True}, {"what": "trust=True works without features"}),
+        ({"samples": 1}, {"what": "samples must be a whole number of at least 2"}),
+        ({"level": 1.0}, {"what": "level must be a number in (0, 1)"}),
+        ({"method": "em", "segments": True}, {"what": "segments=True works with…"}),
+        ({"trust": True, "segments": True}, {"what": "segments=True works with…"}),
     ],
 )
-def test_arguments_that_do_not_go_together(arguments, message):
+def test_arguments_that_do_not_go_together(arguments, fields):
     rows, rankers = rankings(12, 4, 3)
-    with pytest.raises(ValueError, match=message):
-        propensities(exact_log(rows, rankers=rankers), **arguments)
+    refuses(lambda: propensities(exact_log(rows, rankers=rankers), **arguments), **fields)
 
 
 def test_a_position_that_was_never_shown_is_named():

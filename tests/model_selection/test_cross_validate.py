@@ -125,22 +125,30 @@ def test_prepared_folds_keep_their_own_validation_part(data: rw.RankingDataset):
 
 
 @pytest.mark.parametrize(
-    ("folds", "message"),
+    ("folds", "fields"),
     [
-        (1, "at least 2"),
-        ("5", "folds must be a number, or a list"),
-        ([(range(5), range(5, 8))], "at least two folds"),
-        ([(range(5), [5]), (range(5), [4])], "both trained or stopped on and tested: got 4 at fold 2"),
-        ([(range(5), [5]), (range(5), [5])], "tested in an earlier fold, too: got 5 at fold 2"),
-        ([(range(5), [4], [6]), (range(5), [5], [7])], "both trained and stopped on: got 4 at fold 1"),
-        ([(range(5), []), (range(5), [5])], "every part of a fold needs at least one query"),
-        ([(range(5), [99]), (range(5), [5])], "numbers of the 31 queries"),
-        ([range(5), range(5)], "folds must be a number, or a list"),
+        (1, {"what": "n, the number of folds, must be a whole number of at least 2"}),
+        ("5", {"what": "folds must be a number, or a list of (train, test) or (train, valid, test)"}),
+        ([(range(5), range(5, 8))], {"what": "cross-validation needs at least two folds"}),
+        (
+            [(range(5), [5]), (range(5), [4])],
+            {"what": "a query is both trained or stopped on and tested", "got": "4", "where": "fold 2"},
+        ),
+        (
+            [(range(5), [5]), (range(5), [5])],
+            {"what": "a query is tested in an earlier fold, too", "got": "5", "where": "fold 2"},
+        ),
+        (
+            [(range(5), [4], [6]), (range(5), [5], [7])],
+            {"what": "a query is both trained and stopped on", "got": "4", "where": "fold 1"},
+        ),
+        ([(range(5), []), (range(5), [5])], {"what": "every part of a fold needs at least one query"}),
+        ([(range(5), [99]), (range(5), [5])], {"what": "queries must be a slice, a mask or numbers of the 31 queries"}),
+        ([range(5), range(5)], {"what": "folds must be a number, or a list of (train, test) or (train, valid, test)"}),
     ],
 )
-def test_folds_that_make_no_sense_are_refused(data: rw.RankingDataset, folds: Any, message: str):
-    with pytest.raises(ValueError, match=message):
-        rw.cross_validate(Spy(), data, folds=folds)
+def test_folds_that_make_no_sense_are_refused(data: rw.RankingDataset, folds: Any, fields: dict[str, str]):
+    refuses(lambda: rw.cross_validate(Spy(), data, folds=folds), **fields)
 
 
 def test_prepared_folds_that_share_queries_are_refused(data: rw.RankingDataset):

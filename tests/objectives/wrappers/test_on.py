@@ -9,7 +9,7 @@ import pytest
 import rankwise as rw
 from rankwise.objectives.base import Objective, PreparedSum, goal_totals, scales_in, with_scales
 from tests.objectives import test_objectives as contract_suite
-from tests.refusals import refusal
+from tests.refusals import refusal, refuses
 
 OFFSETS = contract_suite.OFFSETS
 SCORES, LABELS = contract_suite.example()
@@ -156,17 +156,19 @@ def test_torch():
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "fields"),
     [
-        ("on(purchase)", "cannot build on: .*'inner'"),
-        ("on('net sales', xendcg)", "must be an identifier.*: got 'net sales'. Hint: rename it to 'net_sales'"),
-        ("on(3, xendcg)", "must be an identifier.*: got 3"),
-        ("on(purchase, xendgc)", "unknown objective: got 'xendgc'"),
+        ("on(purchase)", {"what": "cannot build on", "got": "…'inner'"}),
+        (
+            "on('net sales', xendcg)",
+            {"what": "…must be an identifier…", "got": "'net sales'", "hint": "rename it to 'net_sales'"},
+        ),
+        ("on(3, xendcg)", {"what": "…must be an identifier…", "got": "3"}),
+        ("on(purchase, xendgc)", {"what": "unknown objective", "got": "'xendgc'"}),
     ],
 )
-def test_expressions_that_are_rejected(text, message):
-    with pytest.raises(ValueError, match=message):
-        rw.objective(text)
+def test_expressions_that_are_rejected(text, fields):
+    refuses(lambda: rw.objective(text), **fields)
 
 
 def test_labels_that_are_missing():

@@ -11,7 +11,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.check import MissingExtraError
-from tests.refusals import refusal
+from tests.refusals import refusal, refuses
 
 Lists = rw.rerank.Lists
 
@@ -125,20 +125,23 @@ def test_documents_to_be_scored_need_no_labels():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fields"),
     [
-        ((["q"], ["a", "b"], [0, 1, 1], [0, 2]), "labels must be one number per document"),
-        ((["q", "r"], ["a", "b"], [0, 1], [0, 2]), "one text for each query: got 2 texts for 1"),
+        ((["q"], ["a", "b"], [0, 1, 1], [0, 2]), {"what": "labels must be one number per document"}),
+        ((["q", "r"], ["a", "b"], [0, 1], [0, 2]), {"what": "…one text for each query", "got": "2 texts for 1"}),
         (
             (["q"], ["a", None], [0, 1], [0, 2]),
-            "text of a document must be a str that UTF-8 can hold: got None at document number 1",
+            {
+                "what": "…text of a document must be a str that UTF-8 can hold",
+                "got": "None",
+                "where": "document number 1",
+            },
         ),
-        ((["q"], ["a", "b"], [0, -1], [0, 2]), "labels must be at least 0"),
+        ((["q"], ["a", "b"], [0, -1], [0, 2]), {"what": "labels must be at least 0"}),
     ],
 )
-def test_columns_of_wrong_lengths_or_types_are_rejected(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Lists(*arguments)
+def test_columns_of_wrong_lengths_or_types_are_rejected(arguments, fields):
+    refuses(lambda: Lists(*arguments), **fields)
 
 
 def test_nested_columns_of_wrong_lengths_are_rejected():
