@@ -242,9 +242,9 @@ def cloned(model: Any, data: Any, folder: Path) -> None:
 
 def served(model: Any, data: Any, folder: Path) -> None:
     pytest.importorskip("starlette", reason="needs the extra serve")
-    from rankwise.serving.http import Served
+    from rankwise.serving.http import ServedModel
 
-    service, rows = Served("model", model), table(data)
+    service, rows = ServedModel("model", model), table(data)
     lists = [
         rows[first:last] for first, last in zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist(), strict=True)
     ]

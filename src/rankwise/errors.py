@@ -1,6 +1,8 @@
-"""Errors of rankwise that users catch."""
+"""Errors to catch.
 
-from rankwise.check.errors import InputError
-from rankwise.check.settings import MissingExtraError
+The names are listed in ``errors.pyi`` and loaded on first use.
+"""
 
-__all__ = ["InputError", "MissingExtraError"]
+from rankwise import lazy
+
+__getattr__, __dir__, __all__ = lazy.attach(__name__, __file__)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rankwise import check, syntax
+from rankwise.check.parameters import plain
 from rankwise.syntax import Node
 
 _OPERATORS: dict[tuple[str, str, str], Callable[[Any, Any], Any]] = {
@@ -158,7 +159,7 @@ def _texts(maker: Callable[..., Any] | None) -> dict[int, str]:
         parameters = inspect.signature(maker).parameters.values() if maker is not None else ()
     except (TypeError, ValueError):
         return {}
-    return {number: one.name for number, one in enumerate(parameters) if one.annotation in (str, "str")}
+    return {number: one.name for number, one in enumerate(parameters) if plain(one.annotation) in (str, "str")}
 
 
 def arguments(thing: Any, *, leave_out: tuple[str, ...] = ()) -> str:

@@ -76,7 +76,7 @@ class Workspace:
         """Whether a folder is new, or holds nothing but ``ours`` and what a kill has left."""
         return not self.path.is_dir() or all(one.name in ours or files.is_part(one) for one in self.path.iterdir())
 
-    def ready(self, *, resume: bool) -> None:
+    def check_target(self, *, resume: bool) -> None:
         """Raise, before the work begins, unless the folder is new, empty, or of work that is to be resumed."""
         if self.path.exists() and not self.path.is_dir():
             what = f"{self.path} is a file, where a {self.what} is to be kept"
@@ -92,7 +92,7 @@ class Workspace:
 
     def open(self, *, resume: bool) -> Self:
         """Begin the work in its folder, or resume it."""
-        self.ready(resume=resume)
+        self.check_target(resume=resume)
         if self.part(FILE).is_file():
             self.check(self.state)
         else:

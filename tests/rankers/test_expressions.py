@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import rankwise as rw
 from rankwise import registry
 from rankwise.rankers import table
-from tests.refusals import refusal, refuses
 
 OBJECTIVES = st.sampled_from(
     ["lambdarank", "xendcg(gamma=tight)", "0.5*xendcg + 0.5*listnet", "stochastic(lambdarank, scale=0.25)"]
@@ -59,11 +58,13 @@ ALL = st.one_of(
     BAGS,
     BLENDS,
     st.builds(rw.distilled, SINGLES | BAGS | BLENDS | WORDS, SINGLES, weight=st.floats(0, 1), loss=st.just("distil")),
-    some(factors=st.integers(1, 9), unknown=st.just("popular")).map(lambda own: rw.FactorizationRanker(**own)),
-    some(regularization=st.floats(0.1, 9.0)).map(lambda own: rw.EASE(**own)),
-    some(factors=st.integers(1, 9), seed=st.integers(0, 3)).map(lambda own: rw.ALS(**own)),
-    some(neighbours=st.integers(1, 9)).map(lambda own: rw.ItemKNN(**own)),
-    some(unknown=st.just("error")).map(lambda own: rw.Popularity(**own)),
+    some(factors=st.integers(1, 9), unknown=st.just("popular")).map(
+        lambda own: rw.recommend.FactorizationRanker(**own)
+    ),
+    some(regularization=st.floats(0.1, 9.0)).map(lambda own: rw.recommend.EASE(**own)),
+    some(factors=st.integers(1, 9), seed=st.integers(0, 3)).map(lambda own: rw.recommend.ALS(**own)),
+    some(neighbours=st.integers(1, 9)).map(lambda own: rw.recommend.ItemKNN(**own)),
+    some(unknown=st.just("error")).map(lambda own: rw.recommend.Popularity(**own)),
     some(minutes=st.none() | st.floats(0.1, 9.0), recipes=st.lists(SINGLES, min_size=1, max_size=2)).map(
         lambda own: rw.AutoRanker(**own)
     ),
@@ -134,12 +135,15 @@ def test_rankers_of_ones_own() -> None:
             return features @ self.weights_
 
     assert repr(Ridge(2.0)) == "Ridge(alpha=2.0)"
-    refuses(lambda: rw.ranker("Ridge(alpha=2.0)"), what="unknown ranker or objective", got="'Ridge'")
+    with pytest.raises(ValueError, match="unknown ranker or objective: got 'Ridge'"):
+        rw.ranker("Ridge(alpha=2.0)")
     rw.register("own_ridge", Ridge)
     try:
         for text in ("own_ridge(alpha=2.0)", "bagged(own_ridge(alpha=1, scale=0.5), folds=3)"):
             assert repr(rw.ranker(text)) == text
-        with refusal(what="own_ridge has no such parameter", got="'alhpa'", hint="did you mean 'alpha'"):
+        with pytest.raises(
+            ValueError, match="own_ridge has no such parameter: got 'alhpa'. Hint: did you mean 'alpha'"
+        ):
             rw.ranker("own_ridge(alhpa=1)")
         assert repr(Ridge(np.eye(2))) == "own_ridge(alpha=<ndarray>)"
     finally:
@@ -166,7 +170,7 @@ def test_what_cannot_be_written_does_not_read_back() -> None:
         (rw.distilled("m", rw.NeuralRanker(), unlabelled=data), "unlabelled=<RankingDataset>)"),
     ):
         assert text in repr(ranker)
-        with refusal(where="character…"):
+        with pytest.raises(ValueError, match="character"):
             rw.ranker(repr(ranker))
     assert rw.ranker(repr(trained)).get_params() == trained.get_params()
 
@@ -200,8 +204,8 @@ def test_errors(text: str, sentence: str) -> None:
 
 
 def test_only_rankers_and_expressions() -> None:
-    for wrong in (5, None, rw.LightGBMRanker, rw.XENDCG(), ["lightgbm"]):
-        with refusal(what="a ranker is an object or an expression"):
+    for wrong in (5, None, rw.LightGBMRanker, rw.objectives.XENDCG(), ["lightgbm"]):
+        with pytest.raises(ValueError, match="a ranker is an object or an expression"):
             rw.ranker(wrong)  # type: ignore[arg-type]
 
 
@@ -216,7 +220,7 @@ def test_expressions_are_accepted_where_rankers_are() -> None:
     found = rw.AutoRanker(None, recipes=[text], folds=2, threads=1, progress=False).fit(data)
     assert found.leaderboard_.chosen.recipe == "lightgbm(xendcg)"
     assert rw.distilled(ranker, text).student.get_params() == ranker.get_params()
-    with refusal(about="recipe 1", what="unknown ranker or objective"):
+    with pytest.raises(ValueError, match="recipe 1.*unknown ranker or objective"):
         rw.AutoRanker(None, recipes=["lightgmb"], progress=False).fit(data)
 
 
@@ -224,15 +228,15 @@ def test_searches_take_expressions() -> None:
     train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=8, seed=1), (0.5, 0.5), seed=0)
     how: dict[str, Any] = {"trials": 2, "space": "none", "search": {"leaves": "whole(3, 9)"}, "threads": 1}
     search = rw.tune(train, valid, ranker="bagged(lightgbm(xendcg, rounds=4), folds=2)", progress=False, **how)
-    same = rw.tune(train, valid, "xendcg", ranker="lightgbm", bag=2, fixed={"rounds": 4}, progress=False, **how)
-    assert (search.value, search.parameters, search.bag) == (same.value, same.parameters, 2)
+    same = rw.tune(train, valid, "xendcg", ranker="lightgbm", folds=2, fixed={"rounds": 4}, progress=False, **how)
+    assert (search.value, search.parameters, search.folds) == (same.value, same.parameters, 2)
     assert "xendcg, rounds=4" in repr(search.ranker())
-    with refusal(what="a search is of one ranker, or of bags of one"):
+    with pytest.raises(ValueError, match="a search is of one ranker, or of bags of one"):
         rw.tune(train, valid, ranker="blended(lightgbm, column(0))", **how)
 
 
 def test_nothing_is_evaluated() -> None:
     for text in ("__import__('os')", "lightgbm(rounds=__import__('os').system('true'))", "lightgbm(rounds=2*3)"):
         ast.parse(text)  # Python would run it
-        with refusal(where="character…"):
+        with pytest.raises(ValueError, match="character"):
             rw.ranker(text)

@@ -191,7 +191,7 @@ def is_missing(value: object) -> bool:
     )
 
 
-def named_once(names: Sequence[str], where: str = "") -> None:
+def require_unique_names(names: Sequence[str], where: str = "") -> None:
     """Raise if a table has two columns of one name: one would be read as the other, or as a feature."""
     if len(set(names)) < len(names):
         repeated = next(name for place, name in enumerate(names) if name in names[:place])

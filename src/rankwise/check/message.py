@@ -39,8 +39,8 @@ class Message:
     of data sets as keys. A mark is an argument, after "set" or "pass" if the hint says that, or the words of Python and
     of the command line, which may be empty.
 
-    >>> print(Message("no labels", hint="`set label=…`, or judge them` (rw.judge)|`"))
-    no labels. Hint: set label=…, or judge them (rw.judge).
+    >>> print(Message("no labels", hint="`set label=…`, or judge them` (rw.trec.join)|`"))
+    no labels. Hint: set label=…, or judge them (rw.trec.join).
     """
 
     what: str

@@ -2,19 +2,29 @@
 
 ``leaves: Annotated[int | None, AtLeast(2), "Leaves of a tree at most."] = None`` is a parameter of a class or a
 function. Checks, options of the command line, keys of files, bounds of searches and the reference are made from it.
+Where an annotation contains another, sentences add up, and of all else the last counts.
 """
 
 import functools
 import inspect
+import re
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import numpy as np
 
 from rankwise.check.errors import error
 from rankwise.check.settings import choice, integer, number
 
+_Target = TypeVar("_Target", bound=Callable[..., Any])
 _INFINITY = float("inf")
+_MARKED = re.compile(r":\w+:`(?P<title>[^`<]*?)\s*(?:<[^>]*>)?`|``(?P<name>.+?)``", re.DOTALL)
+_WRAPPER = textwrap.TextWrapper(116, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_QUOTED = re.compile(r"(?<!\S)\"(\w+)\"(?=[\s,;:.]|$)")  # of a word alone
 
 
 @dataclass(frozen=True)
@@ -25,9 +35,17 @@ class Within:
     most: float = _INFINITY
     open: bool = False
 
-    def holds(self, value: float) -> bool:
-        """Whether a number is inside."""
-        return self.least < value < self.most if self.open else self.least <= value <= self.most
+    def sentence(self) -> str:
+        """The interval in words.
+
+        >>> AtLeast(1).sentence(), Above(0).sentence(), Within(0, 1).sentence(), Within(0, 1, open=True).sentence()
+        ('At least 1.', 'Above 0.', 'From 0 to 1.', 'Between 0 and 1.')
+        """
+        if self.least == -_INFINITY:
+            return "" if self.most == _INFINITY else f"{'Below' if self.open else 'At most'} {self.most:g}."
+        if self.most == _INFINITY:
+            return f"{'Above' if self.open else 'At least'} {self.least:g}."
+        return f"{'Between' if self.open else 'From'} {self.least:g} {'and' if self.open else 'to'} {self.most:g}."
 
 
 def AtLeast(least: float) -> Within:  # noqa: N802 (it reads as a type in annotations)
@@ -61,9 +79,13 @@ class Unset:
 
 @dataclass(frozen=True)
 class Search:
-    """The range that ``rw.tune`` searches by default, as an expression: ``Search("log(0.01, 0.3, start=0.05)")``."""
+    """The range that ``rw.tune`` searches by default, as an expression: ``Search("log(0.01, 0.3, start=0.05)")``.
+
+    Values of a trial are drawn by ``place``, then in the order of the signature; what a seed draws depends on it.
+    """
 
     expression: str
+    place: float = _INFINITY
 
 
 @dataclass(frozen=True)
@@ -93,8 +115,19 @@ class Parameter:
     text: str = ""
     """A sentence or more about it."""
     unset: str = ""
-    search: str = ""
+    search: Search | None = None
     option: Option = field(default_factory=Option)
+    noted: bool = True
+    """Whether it is declared; a plain annotation, as of a user's class, checks nothing."""
+
+    @property
+    def help(self) -> str:
+        """The sentences without marks, for terminals.
+
+        >>> Parameter("stop", text='Whether the ``"first"`` of :class:`Metric` counts.').help
+        'Whether the first of Metric counts.'
+        """
+        return _QUOTED.sub(r"\1", _MARKED.sub(lambda marked: marked["title"] or marked["name"], self.text))
 
     def check(self, value: Any) -> Any:
         """Return a value in the form that the package works with, or raise if it may not have it.
@@ -105,13 +138,15 @@ class Parameter:
         Traceback (most recent call last):
         rankwise.errors.InputError: leaves must be a whole number of at least 2: got 1.
         """
-        if value is None and self.optional:
-            return None
         limits = self.limits
+        if (value is None and self.optional) or not self.noted:
+            return value
         if isinstance(limits, OneOf):
-            return choice(limits.what or self.name, value, limits.words)
+            other_kind = not isinstance(value, str) and isinstance(value, get_args(self.kind))  # True of str | bool
+            known = other_kind or (isinstance(value, str) and value in limits.words)
+            return value if known else choice(limits.what or self.name, value, limits.words)
         if self.kind is bool:
-            if not isinstance(value, bool):
+            if not isinstance(value, bool | np.bool_):
                 raise error(f"{self.name} must be True or False", got=repr(value))
         elif self.kind is int:
             limits = limits or Within()
@@ -132,41 +167,52 @@ class Parameter:
         limits = self.limits
         if isinstance(limits, OneOf):
             return ", ".join(limits.words)
-        if limits is None:
-            return ""
+        if limits is None or limits.least == -_INFINITY:
+            return (
+                "" if limits is None or limits.most == _INFINITY else f"{'<' if limits.open else '≤'} {limits.most:g}"
+            )
         if limits.most == _INFINITY:
             return f"{'>' if limits.open else '≥'} {limits.least:g}"
         return f"{limits.least:g} to {limits.most:g}" + (", both excluded" if limits.open else "")
 
 
-@functools.cache
+def _cached(function: _Target) -> _Target:
+    return functools.cache(function)  # type: ignore[return-value]  # whose own type takes no classes
+
+
+@_cached
 def declared(target: Callable[..., Any]) -> Mapping[str, Parameter]:
-    """Return the parameters of a class or a function by name, but for ``*`` and ``**`` ones.
+    """Return the parameters of a class, a dataclass or a function by name, but for ``*`` and ``**`` ones.
 
     >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500, *, seed=0): ...
     >>> declared(train)["rounds"].text, declared(train)["rounds"].range(), declared(train)["seed"].default
     ('Trees at most.', '≥ 1', 0)
     """
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    arguments = inspect.signature(target).parameters.values()
-    return types.MappingProxyType({one.name: _parameter(one) for one in arguments if one.kind not in variadic})
+    function: Any = getattr(target, "__init__") if isinstance(target, type) else target  # noqa: B009
+    annotations = getattr(function, "__annotations__", {})
+    arguments = [one for one in inspect.signature(target).parameters.values() if one.kind not in _VARIADIC]
+    found = {
+        one.name: _parameter(one.replace(annotation=annotations.get(one.name, one.annotation))) for one in arguments
+    }
+    return types.MappingProxyType(found)
 
 
 def _parameter(argument: inspect.Parameter) -> Parameter:
     kinds, notes = _unwrapped(argument.annotation)
     facts: dict[type, Any] = {type(note): note for note in notes}  # the last of each kind counts
     limits = next((note for note in reversed(notes) if isinstance(note, Within | OneOf)), None)
-    kinds = [kind for kind in kinds if kind is not type(None)] if len(kinds) > 1 else kinds
+    values = [kind for kind in kinds if kind is not type(None)] or kinds
     return Parameter(
         argument.name,
-        kinds[0] if len(kinds) == 1 else Union[tuple(kinds)],  # noqa: UP007 (of kinds that are known at run time)
+        Union[tuple(values)],  # noqa: UP007 (of kinds that are known at run time)
         argument.default,
-        argument.default is None or type(None) in _unwrapped(argument.annotation)[0],
+        argument.default is None or type(None) in kinds,
         limits,
-        " ".join(facts.get(str, "").split()),
+        " ".join(word for note in notes if isinstance(note, str) for word in note.split()),
         facts[Unset].words if Unset in facts else "",
-        facts[Search].expression if Search in facts else "",
+        facts.get(Search),
         facts.get(Option, Option()),
+        bool(notes),
     )
 
 
@@ -185,14 +231,25 @@ def _unwrapped(annotation: Any) -> tuple[list[Any], list[Any]]:
 
 
 def assign(instance: object, arguments: Mapping[str, Any]) -> None:
-    """Keep the arguments of a constructor under their names: ``assign(self, locals())``, as its first line."""
-    vars(instance).update({name: value for name, value in arguments.items() if name not in ("self", "__class__")})
+    """Keep the arguments of a constructor under their names: ``assign(self, locals())``, as its first line.
+
+    ``**others``, which a constructor only has to say what they are called here, are not kept.
+    """
+    for name, value in arguments.items():
+        if name not in ("self", "__class__", "others"):
+            setattr(instance, name, value)
 
 
-def check_declared(instance: Any, names: Iterable[str] | None = None) -> None:
-    """Check the parameters of an instance, or some of them, by their declarations."""
+def searched(target: Callable[..., Any]) -> dict[str, str]:
+    """Return the ranges of parameters that ``rw.tune`` searches by default, in the order in which it draws them."""
+    found = [(one.name, one.search) for one in declared(target).values() if one.search is not None]
+    return {name: search.expression for name, search in sorted(found, key=lambda one: one[1].place)}
+
+
+def check_declared(instance: Any) -> None:
+    """Check the parameters of an instance by their declarations."""
     for name, parameter in declared(instance.__class__).items():
-        if names is None or name in names:
+        if parameter.noted:
             parameter.check(getattr(instance, name))
 
 
@@ -201,11 +258,50 @@ def arguments_section(target: Callable[..., Any]) -> str:
 
     >>> def train(rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
     >>> arguments_section(train).splitlines()
-    ['Args:', '    rounds: Trees at most. (≥ 1)']
+    ['Args:', '    rounds: Trees at most. At least 1.']
     """
-    lines = [
-        f"    {one.name}: {one.text}" + (f" ({limits})" if (limits := one.range()) else "")
-        for one in declared(target).values()
-        if one.text
-    ]
+    lines = []
+    for one in declared(target).values():
+        if one.text:
+            limits = f" {one.limits.sentence()}" if isinstance(one.limits, Within) else ""
+            lines += _WRAPPER.wrap(f"{one.name}: {one.text}{limits}")
     return "\n".join(["Args:", *lines]) if lines else ""
+
+
+def documented(target: _Target) -> _Target:
+    """Add the declared parameters to the docstring of a class or function, whose signature then shows plain types.
+
+    They come first in its section ``Args:``, or in a new one before the examples.
+
+    >>> @documented
+    ... class Ranker:
+    ...     '''Ranks.'''
+    ...     def __init__(self, rounds: Annotated[int, AtLeast(1), "Trees at most."] = 500): ...
+    >>> print(inspect.getdoc(Ranker), inspect.signature(Ranker))
+    Ranks.
+    <BLANKLINE>
+    Args:
+        rounds: Trees at most. At least 1. (rounds: int = 500)
+    """
+    section, text = arguments_section(target), inspect.cleandoc(target.__doc__ or "")
+    if "\nArgs:" in text:
+        text = text.replace("Args:", section, 1)
+    else:
+        about, prompt, examples = text.partition(">>> ")
+        text = f"{about.rstrip()}\n\n{section}\n\n{prompt}{examples}".rstrip()
+    target.__doc__ = text
+    function: Any = vars(target).get("__init__") if isinstance(target, type) else target
+    if function is not None:
+        signature = inspect.signature(function)
+        types_alone = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
+        function.__signature__ = signature.replace(parameters=types_alone)
+    return target
+
+
+def plain(annotation: Any) -> Any:
+    """Return an annotation without notes."""
+    if get_origin(annotation) is Annotated:
+        return plain(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return Union[tuple(plain(one) for one in get_args(annotation))]  # noqa: UP007
+    return annotation

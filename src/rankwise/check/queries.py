@@ -246,15 +246,15 @@ def query_weights(
     return array
 
 
-def metric_values(what: str, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> NDArray[np.float64]:
-    """Check the values of a metric: one number per query, NaN where it is skipped."""
+def metric_values(metric: object, values: ArrayLike, n_queries: int, ids: Ids | None = None) -> NDArray[np.float64]:
+    """Check the values of a metric, which errors name: one number per query, NaN where it is skipped."""
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         array = np.empty(0, object)
     if array.shape != (n_queries,) or array.dtype.kind not in "fiub":
         raise error(
-            f"{what} must be one number per query",
+            f"values of {metric} must be one number per query",
             got=f"shape {array.shape} of {array.dtype} for {n_queries} queries",
             hint="give a value for each query, NaN for one that is skipped, and not their mean",
         )
@@ -263,7 +263,7 @@ def metric_values(what: str, values: ArrayLike, n_queries: int, ids: Ids | None 
         query = int(np.argmax(infinite))
         where = f"query number {query}" if ids is None else f"query {_plain(ids[query])!r}"
         hint = "NaN is allowed and means that the query is skipped"
-        raise error(f"{what} must be finite", got=array[query], where=where, hint=hint)
+        raise error(f"values of {metric} must be finite", got=array[query], where=where, hint=hint)
     return array.astype(np.float64, copy=False)
 
 

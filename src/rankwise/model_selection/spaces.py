@@ -2,7 +2,8 @@
 
 A range is an expression as well as an object: ``log(0.02, 0.2)``, ``whole(7, 63)``, ``whole_log(10, 200)``,
 ``uniform(0.3, 1)``, ``choice(True, False)``; ``start=`` sets the value of the first trial. A parameter of the objective
-is called by its part: ``lambdarank.sigma``, ``stochastic.scale``. Where every layer of a net has a size of its own,
+is called by its part: ``lambdarank.sigma``, ``stochastic.scale``; the weight of a term in a sum by the label of its
+goal or by its name: ``weight.purchase``, ``weight.lambdarank``. Where every layer of a net has a size of its own,
 ``hidden.layers`` is how many there are and ``hidden.1``, ``hidden.2`` … are their sizes.
 """
 
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rankwise import check, grammar
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import declared, searched
 from rankwise.objectives.base import Objective, Sum
+from rankwise.objectives.wrappers.goal import labels_learned
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:
@@ -64,6 +67,10 @@ class Range:
         name = {(0, 0): "uniform", (1, 0): "log", (0, 1): "whole", (1, 1): "whole_log"}[self.log, self.whole]
         return f"{name}({self.low!r}, {self.high!r})"
 
+    def ends(self) -> tuple[float, ...]:
+        """The least and the largest value."""
+        return self.low, self.high
+
     def middle(self) -> float:
         """The middle of the range, on its own scale."""
         return math.sqrt(self.low * self.high) if self.log else (self.low + self.high) / 2.0
@@ -102,11 +109,17 @@ class Choice:
         """The choice without its start."""
         return f"choice({', '.join(map(repr, self.values))})"
 
+    def ends(self) -> tuple[str | float, ...]:
+        """All values."""
+        return self.values
+
     def __str__(self) -> str:
         return _started(self.expression(), self.start)
 
 
 Dimension = Range | Choice
+WEIGHT = "weight"
+"""What names of weights of terms in a sum begin with."""
 _LAYERS = "hidden."
 _DEPTH, _SIZE = f"{_LAYERS}layers", re.compile(re.escape(_LAYERS) + "[1-9][0-9]*")
 
@@ -140,7 +153,8 @@ def dimension(value: DimensionLike) -> Dimension:
     return cast("Dimension", grammar.parse(cast("str", value), _MAKERS, "range"))
 
 
-# Spaces of papers, by ranker; that of a ranker itself, ``default``, is its ``search_space``. A plain value is fixed.
+# Spaces of papers, by ranker; that of a ranker itself, ``default``, is what its parameters declare, and its
+# ``search_space``. A plain value is fixed.
 PAPERS: dict[str, dict[str, Keywords]] = {
     # Kang et al. 2024, as in the code that they published: XGBoost's parameters, their likes in LightGBM, and nets of
     # one to four layers.
@@ -181,19 +195,6 @@ PAPERS: dict[str, dict[str, Keywords]] = {
     },
 }
 
-# The space of each objective and wrapper, unless its expression sets the parameter.
-OBJECTIVES: dict[str, dict[str, str]] = {
-    "lambdarank": {"sigma": "log(0.25, 4.0)", "truncation": "whole_log(5, 100)", "norm": "choice(True, False)"},
-    "ranknet": {"sigma": "log(0.25, 4.0)"},
-    "plrank": {"cutoff": "whole_log(5, 50)", "samples": "choice(25, 50, 100)"},
-    "approx_ndcg": {"eta": "log(0.5, 20.0)"},
-    "smooth_ap": {"eta": "log(0.2, 10.0)"},
-    "smooth_rbp": {"eta": "log(0.2, 10.0)"},
-    "calibrated": {"alpha": "uniform(0.05, 0.95)"},
-    "distil": {"temperature": "log(0.25, 8.0)"},
-    "stochastic": {"scale": "log(0.02, 2.0)", "samples": "choice(2, 4, 8)"},
-    "weighted": {"power": "uniform(-1.0, 1.0)"},
-}
 SPACES = ("default", *PAPERS, "none")
 
 
@@ -206,24 +207,24 @@ def named(space: str, ranker: str, objective: Objective | str | None) -> tuple[d
     if check.choice("space", space, SPACES) == "none":
         return {}, {}
     if space == "default":
-        declared = dict(ranker_class(ranker).search_space)
+        cls = ranker_class(ranker)
+        ranges: Keywords = searched(cls) | dict(cls.search_space)
         if isinstance(objective, str):
-            declared |= ranker_class(ranker).native_search_space.get(objective, {})
+            ranges |= cls.native_search_space.get(objective, {})
     else:
-        declared = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
+        ranges = PAPERS[space][check.choice(f"ranker of the space {space}", ranker, PAPERS[space])]
     fixed: Keywords = {}
     search: dict[str, Dimension] = {}
-    for name, value in declared.items():
+    for name, value in ranges.items():
         if isinstance(value, int | float) or (isinstance(value, str) and "(" not in value):
             fixed[name] = value
         else:
             search[name] = dimension(value)
     if space == "default":
         for part, node in parts(objective):
-            for item in dataclasses.fields(node):
-                default_range = OBJECTIVES.get(part, {}).get(item.name)
-                if default_range is not None and getattr(node, item.name) == item.default:
-                    search[f"{part}.{item.name}"] = dimension(default_range)
+            for name, default_range in searched(type(node)).items():
+                if getattr(node, name) == declared(type(node))[name].default:
+                    search[f"{part}.{name}"] = dimension(default_range)
     return search, fixed
 
 
@@ -286,15 +287,43 @@ def parts(objective: Objective | str | None) -> Iterator[tuple[str, Objective]]:
         yield from parts(getattr(objective, "inner", None))
 
 
-def changed(objective: object, values: Mapping[str, object]) -> Any:
+def weights(objective: Objective | str | None) -> dict[str, float]:
+    """Return the weights of the terms of sums, by the names that searches have for them.
+
+    A term is called by the label of its goal, else by its own name, or by its number where several are called alike.
+
+    >>> import rankwise as rw
+    >>> weights(rw.objective("lambdarank + 0.7*on(purchase, xendcg)"))
+    {'weight.lambdarank': 1.0, 'weight.purchase': 0.7}
+    >>> weights(rw.objective("lambdarank + 0.1*lambdarank(truncation=5)"))
+    {'weight.1': 1.0, 'weight.2': 0.1}
+    """
+    if isinstance(objective, Sum):
+        inside = [found for _, term in objective.terms for found in weights(term).items()]
+        return dict(inside) | dict(zip(_term_names(objective), (factor for factor, _ in objective.terms), strict=True))
+    return weights(getattr(objective, "inner", None)) if isinstance(objective, Objective) else {}
+
+
+def _term_names(objective: Sum) -> list[str]:
+    learned = [labels_learned(term) for term in objective.children]
+    labels = [next(iter(names)) if len(names) == 1 else None for names in learned]
+    names = [label or term.name for label, term in zip(labels, objective.children, strict=True)]
+    return [f"{WEIGHT}.{name if names.count(name) == 1 else number}" for number, name in enumerate(names, 1)]
+
+
+def changed(objective: object, values: Mapping[str, Any]) -> Any:
     """Return the objective with some parameters of its parts replaced.
 
     >>> import rankwise as rw
     >>> changed(rw.objective("stochastic(lambdarank)"), {"stochastic.scale": 0.25, "lambdarank.sigma": 2.0})
     stochastic(lambdarank(sigma=2.0), scale=0.25)
+    >>> changed(rw.objective("xendcg + 0.7*on(purchase, xendcg)"), {"weight.purchase": 0.2})
+    xendcg + 0.2*on(purchase, xendcg)
     """
     if isinstance(objective, Sum):
-        return dataclasses.replace(objective, terms=tuple((f, changed(term, values)) for f, term in objective.terms))
+        named = zip(_term_names(objective), objective.terms, strict=True)
+        terms = tuple((values.get(name, factor), changed(term, values)) for name, (factor, term) in named)
+        return dataclasses.replace(objective, terms=terms)
     if not values or not isinstance(objective, Objective):
         return objective
     part = objective.name

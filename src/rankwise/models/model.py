@@ -7,7 +7,7 @@ from typing import Self
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
 from rankwise.models.contributions import Contributions
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 
 Score = Callable[[Floats, Offsets | None], Array]
 """From a matrix of features, and the offsets of its queries where they are known, to one score per document."""
@@ -50,7 +50,7 @@ class Model(ABC):
     def contributions(self, features: Floats, offsets: Offsets | None = None) -> Contributions:
         """Return what each feature adds to each score; raise where that is not known."""
 
-    def matrix(self, data: Documents) -> Floats:
+    def matrix(self, data: ModelInput) -> Floats:
         """Return the features of a data set, a table or a matrix, with codes that the model takes."""
         features = self.schema.matrix(data)
         self.schema.check_codes(features, self.least_code)

@@ -3,14 +3,16 @@
 import copy
 import inspect
 from collections.abc import Collection
-from typing import Any, ClassVar, Self, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Keywords
+from rankwise.check.parameters import declared
 from rankwise.models.model import no_shares
-from rankwise.rankers import argument_names
+from rankwise.rankers import migration_hints
 
 _Ranker = TypeVar("_Ranker", bound="Estimator")
 _ROUTED = {"fit": ("qid", "group", "sample_weight"), "score": ("qid", "group", "sample_weight")}
@@ -26,9 +28,15 @@ class Estimator:
 
     has_importances: ClassVar[bool] = False
     """Whether every trained one has ``feature_importances_``, or says what of it has none."""
-    native: Keywords
+    native: Any = MappingProxyType({})
+    """Parameters of a library by their own names."""
     model_: Any
     _metadata_request: Any
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A parameter, which the constructor assigned."""
 
     @property
     def feature_names_in_(self) -> Column:
@@ -52,12 +60,11 @@ class Estimator:
     @classmethod
     def own_parameters(cls) -> Keywords:
         """The names of the ranker's own parameters, with their defaults."""
-        arguments = inspect.signature(cls).parameters.values()
-        return {argument.name: argument.default for argument in arguments if argument.kind is not argument.VAR_KEYWORD}
+        return {name: one.default for name, one in declared(cls).items()}
 
     def get_params(self, deep: bool = True) -> Keywords:
         """Return every parameter, those of the library among them."""
-        return {name: getattr(self, name) for name in self.own_parameters()} | getattr(self, "native", {})
+        return {name: getattr(self, name) for name in self.own_parameters()} | dict(self.native)
 
     def set_params(self, **parameters: Any) -> Self:
         """Change parameters; those of the library by their own names."""
@@ -73,9 +80,9 @@ class Estimator:
     def _check_native(self, native: Keywords) -> None:
         parameters = list(self.own_parameters())
         for name in native:
-            if ours := argument_names.parameter(name, parameters):
+            if ours := migration_hints.parameter(name, parameters):
                 raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
-            hint = argument_names.of_fit(name) or argument_names.of_trees(name)
+            hint = migration_hints.of_fit(name) or migration_hints.of_trees(name)
             hint = hint or check.suggestion(name, parameters).rstrip("?")
             raise check.error(f"{type(self).__name__} has no such parameter", got=repr(name), hint=hint)
 
@@ -142,7 +149,7 @@ def reject(ranker: Any, method: str, unknown: Keywords, without: Collection[str]
     if unknown:
         has = inspect.signature(getattr(type(ranker), method)).parameters
         names = [name for name in has if name not in ("self", "others", *without)]
-        argument_names.reject(method, unknown, names, ranker.own_parameters())
+        migration_hints.reject(method, unknown, names, ranker.own_parameters())
 
 
 def _request(ranker: _Ranker, method: str, requests: dict[str, bool | str | None]) -> _Ranker:

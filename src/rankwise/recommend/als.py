@@ -1,14 +1,15 @@
 """Alternating least squares on implicit feedback (Hu, Koren and Volinsky 2008), each step solved exactly."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from rankwise import check
 from rankwise.arrays import Array, Column, Ids, read_only
+from rankwise.check.parameters import Above, AtLeast, Option, assign, documented
 from rankwise.compiling import FUSED, kernel
-from rankwise.data.interactions.lists import Interactions
-from rankwise.recommend.base import Recommender
+from rankwise.data.interactions.interactions import Interactions
+from rankwise.rankers.training import parameters as training
+from rankwise.recommend.base import Recommender, UnknownVector
 from rankwise.recommend.factors import FactorsModel
 from rankwise.recommend.model import Liked
 from rankwise.sparse import Matrix
@@ -16,6 +17,7 @@ from rankwise.stream import Stream
 from rankwise.threads import over_queries
 
 
+@documented
 class ALS(Recommender):
     """Implicit ALS (Hu, Koren and Volinsky 2008): factors of users and items by weighted least squares.
 
@@ -24,20 +26,11 @@ class ALS(Recommender):
     without ratings), it is 1 + α · count. With the items' vectors fixed, each user's is the solution of one system of
     linear equations, and the other way round; both are solved in turns.
 
-    Args:
-        factors: The length of the vectors.
-        regularization: λ.
-        alpha: α.
-        iterations: How many times users and then items are solved for.
-        seed: Of the items' first vectors, drawn by their ids.
-        unknown: A user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands for it;
-            or ``"popular"``, items are ordered for a new user by how many users they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
-
     >>> import polars as pl
     >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0 and user != item]
     >>> frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
-    >>> ALS(factors=4, regularization=1.0).fit(Interactions.from_frame(frame, rating=None)).recommend([3], k=1)["item"]
+    >>> model = ALS(factors=4, regularization=1.0).fit(Interactions.from_frame(frame, rating=None))
+    >>> model.recommend([3], cutoff=1)["item"]
     shape: (1,)
     Series: 'item' [i64]
     [
@@ -46,30 +39,25 @@ class ALS(Recommender):
     """
 
     name = "als"
-    ways = ("error", "popular", "mean")
     model_kind = FactorsModel
     model_: FactorsModel
 
     def __init__(
         self,
         *,
-        factors: int = 64,
-        regularization: float = 50.0,
-        alpha: float = 10.0,
-        iterations: int = 10,
-        seed: int = 0,
-        unknown: str = "error",
-        threads: int | None = None,
-        **unheard: Any,
+        factors: Annotated[int, AtLeast(1), "Length of the vectors.", Option(metavar="N")] = 64,
+        regularization: Annotated[float, Above(0), "Weight λ of the lengths of the vectors."] = 50.0,
+        alpha: Annotated[float, Above(0), "Weight α of what is relevant."] = 10.0,
+        iterations: Annotated[
+            int, AtLeast(1), "Number of times that users and then items are solved for.", Option(metavar="N")
+        ] = 10,
+        seed: Annotated[training.Seed, "The items' first vectors are drawn by it and their ids."] = 0,
+        unknown: UnknownVector = "error",
+        threads: training.Threads = None,
+        **others: Any,
     ) -> None:
-        self.factors = factors
-        self.regularization = regularization
-        self.alpha = alpha
-        self.iterations = iterations
-        self.seed = seed
-        self.unknown = unknown
-        self.threads = threads
-        self._check_native(unheard)
+        assign(self, locals())
+        self._check_native(others)
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
         """Solve for the users alone: items keep their vectors."""
@@ -79,17 +67,14 @@ class ALS(Recommender):
         return {"user_vectors": vectors.astype(np.float32)}
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
-        factors = check.integer("factors", self.factors, least=1)
-        strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
-        alpha = check.number("alpha", self.alpha, least=0.0, open_ends=True)
-        iterations = check.integer("iterations", self.iterations, least=1)
+        alpha, strength = float(self.alpha), float(self.regularization)
         by_user = liked.sparse(counts=True)
         by_item = by_user.T.tocsr()
-        stream = Stream(check.integer("seed", self.seed, least=0), query_ids=train.catalogue).child("initial")
-        users = np.zeros((liked.n_users, factors))
-        items = (2.0 * stream.per_query(liked.n_items, factors) - 1.0) * 0.1
+        stream = Stream(self.seed, query_ids=train.catalogue).child("initial")
+        users = np.zeros((liked.n_users, self.factors))
+        items = (2.0 * stream.per_query(liked.n_items, self.factors) - 1.0) * 0.1
         items[np.diff(by_item.indptr) == 0] = 0.0
-        for _ in range(iterations):
+        for _ in range(self.iterations):
             solve(by_user, items, users, alpha, strength)
             solve(by_item, users, items, alpha, strength)
         vectors = {"user_vectors": users.astype(np.float32), "item_vectors": items.astype(np.float32)}

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats
-from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import ratings_of
+from rankwise.check.parameters import Above, assign, documented
+from rankwise.data.interactions.holdout import ratings_of
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.models.storage import InvalidModelError, rejecting
-from rankwise.recommend.base import Recommender
+from rankwise.rankers.training import parameters as training
+from rankwise.recommend.base import Recommender, Unknown
 from rankwise.recommend.model import HistoryModel, Liked
 from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
@@ -79,17 +81,12 @@ class ItemWeights(HistoryModel):
         return (ones @ self.weights).astype(np.float64)
 
 
+@documented
 class EASE(Recommender):
     """EASE (Steck 2019): the linear model from a user's items to all items that no item may use for itself.
 
     Minimises ‖X − XB‖² + λ‖B‖² with diag(B) = 0, X being 1 where an item is relevant for a user, in closed form.
     Inverts a matrix of items by items, or of users by users where those are fewer.
-
-    Args:
-        regularization: λ.
-        unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
-            they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
 
     >>> import polars as pl
     >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
@@ -105,18 +102,16 @@ class EASE(Recommender):
     def __init__(
         self,
         *,
-        regularization: float = 200.0,
-        unknown: str = "error",
-        threads: int | None = None,
-        **unheard: Any,
+        regularization: Annotated[float, Above(0), "Weight λ of the size of B."] = 200.0,
+        unknown: Unknown = "error",
+        threads: training.Threads = None,
+        **others: Any,
     ) -> None:
-        self.regularization = regularization
-        self.unknown = unknown
-        self.threads = threads
-        self._check_native(unheard)
+        assign(self, locals())
+        self._check_native(others)
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
-        strength = check.number("regularization", self.regularization, least=0.0, open_ends=True)
+        strength = float(self.regularization)
         items = np.unique(liked.items)
         x = liked.sparse()[:, items]
         if min(x.shape) > _LARGEST:

@@ -1,16 +1,18 @@
 """Neighbours of items: an item is as good for a user as it is like what the user liked."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Column, Floats, offsets_of, row_blocks
-from rankwise.data.interactions.lists import Interactions
-from rankwise.data.interactions.parts import ratings_of
-from rankwise.recommend.base import Recommender
+from rankwise.check.parameters import AtLeast, OneOf, Option, assign, documented
+from rankwise.data.interactions.holdout import ratings_of
+from rankwise.data.interactions.interactions import Interactions
+from rankwise.rankers.training import parameters as training
+from rankwise.recommend.base import Recommender, Unknown
 from rankwise.recommend.model import HistoryModel, Liked, best
 from rankwise.recommend.verify import HISTORY, Kinds
 from rankwise.sparse import Matrix
@@ -62,20 +64,13 @@ class Neighbours(HistoryModel):
         return sparse.csr_array((values, self.neighbour_items, self.neighbour_offsets), shape=(n, n))
 
 
+@documented
 class ItemKNN(Recommender):
     """Item-based neighbours (Sarwar et al. 2001): an item's score is the sum of its similarities to a user's items.
 
     Each item is compared with its ``neighbours`` most similar items alone. ``"cosine"`` compares the sets of users for
     whom items were relevant: how many they share over √(n · m) + shrinkage. ``"adjusted"`` is the cosine of their
     ratings, each less the mean of its user's, and needs ratings.
-
-    Args:
-        neighbours: How many similar items each item keeps (k).
-        similarity: ``"cosine"`` or ``"adjusted"``.
-        shrinkage: Added to the product of the lengths, so that items with few users are similar to none.
-        unknown: A user who was not there in training: ``"error"``, or ``"popular"``, items ordered by how many users
-            they were relevant for.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
 
     >>> import polars as pl
     >>> rows = {"user": [1, 1, 2, 2, 3], "item": ["a", "b", "a", "b", "a"]}
@@ -91,26 +86,25 @@ class ItemKNN(Recommender):
     def __init__(
         self,
         *,
-        neighbours: int = 100,
-        similarity: str = "cosine",
-        shrinkage: float = 10.0,
-        unknown: str = "error",
-        threads: int | None = None,
-        **unheard: Any,
+        neighbours: Annotated[int, AtLeast(1), "Number of similar items (k) of an item.", Option(metavar="K")] = 100,
+        similarity: Annotated[
+            str, OneOf(("cosine", "adjusted")), '``"cosine"`` or ``"adjusted"``, as above.'
+        ] = "cosine",
+        shrinkage: Annotated[
+            float,
+            AtLeast(0),
+            "Number that is added to the product of the lengths, so that items with few users are similar to none.",
+        ] = 10.0,
+        unknown: Unknown = "error",
+        threads: training.Threads = None,
+        **others: Any,
     ) -> None:
-        self.neighbours = neighbours
-        self.similarity = similarity
-        self.shrinkage = shrinkage
-        self.unknown = unknown
-        self.threads = threads
-        self._check_native(unheard)
+        assign(self, locals())
+        self._check_native(others)
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
-        k = check.integer("neighbours", self.neighbours, least=1)
-        shrinkage = check.number("shrinkage", self.shrinkage, least=0.0)
-        adjusted = check.choice("similarity", self.similarity, ("cosine", "adjusted")) == "adjusted"
-        columns = (_centred(train) if adjusted else liked.sparse()).T.tocsr()
-        counts, neighbours, values = _nearest(columns, k, shrinkage)
+        columns = (_centred(train) if self.similarity == "adjusted" else liked.sparse()).T.tocsr()
+        counts, neighbours, values = _nearest(columns, int(self.neighbours), float(self.shrinkage))
         return {"neighbour_offsets": offsets_of(counts), "neighbour_items": neighbours, "similarities": values}
 
 

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.arrays import Array, Column
-from rankwise.data.interactions.lists import Interactions
-from rankwise.recommend.base import Recommender
+from rankwise.check.parameters import assign, documented
+from rankwise.data.interactions.interactions import Interactions
+from rankwise.rankers.training import parameters as training
+from rankwise.recommend.base import Recommender, Unknown
 from rankwise.recommend.model import Liked, RecommenderModel
 
 
@@ -23,12 +25,9 @@ class Counts(RecommenderModel):
         return np.tile(np.append(self.popularity, 0.0)[items], (users.size, 1))
 
 
+@documented
 class Popularity(Recommender):
     """Scores an item by how many users of the training data found it relevant; whoever the user is.
-
-    Args:
-        unknown: A user or item that was not there in training: ``"popular"``, as for everyone, or ``"error"``.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
 
     >>> import polars as pl
     >>> rows = {"user": [1, 2, 3, 3], "item": ["a", "a", "a", "b"], "rating": [5, 4, 1, 5]}
@@ -41,10 +40,9 @@ class Popularity(Recommender):
     model_kind = Counts
     model_: Counts
 
-    def __init__(self, *, unknown: str = "popular", threads: int | None = None, **unheard: Any) -> None:
-        self.unknown = unknown
-        self.threads = threads
-        self._check_native(unheard)
+    def __init__(self, *, unknown: Unknown = "popular", threads: training.Threads = None, **others: Any) -> None:
+        assign(self, locals())
+        self._check_native(others)
 
     def _learn(self, train: Interactions, liked: Liked) -> dict[str, Column]:
         return {}

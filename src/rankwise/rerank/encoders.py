@@ -157,7 +157,6 @@ def open_model(settings: "RerankerSettings") -> CrossEncoder:
             encoder.max_seq_length = settings.max_length
         return encoder
     folder = folder_of(settings.model)
-    seed = check.integer("seed", settings.seed, least=0)
     openmp(one_thread)
     if not (folder / "config.json").is_file():
         raise check.error(
@@ -172,7 +171,7 @@ def open_model(settings: "RerankerSettings") -> CrossEncoder:
         rejecting(),
         limits.building(),
     ):
-        seed_torch(torch.device("cpu"), seed_of(Stream(seed).child("initial").key))
+        seed_torch(torch.device("cpu"), seed_of(Stream(settings.seed).child("initial").key))
         encoder = library.CrossEncoder(
             str(folder),
             device=device,

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankwise import check
 from rankwise.arrays import Array
 from rankwise.models.nets import weights
 from rankwise.models.nets.model import MODEL
@@ -23,13 +22,13 @@ from rankwise.models.nets.state import own_randomness, seed_torch, torch_threads
 from rankwise.models.nets.weights import Weights
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.torch import TorchLoss
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.learner import TRAINING
 from rankwise.rankers.nets.processes import Processes, seed_of
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.loop import Learner, State
-from rankwise.rankers.training.stopping import Exhausted
+from rankwise.rankers.training.stopping import NothingLeftToLearn
 from rankwise.rerank.batches import MiniBatches, MiniBatchSize, prefetch
 from rankwise.rerank.data.lists import Lists
 from rankwise.rerank.encoders import CrossEncoder, Pair, module_of, open_model
@@ -51,12 +50,6 @@ class Schedule:
     settings: "RerankerSettings"
     queries: int
     """Number of training lists."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "parts", "batch_queries"):
-            check.integer(name, getattr(self.settings, name), least=1)
-        check.number("learning_rate", self.settings.learning_rate, least=0.0)
-        check.number("warmup", self.settings.warmup, least=0.0, most=1.0)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -130,18 +123,17 @@ class RerankLearner(Learner[Weights]):
     def __post_init__(self) -> None:
         settings, data = self.settings, self.train
         self.objective = find_objective(settings.objective)
-        documents = inputs.document_columns(data, self.objective, debias=settings.debias)
-        on_gpu, self._mixed_scores = BF16[check.choice("precision", settings.precision, BF16)]
+        documents = fit_arguments.document_columns(data, self.objective, debias=settings.debias)
+        on_gpu, self._mixed_scores = BF16[settings.precision]
         self._size = MiniBatchSize(settings.token_budget)
-        self._max_grad_norm = check.number("max_grad_norm", settings.max_grad_norm, least=0.0, open_ends=True)
-        weight_decay = check.number("weight_decay", settings.weight_decay, least=0.0)
+        self._max_grad_norm = float(settings.max_grad_norm)
         self.device = usable_device(settings.device)
         self._mixed = self._mixed_scores or (on_gpu and self.device.type == "cuda")
         self.encoder = open_model(settings)
         self.processes = Processes(self.device)
         self._module = module_of(self.encoder)
         self._loss = TorchLoss(self.objective, "none").prepare(data.labels, data.offsets, **documents)
-        self._optimizer = adamw(self._module, weight_decay)
+        self._optimizer = adamw(self._module, float(settings.weight_decay))
         self._batching = Batching(settings.batch_queries)
         self._scores: Array | None = None  # of the validation lists after the last round
 
@@ -167,7 +159,7 @@ class RerankLearner(Learner[Weights]):
             scores[rank::count] = self.score(list(self.valid.pairs())[rank::count])
             self._scores = self.processes.add(scores)
         if not gradient and not self._informative():
-            raise Exhausted("converged", lambda: stopping.no_gradient(self.train, self.objective))
+            raise NothingLeftToLearn("converged", lambda: stopping.no_gradient(self.train, self.objective))
         return total / weight if weight else 0.0
 
     def _informative(self) -> bool:

@@ -3,20 +3,22 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Json, Keywords
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, Within, check_declared, documented
 from rankwise.data.dataset import RankingDataset
 from rankwise.evaluation.evaluate import evaluate
 from rankwise.metrics import MetricLike
 from rankwise.models import storage
-from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers.expressions import objective_expression
+from rankwise.rankers.training import parameters as common
 from rankwise.rerank import encoders, training
 from rankwise.rerank.encoders import CrossEncoder, Pair
+from rankwise.rerank.learner import BF16
 from rankwise.rerank.model_card import model_card
 from rankwise.statistics.evaluation import Evaluation
 
@@ -29,62 +31,74 @@ _NOT_SAVED = ("objective", "threads", "checkpoint", "checkpoint_every", "progres
 """Settings of the machine and the run, and the objective, which has an entry of its own."""
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class RerankerSettings:
     """Arguments of :class:`rankwise.rerank.Reranker`."""
 
-    model: str | Path | CrossEncoder
-    """The model that training begins from: a folder, the name of a model on the Hugging Face Hub, or a
-    ``CrossEncoder``, which is then trained itself, and whose scores become logits. Weights must be safetensors, and
-    code of the model's own is not run. A model without a head for scores gets a new one from the seed; a model with one
-    can score before it is trained."""
-    objective: ObjectiveLike = "softmax_ce"
-    """An objective, its expression (``"0.5*xendcg + 0.5*distil"``), or a function with the signature of one."""
+    model: Annotated[
+        str | Path | CrossEncoder,
+        """Model that training begins from: a folder, the name of a model on the Hugging Face Hub, or a
+        ``CrossEncoder``, which is then trained itself, and whose scores become logits. Weights must be safetensors, and
+        code of the model's own is not run. A model without a head for scores gets a new one from the seed; a model with
+        one can score before it is trained.""",
+    ]
+    objective: common.Objective = "softmax_ce"
     _: KW_ONLY
-    epochs: int = 1
-    """Number of passes over the training lists."""
-    learning_rate: float = 2e-5
-    """Highest learning rate of AdamW: it rises over the first steps and then falls to 0."""
-    warmup: float = 0.1
-    """Share of all steps in which the learning rate rises."""
-    weight_decay: float = 0.01
-    """Weight decay of AdamW; biases and normalizations have none."""
-    max_grad_norm: float = 1.0
-    """Norm that the gradient of a step is clipped to."""
-    batch_queries: int = 16
-    """Number of lists of a step, each of them whole."""
-    token_budget: int = 16_384
-    """Tokens of a mini-batch, padding included. It decides memory and speed, and changes no loss: a batch is scored in
-    as many mini-batches as it needs."""
-    max_length: int | None = None
-    """Tokens of a pair at most, longer pairs are truncated; by default the length that the model was made for."""
-    parts: int = 4
-    """Number of parts of an epoch. After each the validation data are measured, a checkpoint may be written, and
-    training may stop."""
-    patience: int | None = None
-    """With validation data, training stops after so many parts without a better first metric; None trains all epochs.
-    The best part is kept either way."""
-    min_rounds: int = 0
-    """Number of parts that are trained before ``patience`` may stop training."""
-    metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",)
-    """Metrics of the validation data after every part; larger is better."""
-    debias: bool = False
-    """For click data: weigh each clicked document by the inverse of its propensity."""
-    seed: int = 0
-    """Seed of all random numbers: a new head, the order of lists, dropout, the objective. Models repeat exactly on a
-    CPU for the same number of threads."""
-    threads: int | None = None
-    """Number of threads; by default ``RANKWISE_THREADS`` or every core."""
-    checkpoint: str | Path | None = None
-    """A folder, written every ``checkpoint_every`` parts, from which ``fit(…, resume=True)`` resumes."""
-    checkpoint_every: int = 1
-    """Number of parts between checkpoints."""
-    progress: bool | None = None
-    """A bar with the loss, the metric and the time left: True, False, or None, on terminals only."""
-    device: str = "auto"
-    """``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows."""
-    precision: str = "auto"
-    """``"float32"``; ``"bf16"``, mixed precision; or ``"auto"``: bf16 where a GPU trains, else float32."""
+    epochs: common.Epochs = 1
+    learning_rate: Annotated[
+        float,
+        AtLeast(0),
+        "Highest learning rate of AdamW: it rises over the first steps and then falls to 0.",
+        Option(metavar="RATE", group="Training"),
+    ] = 2e-5
+    warmup: Annotated[float, Within(0, 1), "Share of all steps in which the learning rate rises."] = 0.1
+    weight_decay: Annotated[float, AtLeast(0), "Weight decay of AdamW; biases and normalizations have none."] = 0.01
+    max_grad_norm: Annotated[float, Above(0), "Norm that the gradient of a step is clipped to."] = 1.0
+    batch_queries: Annotated[
+        int,
+        AtLeast(1),
+        "Number of lists of a step, each of them whole.",
+        Option(metavar="N", group="Training"),
+    ] = 16
+    token_budget: Annotated[
+        int,
+        AtLeast(1),
+        """Tokens of a mini-batch, padding included. It decides memory and speed, and changes no loss: a batch is scored
+        in as many mini-batches as it needs.""",
+        Option(metavar="N", group="Running"),
+    ] = 16_384
+    max_length: Annotated[
+        int | None,
+        AtLeast(1),
+        Unset("the length that the model was made for"),
+        """Tokens of a pair at most, longer pairs are truncated; by default the length that the model was made for.""",
+        Option(metavar="N", group="Training"),
+    ] = None
+    parts: Annotated[
+        int,
+        AtLeast(1),
+        """Number of parts of an epoch, each of which is a round. After each the validation data are measured, a
+        checkpoint may be written, and training may stop.""",
+        Option(metavar="N", group="Training"),
+    ] = 4
+    patience: common.Patience = None
+    min_rounds: common.MinRounds = 0
+    metrics: common.Metrics = ("ndcg@10",)
+    debias: common.Debias = False
+    seed: Annotated[common.Seed, "A new head, the order of lists, dropout and the objective are drawn by it."] = 0
+    threads: common.Threads = None
+    checkpoint: common.Checkpoint = None
+    checkpoint_every: common.CheckpointEvery = 1
+    progress: common.Progress = None
+    device: common.Device = "auto"
+    precision: Annotated[
+        str,
+        OneOf(BF16),
+        """Precision of products: ``"float32"``; ``"bf16"``, mixed precision; or ``"auto"``: bf16 where a GPU trains,
+        else float32.""",
+        Option(group="Running"),
+    ] = "auto"
 
     def settings(self) -> Keywords:
         """Return every setting but the model, in the form of files."""
@@ -102,6 +116,7 @@ class RerankerSettings:
         return f"{type(self).__name__}({inside})"
 
 
+@documented
 class Reranker(RerankerSettings):
     """A cross-encoder that scores texts, trained with any objective on ragged lists of documents.
 
@@ -126,22 +141,24 @@ class Reranker(RerankerSettings):
     trained_on_: dict[str, str]
     base_model_: str
 
+    @moved.renamed("rw.rerank.Reranker.fit")
     def fit(
         self,
         train: RankingDataset,
         valid: RankingDataset | None = None,
         *,
         resume: bool = False,
-        watch: Callable[[int, dict[str, list[float]]], None] | None = None,
+        callback: Callable[[int, dict[str, list[float]]], None] | None = None,
     ) -> Self:
         """Train on lists, or other data sets with texts; with validation lists the best part of the training is kept.
 
         ``resume`` starts from the checkpoint if there is one, and ends in the same model as a run that was never
         interrupted. Ctrl-C ends training and keeps the best model so far; before the first part is complete it raises
-        KeyboardInterrupt. ``watch`` is called after every part with its number and the history so far. Under
+        KeyboardInterrupt. ``callback`` is called after every part with its number and the history so far. Under
         ``torchrun`` the processes share the lists of each batch.
         """
-        self.stopped_ = training.fit(self, train, valid, self._keep, resume=resume, watch=watch)
+        check_declared(self)
+        self.stopped_ = training.fit(self, train, valid, self._keep, resume=resume, callback=callback)
         return self
 
     def _keep(self, trained: training.TrainedReranker) -> None:
@@ -153,6 +170,7 @@ class Reranker(RerankerSettings):
         ``texts`` are lists, or pairs of a query and a document. A score is the logit of the model. Scores have the
         order of the pairs, or of ``lists.documents``; ``lists.unsorted`` restores that of the file.
         """
+        check_declared(self)
         if isinstance(texts, RankingDataset):
             texts.warn_of_order()
         return training.scores(self, texts)
@@ -223,7 +241,7 @@ class Reranker(RerankerSettings):
             hint = "resume it: fit(…, resume=True)"
             raise check.error("a checkpoint holds a training that has not ended", where=str(path), hint=hint)
         storage.verify(path, description)
-        with storage.making_sense(path):
+        with storage.malformed_as_error(path):
             settings: Keywords = description["parameters"]
             if isinstance(settings["metrics"], list):
                 settings["metrics"] = tuple(settings["metrics"])

@@ -7,11 +7,11 @@ get a warning, since only documents without missing values score the same.
 import numpy as np
 
 from rankwise import check
-from rankwise.models.formats.nodes import LEAF, Nodes
-from rankwise.serving.source import ExportSource, Written
+from rankwise.models.formats.tree_arrays import LEAF, Nodes
+from rankwise.serving.export_source import ExportedFile, ExportSource
 
 
-def write(source: ExportSource) -> Written:
+def write(source: ExportSource) -> ExportedFile:
     """Return the text, laid out as RankLib does."""
     nodes = source.trees("RankLib", categories=False)
     splits = nodes.feature != LEAF
@@ -32,7 +32,7 @@ def write(source: ExportSource) -> Written:
             "\t</tree>",
         ]
     load = f"java -jar RankLib.jar -load {source.path} -rank DOCUMENTS -score SCORES"
-    return Written("\n".join([*lines, "</ensemble>", ""]).encode(), load)
+    return ExportedFile("\n".join([*lines, "</ensemble>", ""]).encode(), load)
 
 
 def _split(nodes: Nodes, root: int) -> list[str]:

@@ -16,7 +16,7 @@ import polars as pl
 from rankwise import check
 from rankwise.clicks.logs.days import day
 from rankwise.clicks.logs.log import Log
-from rankwise.data import compressed
+from rankwise.data import file_formats
 from rankwise.data.tables import Table, parquet
 from rankwise.data.tables.csv import read_table
 from rankwise.data.tables.polars import as_polars
@@ -98,7 +98,7 @@ def read(
     optional = {"ranker": ranker, "probability": probability, "weight": weight, "user": user, "segment": segment}
     named |= {role: name for role, name in (optional | {"time": time}).items() if name is not None}
     with contextlib.ExitStack() as stack:
-        rows = opened(source, named, stack)
+        rows = open_log(source, named, stack)
         log = add_up(rows, by="ranker" if ranker else None, first=first, sessions=sessions, errors=errors)
     return replace(log, id_columns=(query, document))
 
@@ -264,7 +264,7 @@ def naming_files(paths: Sequence[Path]) -> contextlib.AbstractContextManager[Non
     return check.naming(paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more")
 
 
-def opened(
+def open_log(
     source: Source, names: dict[str, str], stack: contextlib.ExitStack, *, optional: Collection[str] = ()
 ) -> LogRows:
     """Return the named columns of a file, of several, or of a frame; the stack names the file in later errors.
@@ -275,7 +275,7 @@ def opened(
         frame, _ = as_polars(cast("Table", source))
         return LogRows(_selected(frame, names, optional), lambda row: f"row {row}")
     paths = _paths(source)
-    kinds = {compressed.by_name(path) for path in paths}
+    kinds = {file_formats.by_name(path) for path in paths}
     if kinds == {"parquet"}:
         stack.enter_context(parquet.reading(paths))
         return LogRows(_selected(parquet.scan(paths), names, optional), lambda row: _row_of_file(paths, row))

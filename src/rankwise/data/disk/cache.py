@@ -17,7 +17,7 @@ from rankwise import caches, check
 from rankwise._version import __version__
 from rankwise.arrays import Json
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.disk.copies import as_json, fingerprints, open_copy, plain, write_copy
+from rankwise.data.disk.binary_copy import as_json, fingerprints, open_copy, plain, write_copy
 
 FORMAT = 5
 FOLDER = ".rankwise-cache"

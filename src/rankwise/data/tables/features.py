@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rankwise import check
 from rankwise.arrays import Keywords
 from rankwise.data import columns
-from rankwise.data.categories import Values, beyond, is_numeric, translated, translation, values
+from rankwise.data.categories import Values, is_numeric, translated, translation, unknown_code_error, values
 
 CategoryLists = Mapping[str, Values]
 """Column -> its categories."""
@@ -267,7 +267,7 @@ def of_values(name: str, codes: NDArray[np.float32], listed: Values) -> pl.Serie
     present = ~np.isnan(codes)
     outside = present & ~np.isin(codes, np.arange(len(listed)))
     if outside.any():
-        raise beyond(codes[int(np.argmax(outside))], len(listed), f"column {name!r}")
+        raise unknown_code_error(codes[int(np.argmax(outside))], len(listed), f"column {name!r}")
     places = pl.Series(np.where(present, codes, 0).astype(np.uint32)).set(pl.Series(~present), None)
     return pl.Series(name, list(listed), dtype=kind, strict=False).gather(places)
 

@@ -28,7 +28,7 @@ def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         return _from_pandas(frame)
     if hasattr(frame, "__arrow_c_stream__"):
-        check.named_once(list(getattr(frame, "column_names", ())))
+        check.require_unique_names(list(getattr(frame, "column_names", ())))
         with contextlib.suppress(pl.exceptions.SchemaError):  # of a single column
             return pl.DataFrame(cast("ArrowTable", frame)).lazy(), {}
     raise check.error(
@@ -40,7 +40,7 @@ def as_polars(frame: Table) -> tuple[pl.LazyFrame, dict[str, Values]]:
 
 def _from_pandas(frame: Any) -> tuple[pl.LazyFrame, dict[str, Values]]:
     columns, lists = [], {}
-    check.named_once([str(name) for name in frame.columns])
+    check.require_unique_names([str(name) for name in frame.columns])
     for name, column in frame.items():
         missing = column.isna().to_numpy()
         values: Any

@@ -43,11 +43,9 @@ class Budget:
     """So many minutes, of which earlier runs have spent some; None is no limit."""
 
     def __init__(self, minutes: float | None, spent: float = 0.0) -> None:
-        if minutes is not None:
-            if minutes == 0:
-                hint = "`set minutes=None|use --minutes inf` for no limit"
-                raise check.error("minutes must be above 0", got=str(minutes), hint=hint)
-            check.number("minutes", minutes, least=0.0, open_ends=True)
+        if minutes == 0:
+            hint = "`set minutes=None|use --minutes inf` for no limit"
+            raise check.error("minutes must be above 0", got=str(minutes), hint=hint)
         self.seconds = math.inf if minutes is None else 60.0 * minutes
         self.began, self.before = clock(), spent
         self.blends = 0.0

@@ -5,12 +5,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Annotated, Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
-from rankwise import caches, check
+from rankwise import caches, check, moved
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Unset, check_declared, documented
 from rankwise.data import leakage
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
@@ -21,15 +22,16 @@ from rankwise.model_selection.auto.choice import BEST, FAST, averages, choose, k
 from rankwise.model_selection.auto.leaderboard import DEFAULT, Entry, Leaderboard, measured, microseconds, ordered
 from rankwise.model_selection.auto.live import showing
 from rankwise.model_selection.auto.search import SEEDS, RecipeRun, Search
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import bagged
 from rankwise.rankers.ensembles.meta import DelegatingRanker
-from rankwise.rankers.ensembles.oof import pooled
+from rankwise.rankers.ensembles.out_of_fold import pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.training import constraints
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.constraints import Constraints
 from rankwise.rankers.training.run import InterruptedWarning
 from rankwise.rankers.training.settings import exponential_labels, metrics_of, trains_at_once
@@ -38,6 +40,8 @@ from rankwise.statistics.evaluation import WEIGHTED, Evaluation, varies
 from rankwise.statistics.verdict import listed
 
 
+@moved.renamed("rw.AutoRanker")
+@documented
 @dataclass(eq=False, repr=False)
 class AutoRanker(DelegatingRanker):
     """AutoML within a time budget: an average of many bags, or one forest of the best library.
@@ -53,34 +57,6 @@ class AutoRanker(DelegatingRanker):
     or ``max_recipes`` there are no further seeds; with ``minutes=None`` the same seed, data and threads give the same
     ranker, bit for bit.
 
-    Args:
-        minutes: How long all of it may take, blends and the leaderboard too, over all runs with the same ``study``; a
-            training is stopped where the next round would come too late. None is no limit.
-        metric: What is maximised. The portfolio learns from the labels that it measures: with
-            ``"ndcg(label=purchase)@10"`` its recipes are ``on(purchase, lambdarank)`` and so on.
-        recipes: Rankers of trees or nets, or of one's own, not trained, or their expressions, in the order in which
-            they are tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by
-            the search, and their objectives are not: name the labels that they learn from.
-        prefer: ``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests
-            of one library, which are one forest: fast to score, and exported by :func:`rw.export
-            <rankwise.serving.export>`. The leaderboard says what that costs.
-        max_recipes: How many of them are tried at most.
-        monotone_constraints: With which features scores only rise (1) or only fall (−1), by their names, or numbers
-            from 0: ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.
-        constraints: Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is
-            trained for them, and bags and averages are chosen among those that keep them out of fold; if there is none,
-            the nearest is, with a warning. Recipes that take none are left out.
-        folds: Into how many parts queries fall; those of :func:`rw.cross_validate
-            <rankwise.model_selection.cross_validate.cross_validate>`.
-        seed: Of folds and of all trainings.
-        threads: Of every training; None takes one for each core.
-        processes: How many processes train the members of a bag side by side.
-        dask: The address of a Dask cluster whose workers train them instead.
-        study: Where trained bags are kept. The same call resumes a search that was interrupted, and counts the time
-            that it has spent; one of other data or settings is refused.
-        progress: Whether to show what is tried, what leads and how long is left, on standard error; None shows it live
-            on a terminal, and elsewhere as a line for each training.
-
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
     >>> recipes = [rw.LightGBMRanker(loss, rounds=20, leaves=4) for loss in ("xendcg", "lambdarank")]
@@ -91,24 +67,72 @@ class AutoRanker(DelegatingRanker):
     True
     """
 
-    minutes: float | None = 10.0
-    metric: MetricLike = "ndcg@10"
+    minutes: Annotated[
+        float | None,
+        Above(0),
+        """Minutes that all of it may take, blends and the leaderboard too, over all runs with the same ``checkpoint``.
+        A training is stopped where the next round would come too late; None is no limit.""",
+        Option(metavar="MINUTES", group="Training"),
+    ] = 10.0
+    metric: Annotated[
+        MetricLike,
+        """Metric that is maximised. The portfolio learns from the labels that it measures: with
+        ``"ndcg(label=purchase)@10"`` its recipes are ``on(purchase, lambdarank)`` and so on.""",
+        Option(metavar="METRIC", group="Training"),
+    ] = "ndcg@10"
     _: KW_ONLY
-    recipes: Sequence[Ranker | str] | None = None
-    prefer: str = BEST
-    max_recipes: int | None = None
-    monotone_constraints: Mapping[str, int] | Mapping[int, int] | Sequence[int] | None = None
-    constraints: Mapping[str, float] | None = None
-    folds: int = 5
-    seed: int = 0
-    threads: int | None = None
-    processes: int = 1
-    dask: str | None = None
-    study: str | Path | None = None
-    progress: bool | None = None
+    recipes: Annotated[
+        Sequence[Ranker | str] | None,
+        Unset("the portfolio"),
+        """Rankers of trees or nets, or of the user's, not trained, or their expressions, in the order in which they are
+        tried, instead of the portfolio. Their seed, threads, metrics, checkpoint and progress are set by the search,
+        and their objectives are not: name the labels that they learn from.""",
+        Option(metavar="RANKER", group="Training"),
+    ] = None
+    prefer: Annotated[
+        str,
+        OneOf((BEST, FAST)),
+        """``"best"`` averages bags of all kinds: several models, slower to score. ``"fast"`` averages the forests of
+        one library, which are one forest: fast to score, and exported by :func:`rw.export <rankwise.serving.export>`.
+        The leaderboard says what that costs.""",
+        Option(group="Training"),
+    ] = BEST
+    max_recipes: Annotated[
+        int | None, AtLeast(1), Unset("all"), "Number of recipes at most.", Option(metavar="N", group="Training")
+    ] = None
+    monotone_constraints: Annotated[
+        Mapping[str, int] | Mapping[int, int] | Sequence[int] | None,
+        """Features with which scores only rise (1) or only fall (−1), by their names, or numbers from 0:
+        ``{"price": -1}``. Trees are trained so, and nets, which know no such constraints, are left out.""",
+        Option("monotone", metavar="NAME=SIGN"),
+    ] = None
+    constraints: Annotated[
+        Mapping[str, float] | None,
+        """Goals by metric, as those of any ranker: ``{"ndcg(label=purchase)@10": 0.62}``. Every recipe is trained for
+        them, and bags and averages are chosen among those that keep them out of fold; if there is none, the nearest is,
+        with a warning. Recipes that take none are left out.""",
+        Option(name="constraint", metavar="METRIC=GOAL", group="Training"),
+    ] = None
+    folds: training.Folds = 5
+    seed: Annotated[training.Seed, "Folds and all trainings are drawn by it."] = 0
+    threads: training.Threads = None
+    processes: training.Processes = 1
+    dask: training.Dask = None
+    checkpoint: Annotated[
+        str | Path | None,
+        """Folder that keeps trained bags. The same call resumes a search that was interrupted, and counts the time that
+        it has spent; one of other data or settings is refused.""",
+        Option("checkpoint", metavar="FOLDER", group="Running"),
+    ] = None
+    progress: Annotated[
+        bool | None,
+        Unset("live on terminals, lines elsewhere"),
+        """Whether to show what is tried, what leads and how long is left, on standard error; None shows it live on a
+        terminal, and elsewhere as a line for each training.""",
+        Option(group="Running"),
+    ] = None
 
     name = "auto"
-    native: Keywords = field(default_factory=dict, init=False)
     ranker_: Any = field(init=False)
     """The chosen ranker: a trained bag, or a blend of several."""
     leaderboard_: Leaderboard = field(init=False)
@@ -128,23 +152,21 @@ class AutoRanker(DelegatingRanker):
 
     def fit(  # type: ignore[override]
         self,
-        X: Documents,  # noqa: N803 (scikit-learn's names)
+        X: ModelInput,  # noqa: N803 (scikit-learn's names)
         y: ArrayLike | RankingDataset | None = None,
         *,
-        valid: inputs.Validation = None,
+        valid: fit_arguments.Validation = None,
         qid: ArrayLike | None = None,
         group: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        **others: Unpack[inputs.EvalSet],
+        **others: Unpack[fit_arguments.EvalSet],
     ) -> Self:
         """Search on the pooled queries of training and validation data; arguments are those of any ranker."""
         if others:
-            valid = inputs.with_eval_set(valid, self, others)
+            valid = fit_arguments.with_eval_set(valid, self, others)
         budget = Budget(self.minutes)
-        metric = find_metric(self.metric)
-        seed = check.integer("seed", self.seed, least=0)
-        check.integer("folds", self.folds, least=2)
-        check.integer("processes", self.processes, least=1)
+        check_declared(self)
+        metric, seed = find_metric(self.metric), self.seed
         exponential = {getattr(metric, "label", None)}  # of most recipes in the portfolio
         if self.recipes is not None:
             exponential = set().union(*map(exponential_labels, self._own()))
@@ -153,13 +175,10 @@ class AutoRanker(DelegatingRanker):
         named, goal = metric, self.metric
         if (metric := metrics_of(self, data)[0]) != named:
             goal = str(metric)  # of rewards, where documents have them
-        inputs.reject_start(data, self)
-        check.choice("prefer", self.prefer, (BEST, FAST))
+        fit_arguments.reject_start(data, self)
         recipes, notes = self._recipes(data, getattr(metric, "label", None))
         identity = store.identity(data, recipes, metric, folds=self.folds, seed=seed)
-        if self.max_recipes is not None:
-            recipes = recipes[: check.integer("max_recipes", self.max_recipes, least=1)]
-        runs = self._runs(recipes)
+        runs = self._runs(recipes := recipes[: self.max_recipes])
         if len(runs) > 1 and self.constraints is None:
             for number, one in enumerate(recipes, 1):
                 why, hint = "a search averages bags, which may break constraints", "train a bag: rw.bagged(ranker)"
@@ -170,7 +189,7 @@ class AutoRanker(DelegatingRanker):
             leakage.checked(),
             caches.announce_compiling(self.progress),
             showing(self.progress, str(metric)) as report,
-            store.opened(self.study, identity) as folder,
+            store.open_store(self.checkpoint, identity) as folder,
         ):
             folder.read(runs, settings)
             budget.before = folder.spent
@@ -251,7 +270,7 @@ class AutoRanker(DelegatingRanker):
                     raise check.error(
                         "a search keeps checkpoints itself",
                         got=f"checkpoint={str(getattr(one, 'checkpoint', ''))!r}",
-                        hint="leave it out, and set study= of the AutoRanker",
+                        hint="leave it out, and set checkpoint= of the AutoRanker",
                     )
         return recipes
 

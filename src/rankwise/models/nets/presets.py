@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from rankwise import check
+from rankwise.check.parameters import Above, AtLeast, OneOf, Search, Within, declared
 
 ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid")
 OPTIMIZERS = ("adam", "adamw", "adagrad", "sgd")
@@ -13,6 +14,74 @@ TRANSFORMS = (*_OF_DOCUMENTS, "query", *(f"{one}+query" for one in _OF_DOCUMENTS
 BATCH_NORMS = ("off", "hidden", "input", "all")
 REDUCTIONS = ("mean", "sum")
 PRECISIONS = ("float32", "tf32", "bf16")
+_BELOW_ONE = {
+    "dropout": "it is the share that is dropped, as in torch",
+    "averaging": "`set averaging=0.99` for an average over about a hundred steps",
+}
+"""Shares that must not be all, with hints."""
+
+
+Activation = Annotated[
+    str,
+    OneOf(ACTIVATIONS),
+    """Activation of the hidden layers: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.""",
+]
+BatchNorm = Annotated[
+    str | bool,
+    OneOf(BATCH_NORMS),
+    """Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"off"``.""",
+    Search("choice('off', 'hidden', 'all', start='off')", place=4),
+]
+BatchNormMomentum = Annotated[
+    float,
+    Within(0, 1),
+    """Share of a running mean that each batch replaces: torch's convention. TensorFlow's momentum is one minus it.""",
+]
+Dropout = Annotated[
+    float,
+    Within(0, 1),
+    """Share of each hidden layer's outputs that is dropped, below 1, as in torch; a keep rate is one minus it.""",
+    Search("uniform(0.0, 0.6, start=0.3)", place=3),
+]
+Optimizer = Annotated[str, OneOf(OPTIMIZERS), """Optimizer: ``"adam"``, ``"adamw"``, ``"adagrad"`` or ``"sgd"``."""]
+LearningRate = Annotated[
+    float, Above(0), "Learning rate of the optimizer.", Search("log(1e-4, 3e-2, start=1e-3)", place=1)
+]
+WeightDecay = Annotated[float, AtLeast(0), "Weight decay of the optimizer.", Search("log(1e-7, 1e-2, start=1e-7)")]
+BatchQueries = Annotated[int, AtLeast(1), "Number of queries of a batch.", Search("choice(16, 32, 64, 128, start=32)")]
+Reduction = Annotated[
+    str,
+    OneOf(REDUCTIONS),
+    """Loss of a batch: the ``"mean"`` over its queries or their ``"sum"``, each by its weight.""",
+]
+Transform = Annotated[
+    str,
+    OneOf(TRANSFORMS),
+    """Transformation of features: ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``),
+    ``"quantile"`` (normal, by rank) or ``"raw"``; ``"quantile+query"`` and the like append every feature standardised
+    within its query. It is fitted on training data and saved with the model. Missing values (NaN) become the mean.""",
+]
+FeatureNoise = Annotated[
+    float, AtLeast(0), "Deviation of Gaussian noise that is added to transformed features while training."
+]
+Averaging = Annotated[
+    float,
+    Within(0, 1),
+    """Share of its weight, below 1, that a step keeps with every later one in the average of the weights that scores:
+    0.99 averages about the last hundred steps; 0 takes the last weights.""",
+]
+Members = Annotated[
+    int,
+    AtLeast(1),
+    """Number of nets that are trained together, share the matrices of layers and differ by vectors (TabM), each with a
+    loss of its own; their scores are averaged.""",
+]
+Attention = Annotated[
+    int,
+    AtLeast(0),
+    """Number of heads of self-attention among the documents of a query, over the first hidden layer; 0 is none. Such
+    nets, and those of ``transform="…+query"``, score whole lists: see :meth:`predict`.""",
+]
 
 
 def _layers(hidden: object) -> tuple[int, ...]:
@@ -31,13 +100,6 @@ def _word(batch_norm: object) -> Any:
     return {True: "all", False: "off"}[batch_norm] if isinstance(batch_norm, bool) else batch_norm
 
 
-def _below_one(name: str, value: object, hint: str) -> float:
-    share = check.number(name, value, least=0.0, most=1.0)
-    if share == 1.0:
-        raise check.error(f"{name} must be below 1", got="1.0", hint=hint)
-    return share
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetSettings:
     """The settings of a preset, checked.
@@ -47,43 +109,28 @@ class NetSettings:
     """
 
     hidden: tuple[int, ...] = (256, 128, 64)
-    activation: str = "relu"
-    batch_norm: str = "off"
-    batch_norm_momentum: float = 0.1
-    dropout: float = 0.1
-    optimizer: str = "adam"
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    batch_queries: int = 32
-    reduction: str = "mean"
-    transform: str = "log1p+standardize"
-    feature_noise: float = 0.0
-    averaging: float = 0.0
-    members: int = 1
-    attention: int = 0
+    activation: Activation = "relu"
+    batch_norm: BatchNorm = "off"
+    batch_norm_momentum: BatchNormMomentum = 0.1
+    dropout: Dropout = 0.1
+    optimizer: Optimizer = "adam"
+    learning_rate: LearningRate = 1e-3
+    weight_decay: WeightDecay = 0.0
+    batch_queries: BatchQueries = 32
+    reduction: Reduction = "mean"
+    transform: Transform = "log1p+standardize"
+    feature_noise: FeatureNoise = 0.0
+    averaging: Averaging = 0.0
+    members: Members = 1
+    attention: Attention = 0
 
     def __post_init__(self) -> None:
-        checked = {
-            "hidden": _layers(self.hidden),
-            "activation": check.choice("activation", self.activation, ACTIVATIONS),
-            "batch_norm": check.choice("batch_norm", _word(self.batch_norm), BATCH_NORMS),
-            "batch_norm_momentum": check.number("batch_norm_momentum", self.batch_norm_momentum, least=0.0, most=1.0),
-            "dropout": _below_one("dropout", self.dropout, "it is the share that is dropped, as in torch"),
-            "optimizer": check.choice("optimizer", self.optimizer, OPTIMIZERS),
-            "learning_rate": check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True),
-            "weight_decay": check.number("weight_decay", self.weight_decay, least=0.0),
-            "batch_queries": check.integer("batch_queries", self.batch_queries, least=1),
-            "reduction": check.choice("reduction", self.reduction, REDUCTIONS),
-            "transform": check.choice("transform", self.transform, TRANSFORMS),
-            "feature_noise": check.number("feature_noise", self.feature_noise, least=0.0),
-            "averaging": _below_one(
-                "averaging", self.averaging, "`set averaging=0.99` for an average over about a hundred steps"
-            ),
-            "members": check.integer("members", self.members, least=1),
-            "attention": check.integer("attention", self.attention, least=0),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        changed = {"hidden": _layers(self.hidden), "batch_norm": _word(self.batch_norm)}
+        for name, value in (vars(self) | changed).items():
+            object.__setattr__(self, name, declared(NetSettings)[name].check(value))
+        for name, hint in _BELOW_ONE.items():
+            if getattr(self, name) == 1.0:
+                raise check.error(f"{name} must be below 1", got="1.0", hint=hint)
         if self.members > 1 and (not self.hidden or self.batch_norm in ("hidden", "all")):
             raise check.error(
                 "members of a net share its hidden layers, which must be there, without batch norm",

@@ -6,15 +6,16 @@ Both losses depend on differences of scores within a list alone. They are mixed 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from rankwise import check
+from rankwise.check.parameters import Search, Within, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.cpu import margins_kernel
-from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.softmax.objectives import ListNet
 from rankwise.stream import Stream
 
@@ -38,7 +39,7 @@ class Distil(Objective):
     array([-0.4621,  0.4621])
     """
 
-    temperature: float = 1.0
+    temperature: Annotated[float, Within(_LEAST, 1.0 / _LEAST), Search("log(0.25, 8.0)")] = 1.0
     newton: str = "neumann"
     exact_hessian: ClassVar[bool] = True
     prepares_on_device: ClassVar[bool] = True
@@ -47,7 +48,7 @@ class Distil(Objective):
     paper: ClassVar[str] = "Hinton et al. 2015"
 
     def __post_init__(self) -> None:
-        check.number("temperature", self.temperature, least=_LEAST, most=1.0 / _LEAST)
+        check_declared(self)
         ListNet(newton=self.newton)
 
     @property
@@ -59,7 +60,7 @@ class Distil(Objective):
         """Compute the target distribution."""
         lists, teacher = _checked(self, labels, offsets, columns)
         # ListNet's target is the softmax of labels, which are not negative: the least score of a list becomes 0.
-        targets = (teacher - lists.spread(lists.minima(teacher))) / self.temperature
+        targets = (teacher - lists.to_documents(lists.minima(teacher))) / self.temperature
         inner = ListNet(newton=self.newton).prepare(targets, lists)  # type: ignore[arg-type]
         if self.temperature == 1.0:
             return inner
@@ -108,7 +109,7 @@ class MarginArguments(NamedTuple):
 
 def _checked(
     objective: Objective, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
-) -> tuple[Lists, Values]:
+) -> tuple[RaggedLists, Values]:
     """Return lists, and the teacher's scores of their documents."""
     reject_columns(objective, columns, objective.reads)
     _, lists = checked_lists(labels, offsets)
@@ -116,8 +117,8 @@ def _checked(
         raise check.error(
             f"{objective.name} needs the teacher's score of every document",
             got="data without teacher scores",
-            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with `teacher=…`"
-            "` (rw.distilled)|`",
+            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with "
+            "`rw.distilled(teacher, ranker)|--ranker \"distilled('TEACHER', lightgbm)\"`",
         )
     return lists, lists.checked("teacher_scores", columns["teacher_scores"])
 

@@ -2,22 +2,24 @@
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Never, Self
+from typing import Annotated, Any, Never, Self
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
+from rankwise.check.parameters import AtLeast, Option, Unset, assign, check_declared, declared, documented
 from rankwise.models import storage
 from rankwise.models.model import Model
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.models.sums import SumModel, added_up
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import IterativeRanker, Ranker
 from rankwise.rankers.ensembles import executors
 from rankwise.rankers.ensembles.members import BagLearner, TrainedMember, plans, seed_of_member
 from rankwise.rankers.ensembles.meta import EnsembleRanker, kind_of
-from rankwise.rankers.ensembles.oof import CrossFitted, HeldOut, OutOfFold, pooled
+from rankwise.rankers.ensembles.out_of_fold import CrossFitted, HeldOut, OutOfFold, pooled
 from rankwise.rankers.sklearn import check_fitted
 from rankwise.rankers.table import ranker_class
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.settings import OF_ANY, ONE_ROUND, TrainingData, TrainingSettings, trains_at_once
 
 _INSTEAD = {
@@ -29,6 +31,7 @@ _INSTEAD = {
 """What to do instead of a bag of rankers that are made of others."""
 
 
+@documented
 class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjectives)
     """A ranker made of several: each trained on all queries but one fold, all stopped together, and averaged.
 
@@ -45,16 +48,6 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     a single ranker (``ranker_``). Nets stay several, and their scores are averaged, as are those of CatBoost's trees
     that hold statistics of categories.
 
-    Args:
-        ranker: A ranker of trees, a NeuralRanker or one of one's own, not trained, or its expression.
-        folds: Into how many parts queries fall, by their ids and the seed: those of :func:`rw.cross_validate
-            <rankwise.model_selection.cross_validate.cross_validate>`. There is a member for each.
-        repeats: How often that is done, with other folds each time; members are ``folds × repeats``.
-        fold_seed: The seed of the folds; by default that of the ranker, from which members' own seeds are drawn.
-        processes: How many processes train members side by side. Where the ranker sets no ``threads``, they share those
-            that there are. The bag is the same whatever their number, for the same ``threads`` of the ranker.
-        dask: The address of a Dask cluster whose workers train the members instead.
-
     >>> import rankwise as rw
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
     >>> ranker = rw.LightGBMRanker("xendcg", rounds=20, leaves=4, smoothing=3, threads=1)
@@ -70,22 +63,28 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
 
     def __init__(
         self,
-        ranker: Ranker | str,
-        folds: int = 5,
+        ranker: Annotated[
+            Ranker | str, "Ranker of trees, a NeuralRanker or one of the user's, not trained, or its expression."
+        ],
+        folds: Annotated[training.Folds, "There is a member for each."] = 5,
         *,
-        repeats: int = 1,
-        fold_seed: int | None = None,
-        processes: int = 1,
-        dask: str | None = None,
+        repeats: training.Repeats = 1,
+        fold_seed: Annotated[
+            int | None,
+            AtLeast(0),
+            Unset("the seed of the ranker"),
+            "Seed of the folds; by default that of the ranker, from which members' own seeds are drawn.",
+            Option(metavar="N", group="Training"),
+        ] = None,
+        processes: Annotated[
+            training.Processes,
+            """Where the ranker sets no ``threads``, they share those that there are. The bag is the same whatever their
+            number, for the same ``threads`` of the ranker.""",
+        ] = 1,
+        dask: training.Dask = None,
     ) -> None:
         ranker = expressions.ranker(ranker) if isinstance(ranker, str) else ranker
-        self.ranker: Any = ranker
-        self.folds = folds
-        self.repeats = repeats
-        self.fold_seed = fold_seed
-        self.processes = processes
-        self.dask = dask
-        self.native = {}
+        assign(self, locals())
         self._training: Keywords = {}  # settings of the training that the ranker has no parameters for
         if not is_single(ranker):
             hint = _INSTEAD.get(
@@ -145,8 +144,8 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
     # Training.
 
     def _inputs(
-        self, data: Documents, labels: inputs.Labels, settings: TrainingSettings, **columns: Any
-    ) -> inputs.Parts:
+        self, data: ModelInput, labels: fit_arguments.Labels, settings: TrainingSettings, **columns: Any
+    ) -> fit_arguments.Parts:
         self.check_settings()
         queries = pooled(data, labels, **columns, exponential=settings.exponential_labels())
         return queries, queries
@@ -186,16 +185,14 @@ class bagged(EnsembleRanker, IterativeRanker):  # noqa: N801 (wrappers are adjec
                 got=type(self.ranker).__name__,
                 hint="pass a new one, or sklearn.base.clone(ranker)",
             )
-        check.integer("folds", self.folds, least=2)
-        for name in ("repeats", "processes"):
-            check.integer(name, getattr(self, name), least=1)
+        check_declared(self)
+        for name, value in self._training.items():
+            declared(TrainingSettings)[name].check(value)
 
     @property
     def seed_of_folds(self) -> int:
         """The seed that decides into which fold a query falls."""
-        if self.fold_seed is not None:
-            return check.integer("fold_seed", self.fold_seed, least=0)
-        return check.integer("seed", self.seed, least=0)
+        return self.seed if self.fold_seed is None else self.fold_seed
 
     def become(self, models: Sequence[Model], trained: Sequence[TrainedMember], stopped: str) -> None:
         """Keep a ranker for each of the models, beside ``model_``, which they became."""

@@ -3,22 +3,23 @@
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets
+from rankwise.check.parameters import Above, OneOf, Unset, assign, check_declared, documented
 from rankwise.data import leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
 from rankwise.models import attributes
 from rankwise.models.calibrated import ALL, CalibratedModel, Segments, curves_of, knots
-from rankwise.models.schema import Documents, Schema
+from rankwise.models.schema import ModelInput, Schema
 from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.objectives.wrappers.on import labels_learned
-from rankwise.rankers import expressions, inputs, table
+from rankwise.objectives.wrappers.goal import labels_learned
+from rankwise.rankers import expressions, fit_arguments, table
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.distilled import distilled
 from rankwise.rankers.ensembles.feature import FeatureRanker
@@ -32,14 +33,38 @@ from rankwise.statistics.reliability import MAIN, Event
 _LEAST = 10  # relevant and other documents of a segment with a curve of its own
 
 
+Method = Annotated[
+    str,
+    OneOf(METHODS),
+    """``"isotonic"`` for any increasing curve, from about a thousand documents on; ``"platt"`` for a sigmoid, two
+    numbers, from fewer. ``"sigmoid"`` fits nothing: 1/(1 + e^−score), for models that were trained with the objective
+    ``calibrated``; data are optional, and only show whether the level is right.""",
+]
+Segment = Annotated[
+    str | int | None,
+    """Feature of queries, such as their market, by name or number: each of its values has a curve of its own, if it has
+    10 relevant and 10 other documents. Other values have the curve of all documents, and so have queries with several
+    values.""",
+]
+Relevant = Annotated[float, Above(0), "Least label of a relevant document."]
+Label = Annotated[
+    str | None,
+    Unset("those that the model was trained for"),
+    """Name of the labels in ``more_labels`` whose probability is predicted, or ``"labels"``; by default those that the
+    model was trained for, by ``on(…)`` in its objective.""",
+]
+
+
+@documented
 class CalibratedRanker(MetaRanker):
     """A ranker with a curve from its scores to probabilities of relevance; :func:`calibrate` makes one.
 
     ``predict`` returns probabilities, in the order of the scores of ``ranker_``. ``fit`` trains a clone of ``ranker``,
-    and fits the curve to the validation data. Parameters are those of :func:`calibrate`.
+    and fits the curve to the validation data.
     """
 
     name = "calibrate"
+    ranker: Ranker
     model_: CalibratedModel
     ranker_: Ranker
     """The trained ranker, whose scores are not calibrated."""
@@ -50,19 +75,15 @@ class CalibratedRanker(MetaRanker):
 
     def __init__(
         self,
-        ranker: Ranker | str,
+        ranker: Annotated[Ranker | str, "Ranker that is not trained, or its expression."],
         *,
-        method: str = "isotonic",
-        segment: str | int | None = None,
-        relevant: float = 1.0,
-        label: str | None = None,
+        method: Method = "isotonic",
+        segment: Segment = None,
+        relevant: Relevant = 1.0,
+        label: Label = None,
     ) -> None:
-        self.ranker: Ranker = expressions.ranker(ranker)
-        self.method = method
-        self.segment = segment
-        self.relevant = relevant
-        self.label = label
-        self.native = {}
+        ranker = expressions.ranker(ranker)
+        assign(self, locals())
         if not isinstance(self.ranker, Ranker):
             raise check.error("only rankers can be calibrated", got=kind_of(ranker))
         if hasattr(self.ranker, "recommend"):
@@ -110,7 +131,7 @@ class CalibratedRanker(MetaRanker):
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
         """Train the ranker, and fit its curve to the validation data, or out of fold where the ranker pools them."""
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         train, valid = data.train, data.valid
         self._check()
         pools = self.ranker.pools
@@ -123,7 +144,7 @@ class CalibratedRanker(MetaRanker):
                 event.of(part.labels, part.more_labels)
         ranker = self.ranker.__sklearn_clone__()
         with leakage.checked():
-            options: Any = {"resume": settings.resume, "measure": data.eval_sets, "watch": settings.watch}
+            options: Any = {"resume": settings.resume, "eval_sets": data.eval_sets, "callback": settings.callback}
             asked = {name: value for name, value in options.items() if value}  # an AutoRanker takes none of them
             ranker.fit(train, valid, **asked)
         if isinstance(became(ranker), EnsembleRanker) and valid is not None:
@@ -136,7 +157,7 @@ class CalibratedRanker(MetaRanker):
     def _chosen_label(self, ranker: Ranker) -> str:
         """Return the name of the labels to calibrate for: ``label``, or the only ones that the ranker learns."""
         if self.label is not None:
-            return self.label
+            return str(self.label)
         names = learned_labels(ranker) or {MAIN}
         if len(names) > 1:
             listed = sorted(names)
@@ -146,8 +167,7 @@ class CalibratedRanker(MetaRanker):
         return names.pop()
 
     def _check(self) -> None:
-        check.choice("method", self.method, METHODS)
-        check.number("relevant", self.relevant, least=0.0, open_ends=True)
+        check_declared(self)
         if self.method == "sigmoid" and self.segment is not None:
             raise check.error("the sigmoid of scores is the same in every segment", hint="leave segment out")
 
@@ -263,30 +283,21 @@ class CalibratedRanker(MetaRanker):
         return CalibratedModel(self.ranker_.model_, curves_of(self.curves_, segments), segments)
 
 
+@documented
 def calibrate(
-    model: object,
-    data: Documents | None = None,
-    method: str = "isotonic",
+    model: Annotated[object, "Trained ranker, its folder, or a model of another library (see :func:`wrap`)."],
+    data: Annotated[
+        ModelInput | None,
+        """Queries that the model was not trained on, with labels; of others there is a warning. All queries that a bag
+        or a blend was trained on will do, in their order: the curve is fitted to their out-of-fold scores.""",
+    ] = None,
+    method: Method = "isotonic",
     *,
-    segment: str | int | None = None,
-    relevant: float = 1.0,
-    label: str | None = None,
+    segment: Segment = None,
+    relevant: Relevant = 1.0,
+    label: Label = None,
 ) -> CalibratedRanker:
     """Return a ranker that predicts probabilities of relevance: a trained model with a curve that is fitted to data.
-
-    Args:
-        model: A trained ranker, its folder, or a model of another library (see :func:`wrap`).
-        data: Queries that the model was not trained on, with labels; of others there is a warning. All queries that a
-            bag or a blend was trained on will do, in their order: the curve is fitted to their out-of-fold scores.
-        method: ``"isotonic"`` for any increasing curve, from about a thousand documents on; ``"platt"`` for a sigmoid,
-            two numbers, from fewer. ``"sigmoid"`` fits nothing: 1/(1 + e^−score), for models that were trained
-            with the objective ``calibrated``; data are optional, and only show whether the level is right.
-        segment: A feature of queries, such as their market, by name or number: each of its values has a curve of its
-            own, if it has 10 relevant and 10 other documents. Other values have the curve of all documents, and so
-            have queries with several values.
-        relevant: The least label of a relevant document.
-        label: The name of the labels in ``more_labels`` whose probability is predicted, or ``"labels"``; by default
-            those that the model was trained for, by ``on(…)`` in its objective.
 
     The order of documents within a query does not change; scores that a curve makes equal are a warning. What ``save``
     writes has the curve, and ONNX exports too.
@@ -305,7 +316,7 @@ def calibrate(
         raise check.error("only trained rankers can be calibrated", got=kind_of(model), hint="train it, or rw.wrap it")
     if data is None and method != "sigmoid":
         raise check.error("a curve is fitted to data", got="none", hint="pass queries that the model has not seen")
-    lists = None if data is None else inputs.dataset(data, schema=ranker.model_.schema)
+    lists = None if data is None else fit_arguments.dataset(data, schema=ranker.model_.schema)
     settings: Any = {"method": method, "segment": segment, "relevant": relevant, "label": label}
     scores = None if lists is None else out_of_fold(ranker, lists)
     if lists is not None and scores is None and method != "sigmoid":

@@ -2,27 +2,28 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from rankwise import check
 from rankwise.arrays import Array, Keywords
+from rankwise.check.parameters import Above, OneOf, Option, Within, assign, documented
 from rankwise.data import columns, leakage
 from rankwise.data.concatenation import concatenate
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import MetricLike
-from rankwise.models.schema import Documents
+from rankwise.models.schema import ModelInput
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.objectives import Distil, MarginMSE
 from rankwise.objectives.table import ObjectiveLike, native
 from rankwise.objectives.table import objective as find_objective
 from rankwise.objectives.wrappers.weighted import weighted
-from rankwise.rankers import expressions, inputs
+from rankwise.rankers import expressions, fit_arguments
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.ensembles.bagged import is_single
+from rankwise.rankers.ensembles.blend_weights import centred, score_deviation
 from rankwise.rankers.ensembles.meta import DelegatingRanker, MetaRanker, kind_of
-from rankwise.rankers.ensembles.weights import centred, spread
 from rankwise.rankers.sklearn import clone
 from rankwise.rankers.table import load
 from rankwise.rankers.training import constraints
@@ -32,6 +33,7 @@ from rankwise.rankers.trees.wrap import wrapped
 _LOSSES = ("distil", "margin_mse")
 
 
+@documented
 class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
     """A student, trained on the scores of a teacher, or of these and labels: small and fast, and nearly as good.
 
@@ -42,20 +44,6 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
     The teacher's scores are divided by their spread within lists, so that nothing depends on the unit it scores in. A
     teacher that has learned these labels has them in its scores: by default it is all that the student learns, and the
     student's objective has no effect. Give labels a share where the teacher comes from elsewhere: ``weight=0.5``.
-
-    Args:
-        teacher: A trained ranker or its folder, a model of another library (see :func:`wrap`), a function from features
-            to scores, or several of these in a list, whose scores are averaged. A ranker that is not trained is trained
-            first, as a clone, on the same data.
-        student: A ranker that is not trained; its objective is the loss of labels. One of one's own has a parameter
-            ``objective``, which is set to the loss that it is to learn.
-        weight: The teacher's share of the loss, from 0 to 1. With 1, the default, labels do not count.
-        loss: ``"margin_mse"``, the squared error of differences of scores within a list, or ``"distil"``, cross entropy
-            with the teacher's softmax.
-        temperature: That of ``distil``, in units of the spread of the teacher's scores: small ones look at the top of
-            its ranking.
-        unlabelled: More queries, from which only the teacher's loss is learned. Whatever their labels are, they count
-            as 0, and the loss of labels as 0 for every query without a relevant document.
 
     >>> import rankwise as rw
     >>> train, test = rw.split(rw.synthetic(n_queries=80, n_docs=10, seed=1), (0.5, 0.5), seed=0)
@@ -71,6 +59,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
     """
 
     name = "distilled"
+    student: Ranker
     ranker_: Ranker
     """The trained student."""
     teacher_: Any
@@ -78,22 +67,46 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
 
     def __init__(
         self,
-        teacher: Any,
-        student: Ranker | str,
+        teacher: Annotated[
+            Any,
+            """Trained ranker or its folder, a model of another library (see :func:`wrap`), a function from features to
+            scores, or several of these in a list, whose scores are averaged. A ranker that is not trained is trained
+            first, as a clone, on the same data.""",
+        ],
+        student: Annotated[
+            Ranker | str,
+            """Ranker that is not trained; its objective is the loss of labels. One of the user's has a parameter
+            ``objective``, which is set to the loss that it is to learn.""",
+        ],
         *,
-        weight: float = 1.0,
-        loss: str = "margin_mse",
-        temperature: float = 1.0,
-        unlabelled: Documents | None = None,
+        weight: Annotated[
+            float,
+            Within(0, 1),
+            "Share of the teacher in the loss. With 1, labels do not count.",
+            Option(metavar="SHARE", group="Training"),
+        ] = 1.0,
+        loss: Annotated[
+            str,
+            OneOf(_LOSSES),
+            """Loss of the teacher's scores: ``"margin_mse"``, the squared error of differences of scores within a list,
+            or ``"distil"``, cross entropy with the teacher's softmax.""",
+            Option(group="Training"),
+        ] = "margin_mse",
+        temperature: Annotated[
+            float,
+            Above(0),
+            """Temperature of ``distil``, in units of the spread of the teacher's scores: small ones look at the top of
+            its ranking.""",
+            Option(metavar="T", group="Training"),
+        ] = 1.0,
+        unlabelled: Annotated[
+            ModelInput | None,
+            """Further queries, from which only the teacher's loss is learned. Whatever their labels are, they count as
+            0, and the loss of labels as 0 for every query without a relevant document.""",
+        ] = None,
     ) -> None:
-        self.teacher = teacher
         student = expressions.ranker(student) if isinstance(student, str) else student
-        self.student: Ranker = student
-        self.weight = weight
-        self.loss = loss
-        self.temperature = temperature
-        self.unlabelled = unlabelled
-        self.native = {}
+        assign(self, locals())
         if not is_single(student) or "objective" not in student.own_parameters():
             got = kind_of(student) + (" without a parameter objective" if trains_at_once(student) else "")
             hint = "pass a single ranker, such as rw.LightGBMRanker()"
@@ -130,7 +143,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
 
         Validation data are ranked by labels alone. Checkpoints are the student's: ``student__checkpoint``.
         """
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         train, valid, mixed = data.train, data.valid, self._mixed()
         if getattr(self.student, "debias", False) and self.weight:
             raise check.error(
@@ -142,20 +155,19 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
         with leakage.checked():
             teacher = trained(self.teacher, train, valid)
         if self.unlabelled is not None:
-            train = with_unlabelled(train, inputs.aligned(self.unlabelled, train))
-        taught = train.with_(teacher_scores=in_units_of_their_spread(scores_of(teacher, train), train))
+            train = with_unlabelled(train, fit_arguments.aligned(self.unlabelled, train))
+        taught = train.with_(teacher_scores=standardized_scores(scores_of(teacher, train), train))
         if "document_rewards" not in mixed.accepts:  # the teacher has learned from them
             taught = taught.with_(document_rewards=None)
         with leakage.checked():
-            student.fit(taught, valid, resume=settings.resume, measure=data.eval_sets, watch=settings.watch)
+            student.fit(taught, valid, resume=settings.resume, eval_sets=data.eval_sets, callback=settings.callback)
         self.teacher_ = teacher
         student.trained_queries_ = leakage.union(student.trained_queries_, *_seen_by(teacher))
         self._become(student)
 
     def _mixed(self) -> Objective:
         """Return the loss of the teacher's scores, mixed with that of labels."""
-        weight = check.number("weight", self.weight, least=0.0, most=1.0)
-        check.choice("loss", self.loss, _LOSSES)
+        weight = float(self.weight)
         if self.loss != "distil" and self.temperature != 1.0:
             raise check.error(
                 "the temperature is that of the loss distil",
@@ -169,7 +181,7 @@ class distilled(DelegatingRanker):  # noqa: N801 (wrappers are adjectives)
             raise check.error(
                 "a library's own objective cannot be mixed with the teacher's loss",
                 got=str(self.student.objective),
-                hint="set one of ours, such as `objective='lambdarank'`, or `weight=1.0|--teacher-weight 1.0`",
+                hint="set one of ours, such as `objective='lambdarank'`, or `weight=1.0|weight=1 in the expression`",
             )
         labelled = find_objective(self.student.objective)
         if self.unlabelled is not None:
@@ -221,12 +233,12 @@ def scores_of(teacher: Any, data: RankingDataset) -> Array:
     return check.teacher_scores(score(data.features if ranker is None else data), data.offsets, data.query_ids)
 
 
-def in_units_of_their_spread(scores: Array, data: RankingDataset) -> Array:
+def standardized_scores(scores: Array, data: RankingDataset) -> Array:
     """Divide scores by their spread within lists: the root of the mean square of what is left of each list's mean.
 
     Then neither the temperature nor the teacher's share of a mixed loss depends on the unit that the teacher scores in.
     """
-    unit = spread(scores, data.offsets)
+    unit = score_deviation(scores, data.offsets)
     if not unit:
         raise check.error(
             "the teacher gives all documents of a list the same score",

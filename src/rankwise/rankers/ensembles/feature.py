@@ -1,34 +1,32 @@
 """A single feature as a ranker: a baseline, and a member of blends."""
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise import check
 from rankwise.arrays import Array, Floats, Json, Offsets, rows_of
+from rankwise.check.parameters import assign, documented
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import MetricLike
 from rankwise.metrics.base import require_scored, weighted_mean
 from rankwise.models.contributions import Contributions
 from rankwise.models.model import Model
 from rankwise.models.schema import Schema
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import run
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, metrics_of
 from rankwise.sparse import dense
 
 
+@documented
 class FeatureRanker(Ranker):
     """Ranks by one feature, upwards or downwards; which of them, training finds out by the first metric.
 
     Documents where the feature is missing get its mean over the training data.
-
-    Args:
-        feature: Its name, or its number from 0.
-        metrics: The first decides on the direction.
 
     >>> import numpy as np, rankwise as rw
     >>> data = rw.RankingDataset([[3.0], [1.0], [2.0]], [0, 2, 1], [0, 3], feature_names=["price"])
@@ -43,17 +41,19 @@ class FeatureRanker(Ranker):
     oof_scores_: Array
     """Scores of every document, in the direction that the other folds say; set by :meth:`cross_fit`."""
 
-    def __init__(self, feature: str | int, metrics: MetricLike | tuple[MetricLike, ...] = ("ndcg@10",)) -> None:
-        self.feature = feature
-        self.metrics = metrics
-        self.native = {}
+    def __init__(
+        self,
+        feature: Annotated[str | int, "Name of the feature, or its number from 0."],
+        metrics: Annotated[training.Metrics, "The first decides on the direction."] = ("ndcg@10",),
+    ) -> None:
+        assign(self, locals())
 
     def nested(self) -> dict[str, Ranker]:
         """Return nothing: it learns nothing but a direction."""
         return {}
 
     def _train(self, data: TrainingData, settings: TrainingSettings) -> None:
-        inputs.reject_start(data.train, self)
+        fit_arguments.reject_start(data.train, self)
         self.cross_fit(data.train, np.zeros(data.train.n_queries, np.int64))
         run.measure_after(self, data)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise import check
 from rankwise.arrays import Array, offsets_of, rows_of
 from rankwise.data.dataset import RankingDataset
 from rankwise.stream import Stream
@@ -18,11 +17,6 @@ class Batching:
 
     queries: int
     documents: int | None = None
-
-    def __post_init__(self) -> None:
-        check.integer("batch_queries", self.queries, least=1)
-        if self.documents is not None:
-            check.integer("batch_documents", self.documents, least=1)
 
     def cut(self, data: RankingDataset, stream: Stream) -> Iterator[NDArray[np.int64]]:
         """Yield the numbers of each batch's queries; all queries occur once, in an order that the stream decides.

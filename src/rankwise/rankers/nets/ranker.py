@@ -1,19 +1,18 @@
 """Nets: a multilayer perceptron, trained with any objective."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from rankwise import check
 from rankwise.arrays import Json, Keywords
+from rankwise.check.parameters import AtLeast, OneOf, Option, Search, Unset, assign, documented
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import MetricLike
 from rankwise.models.nets import presets
 from rankwise.models.schema import Schema
-from rankwise.objectives.table import ObjectiveLike
 from rankwise.rankers import table
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.table import Recipe
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training import stopping
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 from rankwise.stream import Stream
@@ -41,47 +40,13 @@ class TorchRanker(IterativeRanker):
         return int(self.model_.rounds)
 
 
+@documented
 class NeuralRanker(TorchRanker):
     """A multilayer perceptron, trained with any objective on batches of whole queries, which are never padded.
 
     A preset fills whatever is not given: the papers' settings, most under their years, or ``"linear"``. Without
     one there are two layers, 128-64, on quantiles of features, dropout of three tenths, Adam, and an average of the
     weights.
-
-    Args:
-        objective: An objective, its expression (``"stochastic(approx_ndcg)"``), or a function that is called like one.
-        preset: ``"2020"``, ``"2020-yahoo"``, ``"2020-tuned"``, ``"thesis"``, ``"2024"``, ``"tabm"`` or
-            ``"linear"``.
-        hidden: Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.
-        activation: ``"relu"``, ``"gelu"``, ``"silu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.
-        batch_norm: Batch normalization over ``"hidden"`` layers, the ``"input"``, ``"all"`` (or True) or ``"off"``.
-        batch_norm_momentum: How much of a running mean each batch replaces: torch's convention. TensorFlow's momentum
-            is one minus it.
-        dropout: The share of each hidden layer's outputs that is dropped, as in torch; a keep rate is one minus it.
-        optimizer: ``"adam"``, ``"adamw"``, ``"adagrad"`` or ``"sgd"``.
-        learning_rate: Of the optimizer.
-        weight_decay: Of the optimizer.
-        batch_queries: How many queries a batch holds.
-        batch_documents: A budget of documents for a batch, instead: as many whole queries as fit.
-        reduction: The loss of a batch, the ``"mean"`` over its queries or their ``"sum"``, each by its weight.
-        transform: Of features: ``"standardize"``, ``"log1p"`` for long tails, both (``"log1p+standardize"``),
-            ``"quantile"`` (normal, by rank) or ``"raw"``; ``"quantile+query"`` and the like append every feature
-            standardised within its query. It is fitted on training data and saved with the model.
-            Missing values (NaN) become the mean.
-        feature_noise: The deviation of Gaussian noise that is added to transformed features while training.
-        averaging: Score with an average of the weights over steps, in which each counts so much of what the one after
-            it does: 0.99 is about the last hundred steps; 0 takes the last weights.
-        members: How many nets are trained together that share the matrices of layers and differ by vectors (TabM), each
-            with a loss of its own; their scores are averaged.
-        attention: How many heads of self-attention among the documents of a query look at the first hidden layer; 0 is
-            none. Such nets, and those of ``transform="…+query"``, score whole lists: see :meth:`predict`.
-        epochs: How many times training goes through the data at most.
-        seed: Of every draw: the first weights, the order of queries, dropout, the objective. Models repeat exactly on a
-            CPU for the same number of threads.
-        threads, patience, min_rounds, smoothing, stop_on, metrics, debias, constraints, checkpoint, checkpoint_every,
-            progress: As those of :class:`TreeRanker`, with epochs for rounds.
-        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
-        precision: Of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed precision.
 
     >>> import rankwise as rw
     >>> train, valid = rw.split(rw.synthetic(n_queries=80, n_docs=20, seed=1), (0.7, 0.3), seed=1)
@@ -94,15 +59,7 @@ class NeuralRanker(TorchRanker):
     """
 
     name = "neural"
-    search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(1e-4, 3e-2, start=1e-3)",
-        "hidden": "choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')",
-        "dropout": "uniform(0.0, 0.6, start=0.3)",
-        "batch_norm": "choice('off', 'hidden', 'all', start='off')",
-        "weight_decay": "log(1e-7, 1e-2, start=1e-7)",
-        "batch_queries": "choice(16, 32, 64, 128, start=32)",
-        "optimizer": "adamw",
-    }
+    search_space: ClassVar[Keywords] = {"optimizer": "adamw"}
     portfolio = (
         # Level with a bag of trees on MQ2008 and ahead on MQ2007 (docs/neural.md), unlike it in what it gets wrong.
         Recipe("lambdarank", _RECIPE | {"transform": "quantile+query"}, small=(1,), middle=(1,), large=(2,)),
@@ -114,77 +71,64 @@ class NeuralRanker(TorchRanker):
 
     def __init__(
         self,
-        objective: ObjectiveLike = "lambdarank",
+        objective: training.Objective = "lambdarank",
         *,
-        preset: str | None = None,
-        hidden: int | str | Sequence[int] | None = None,
-        activation: str | None = None,
-        batch_norm: str | bool | None = None,
-        batch_norm_momentum: float | None = None,
-        dropout: float | None = None,
-        optimizer: str | None = None,
-        learning_rate: float | None = None,
-        weight_decay: float | None = None,
-        batch_queries: int | None = None,
-        batch_documents: int | None = None,
-        reduction: str | None = None,
-        transform: str | None = None,
-        feature_noise: float | None = None,
-        averaging: float | None = None,
-        members: int | None = None,
-        attention: int | None = None,
-        epochs: int = 100,
-        seed: int = 0,
-        threads: int | None = None,
-        patience: int | None = 20,
-        min_rounds: int = 0,
-        smoothing: int = 1,
-        stop_on: str = "first",
-        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
-        debias: bool = False,
-        constraints: Mapping[str, float] | None = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        progress: bool | None = None,
-        device: str = "auto",
-        precision: str = "float32",
-        **unknown: Any,
+        preset: Annotated[
+            str | int | None,
+            OneOf(presets.PRESETS),
+            Unset("two layers, 128-64"),
+            """Settings of a paper, most under their years, or ``"linear"``: ``"2020"``, ``"2020-yahoo"``,
+            ``"2020-tuned"``, ``"thesis"``, ``"2024"``, ``"tabm"`` or ``"linear"``.""",
+        ] = None,
+        hidden: Annotated[
+            int | str | Sequence[int] | None,
+            """Sizes of the hidden layers, ``(64, 32)`` or ``"64-32"``; ``()`` is a linear model.""",
+            Search("choice('64', '128-64', '256-128-64', '512-256-128', '1024-512-256', start='128-64')", place=2),
+        ] = None,
+        activation: presets.Activation | None = None,
+        batch_norm: presets.BatchNorm | None = None,
+        batch_norm_momentum: presets.BatchNormMomentum | None = None,
+        dropout: presets.Dropout | None = None,
+        optimizer: presets.Optimizer | None = None,
+        learning_rate: presets.LearningRate | None = None,
+        weight_decay: presets.WeightDecay | None = None,
+        batch_queries: presets.BatchQueries | None = None,
+        batch_documents: Annotated[
+            int | None, AtLeast(1), "Budget of documents for a batch, instead: as many whole queries as fit."
+        ] = None,
+        reduction: presets.Reduction | None = None,
+        transform: presets.Transform | None = None,
+        feature_noise: presets.FeatureNoise | None = None,
+        averaging: presets.Averaging | None = None,
+        members: presets.Members | None = None,
+        attention: presets.Attention | None = None,
+        epochs: training.Epochs = 100,
+        seed: Annotated[
+            training.Seed, "The first weights, the order of queries, dropout and the objective are drawn by it."
+        ] = 0,
+        threads: training.Threads = None,
+        patience: training.Patience = 20,
+        min_rounds: training.MinRounds = 0,
+        smoothing: training.Smoothing = 1,
+        stop_on: training.StopOn = "first",
+        metrics: training.Metrics = ("ndcg@10",),
+        debias: training.Debias = False,
+        constraints: training.Constraints = None,
+        checkpoint: training.Checkpoint = None,
+        checkpoint_every: training.CheckpointEvery = 10,
+        progress: training.Progress = None,
+        device: training.Device = "auto",
+        precision: Annotated[
+            str,
+            OneOf(presets.PRECISIONS),
+            """Precision of products while training: ``"float32"``, ``"tf32"`` (on GPUs), or ``"bf16"``, mixed
+            precision.""",
+            Option(group="Running"),
+        ] = "float32",
+        **others: Any,
     ) -> None:
-        self.objective = objective
-        self.preset = preset
-        self.hidden = hidden
-        self.activation = activation
-        self.batch_norm = batch_norm
-        self.batch_norm_momentum = batch_norm_momentum
-        self.dropout = dropout
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_queries = batch_queries
-        self.batch_documents = batch_documents
-        self.reduction = reduction
-        self.transform = transform
-        self.feature_noise = feature_noise
-        self.averaging = averaging
-        self.members = members
-        self.attention = attention
-        self.epochs = epochs
-        self.seed = seed
-        self.threads = threads
-        self.patience = patience
-        self.min_rounds = min_rounds
-        self.smoothing = smoothing
-        self.stop_on = stop_on
-        self.metrics = metrics
-        self.debias = debias
-        self.constraints = constraints
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.progress = progress
-        self.device = device
-        self.precision = precision
-        self.native = {}
-        self._check_native(unknown)
+        assign(self, locals())
+        self._check_native(others)
 
     @property
     def device(self) -> str:
@@ -222,7 +166,7 @@ class NeuralRanker(TorchRanker):
         import torch
 
         from rankwise.models.nets.mlp import optimizer
-        from rankwise.models.nets.model import NetModel, described
+        from rankwise.models.nets.model import NetModel, net_description
         from rankwise.models.nets.state import one_thread, own_randomness, seed_torch, usable_device
         from rankwise.rankers.nets.batches import Batching
         from rankwise.rankers.nets.capture import CapturedNet
@@ -248,9 +192,8 @@ class NeuralRanker(TorchRanker):
             head.bias.data += start
         net.to(device)
         inputs, captured = Inputs(net, train), CapturedNet(net)
-        precision = check.choice("precision", self.precision, presets.PRECISIONS)
         # In float32 batch norm over padded documents costs more than the launches that graphs save.
-        graphs = device.type == "cuda" and (net_settings.batch_norm == "off" or precision != "float32")
+        graphs = device.type == "cuda" and (net_settings.batch_norm == "off" or self.precision != "float32")
 
         return NetLearner(
             objective=objective,
@@ -266,11 +209,11 @@ class NeuralRanker(TorchRanker):
             optimizer=optimizer(net_settings, device),
             batching=Batching(net_settings.batch_queries, self.batch_documents),
             made=net.trained,
-            described=lambda epochs: described(net_settings, epochs),
+            described=lambda epochs: net_description(net_settings, epochs),
             reduction=net_settings.reduction,
             averaging=net_settings.averaging,
             device=device,
-            precision=precision,
+            precision=self.precision,
         )
 
     def read_model(self, description: Json, files: dict[str, bytes], schema: Schema) -> "NetModel":

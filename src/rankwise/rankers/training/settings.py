@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any, Self
 
 from rankwise import check, user_code
 from rankwise.arrays import Array, Column, Keywords
+from rankwise.check.parameters import declared
 from rankwise.data.dataset import RankingDataset
 from rankwise.metrics import Metric, metrics_for
 from rankwise.objectives.base import (
@@ -21,12 +21,13 @@ from rankwise.objectives.base import (
 from rankwise.objectives.prepared import Prepared
 from rankwise.objectives.table import native
 from rankwise.objectives.table import objective as find_objective
-from rankwise.objectives.wrappers import on
-from rankwise.rankers import inputs
+from rankwise.objectives.wrappers import goal
+from rankwise.rankers import fit_arguments
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.constraints import BOUND, NONE, Constraints
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.stopping import Stopping
-from rankwise.rankers.training.validation import Measure, Validation
+from rankwise.rankers.training.validation import EvalSet, Validation
 
 METRICS = ("ndcg@10",)
 ONE_ROUND: Keywords = {
@@ -49,13 +50,13 @@ OF_ANY: Keywords = {"seed": 0, "threads": None, "metrics": METRICS}
 """Settings that any ranker may have as parameters, and what is used where it has none."""
 _DERIVED = {
     *("unit", "rounds", "metrics", "constraints", "objective", "builtin"),
-    *("resume", "watch", "parameters", "base_score"),
+    *("resume", "callback", "parameters", "base_score"),
 }
 """Fields that are not parameters of rankers as they are."""
 _METHODS = ["nested", "recipe", "description", "saved", "read_model"]
 Totals = Callable[[Prepared, Array | None], Any]
 """:func:`goal_totals` or :func:`level_totals`."""
-Watch = Callable[[int, History], None]
+Callback = Callable[[int, History], None]
 """Called after every round with its number and the history so far; :class:`StopTraining` from it ends training."""
 
 
@@ -69,7 +70,7 @@ class TrainingData:
     """Whether the ranker must not see the validation data: the fold that a member of a bag is scored on."""
     older: Any = None
     """The trained ranker that is continued."""
-    eval_sets: Mapping[str, Measure] = field(default_factory=dict)
+    eval_sets: Mapping[str, EvalSet] = field(default_factory=dict)
     """Measured after every round, beside the validation data."""
     digest: str = ""
     """Identifies the data that are learned from, where ``train`` is only a sample of them."""
@@ -90,50 +91,53 @@ class TrainingSettings:
 
     unit: str = "rounds"
     """Name of rounds."""
-    rounds: int = 1
-    patience: int | None = None
-    min_rounds: int = 0
-    smoothing: int | None = 1
-    stop_on: str = "first"
+    rounds: training.Rounds = 1
+    patience: training.Patience = None
+    min_rounds: training.MinRounds = 0
+    smoothing: training.Smoothing | None = 1
+    stop_on: training.StopOn = "first"
     metrics: tuple[Metric, ...] = ()
-    debias: bool = False
+    debias: training.Debias = False
     constraints: Constraints = NONE
     objective: Objective | None = None
     """Ours, with the terms of constraints and the scales of goals; None for a library's own, or where there is none."""
     builtin: str | None = None
     """A library's own objective."""
-    seed: int = 0
-    threads: int | None = None
-    checkpoint: str | Path | None = None
-    checkpoint_every: int = 1
-    progress: bool | None = None
+    seed: training.Seed = 0
+    threads: training.Threads = None
+    checkpoint: training.Checkpoint = None
+    checkpoint_every: training.CheckpointEvery = 1
+    progress: training.Progress = None
     resume: bool = False
-    watch: Watch | None = None
+    callback: Callback | None = None
     parameters: Keywords = field(default_factory=dict)
     """Values of the ranker's parameters that the data decided."""
     base_score: float | None = None
     """The score of the base rate of all data, where the learner sees a part of them."""
 
     @classmethod
-    def of(cls, ranker: Any, *, resume: bool = False, watch: Watch | None = None) -> Self:
+    def of(cls, ranker: Any, *, resume: bool = False, callback: Callback | None = None) -> Self:
         """Read and check the settings of a ranker; expressions are parsed here, once."""
         at_once = hasattr(type(ranker), "_fit")
         if at_once and (hidden := [name for name in ranker.own_parameters() if name in _METHODS]):
             what, hint = "a parameter must not hide a method that all rankers have", "call it otherwise"
             raise check.error(what, got=hidden[0], hint=hint)
+        for one in (ranker, *(ranker.nested() or {}).values()):
+            for name, parameter in declared(type(one)).items():
+                if parameter.noted:
+                    parameter.check(getattr(one, name))
         if not at_once and not hasattr(ranker, ranker.unit):  # others are trained inside
-            return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, watch=watch)
+            return cls(checkpoint=getattr(ranker, "checkpoint", None), resume=resume, callback=callback)
         objective: Any = getattr(ranker, "objective", None)
         settings = ONE_ROUND | {"progress": False}
         if not at_once:
             settings = cls.read(ranker) | {"rounds": getattr(ranker, ranker.unit)}
-            check.integer("seed", settings["seed"], least=0)
         if objective is not None or hasattr(type(ranker), "library"):  # a ranker of the user's may have none
             builtin = native(objective)
             settings |= {"builtin": builtin} if builtin is not None else {"objective": objective_of(ranker)}
         if not at_once and getattr(ranker, "constraints", None) is not None:
             settings["constraints"] = Constraints.of_setting(ranker.constraints)
-        return cls(**settings, unit=ranker.unit, resume=resume, watch=watch)
+        return cls(**settings, unit=ranker.unit, resume=resume, callback=callback)
 
     @classmethod
     def read(cls, ranker: object) -> Keywords:
@@ -144,7 +148,7 @@ class TrainingSettings:
 
     def exponential_labels(self) -> Collection[str | None]:
         """Return the names of the labels that count by 2^y in training; None for the main ones."""
-        names: Collection[str | None] = (None,) if self.objective is None else on.exponential_labels(self.objective)
+        names: Collection[str | None] = (None,) if self.objective is None else goal.exponential_labels(self.objective)
         if names:  # constraints are learned by the same objective
             names = {*names, *(getattr(one, "label", None) for one in self.constraints.goals)}
         return names
@@ -166,8 +170,7 @@ class TrainingSettings:
             measure = data.totals or (lambda one: [self.totals(goal_totals, data, one)])
             objective = with_scales(objective, measure)
         metrics = metrics_of(ranker, data.valid)  # a wrong name is an error without validation data, too
-        check.integer("checkpoint_every", self.checkpoint_every, least=1)
-        smoothing = check.integer("smoothing", parameters.get("smoothing", self.smoothing), least=1)
+        smoothing = parameters.get("smoothing", self.smoothing)
         return replace(self, metrics=metrics, smoothing=smoothing, objective=objective, parameters=parameters)
 
     @property
@@ -191,7 +194,7 @@ class TrainingSettings:
             return {}
         if "init_scores" in objective.reads and train.init_scores is None and data.older is not None:
             train = train.with_(init_scores=data.older.predict(train.without_rows()))
-        return inputs.document_columns(train, objective, debias=self.debias)
+        return fit_arguments.document_columns(train, objective, debias=self.debias)
 
     def start(self, data: TrainingData) -> float:
         """Return the score that training starts at: 0, or that of the base rate where scores are log odds."""

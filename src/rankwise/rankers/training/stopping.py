@@ -11,20 +11,18 @@ from rankwise.data.dataset import RankingDataset
 from rankwise.objectives.base import Objective
 from rankwise.rankers.training.constraints import NONE, Constraints
 
-STOP_ON = ("first", "mean")
-
 
 class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
-    """Raised by a function that is passed to ``fit`` as ``watch``: ends training, and the best model so far is kept.
+    """Raised by a function that is passed to ``fit`` as ``callback``: ends training, and the best model so far is kept.
 
     ``reason`` is the ranker's ``stopped_`` afterwards.
 
     >>> import rankwise as rw
-    >>> def watch(round, history):
+    >>> def until(round, history):
     ...     if round == 3:
     ...         raise rw.StopTraining("three are enough")
     >>> data = rw.synthetic(n_queries=60, n_docs=10, seed=1)
-    >>> model = rw.LightGBMRanker(rounds=20, leaves=4, threads=1).fit(data, watch=watch)
+    >>> model = rw.LightGBMRanker(rounds=20, leaves=4, threads=1).fit(data, callback=until)
     >>> model.stopped_, model.best_round_
     ('three are enough', 3)
     """
@@ -38,7 +36,7 @@ class NothingLearnedError(check.InputError):
     """Training ended where it began."""
 
 
-class Exhausted(StopTraining):
+class NothingLeftToLearn(StopTraining):
     """Raised by a learner with nothing more to learn; ``error`` is raised instead where no round was trained."""
 
     def __init__(self, reason: str, error: Callable[[], NothingLearnedError]) -> None:
@@ -95,14 +93,6 @@ class Stopping:
     unit: str = "rounds"
     """Name of rounds."""
     constraints: Constraints = NONE
-
-    def __post_init__(self) -> None:
-        check.integer(self.unit, self.rounds, least=1)
-        if self.patience is not None:
-            check.integer("patience", self.patience, least=1)
-        check.integer("min_rounds", self.min_rounds, least=0)
-        check.integer("smoothing", self.smoothing, least=1)
-        check.choice("way to stop (stop_on)", self.stop_on, STOP_ON)
 
     def finished(self, done: int, best: int) -> str:
         """Return why training is over after ``done`` rounds, of which ``best`` is the best; empty if it is not."""

@@ -1,21 +1,20 @@
 """Rankers made of boosted trees: the same arguments for every library."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Array, Json, Keywords
+from rankwise.check.parameters import AtLeast, Option, Search, Unset, assign, documented
 from rankwise.data.dataset import RankingDataset
-from rankwise.metrics import MetricLike
 from rankwise.models.forests.forest import ForestModel
 from rankwise.models.schema import Schema
-from rankwise.objectives.table import ObjectiveLike, native
-from rankwise.rankers import argument_names, expressions, inputs
+from rankwise.objectives.table import native
+from rankwise.rankers import expressions, fit_arguments, migration_hints
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.sklearn import check_fitted
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees import protocol as trees
@@ -23,95 +22,76 @@ from rankwise.rankers.trees.learner import TreeLearner
 from rankwise.threads import use_threads
 
 
+@documented
 class TreeRanker(IterativeRanker):
     """Boosted trees, trained with any objective.
 
     Args:
-        objective: An objective, its expression (``"stochastic(lambdarank, scale=0.25)"``), a function that is called
-            like one, or ``"native:…"``, one of the library's own objectives in the same harness.
-        rounds: How many trees at most.
-        learning_rate: How much of each tree's step is taken.
-        leaves: How many leaves a tree has at most; CatBoost's symmetric trees have the next power of two. By default
-            the number of training documents decides: see :meth:`settings_for`, and after training ``settings_``.
-        min_documents: How many documents a leaf holds at least, in LightGBM. XGBoost and CatBoost know no such limit:
-            each ranker says what it does instead. By default as ``leaves``.
-        seed: Of every draw, the objective's and the library's.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core. Models repeat for the same number.
-        patience: With validation data, training stops after so many rounds without a better first metric, and the
-            best round is kept; None trains all rounds (and still keeps the best).
-        min_rounds: How many rounds are trained before ``patience`` may stop training, where the first ones improve
-            slowly; the best round is kept, whichever it is.
-        smoothing: Compare rounds by the mean of the metric over so many of them in a row, each with those before it; 1
-            compares single rounds, which are noise where validation data are few. By default as ``leaves``.
-        stop_on: What rounds are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
-        metrics: What is measured on the validation data after every round: expressions, or functions of one's own (see
-            :class:`Metric`); larger is better.
-        debias: For click data: weigh each clicked document by the inverse of its propensity, in objectives that take
-            ``document_weights``, and in validation data that have propensities.
-        constraints: Goals by metric, ``{"ndcg(label=purchase)@10": 0.62}``, that the lower bounds of the metrics (95%,
-            one-sided) must reach on the validation data. The objective is also trained on these labels, as much as the
-            goals need, and the best of the rounds that reach them is kept, or the nearest, with a warning.
-        floor_hessian: Put the mean size of a query's Hessians in the place of one that is not positive, as PL-Rank's
-            may be with ``curvature="estimated"``. False hands the library what the objective says, as the paper's code
-            does; a round whose draws then allow XGBoost no split is one without effect, and not the last.
-        checkpoint: A folder, written every ``checkpoint_every`` rounds, from which ``fit(…, resume=True)`` resumes.
-        checkpoint_every: How many rounds lie between checkpoints.
-        progress: A bar with the time left and the metric: True, False, or None, on terminals only.
         **native: The library's own parameters by their own names. One has the same form for every library:
             ``monotone_constraints={"price": -1, "rating": 1}``, by the names of features or their numbers from 0, says
             with which of them scores only fall (−1) or only rise (1), all else being equal.
     """
 
     library: trees.Library
+    native: dict[str, Any]
     single = has_importances = True
     model_: ForestModel
     """The trees; ``model_.booster`` is the library's own object."""
     partitions_: Any
-    """Where the data of a training on a cluster lay; set by ``rw.dask.fit`` alone."""
+    """Where the data of a training on a cluster lay; set by ``rw.cluster.dask.fit`` alone."""
 
     def __init__(
         self,
-        objective: ObjectiveLike = "lambdarank",
+        objective: Annotated[
+            training.Objective, '``"native:…"`` is one of the library\'s own objectives in the same harness.'
+        ] = "lambdarank",
         *,
-        rounds: int = 500,
-        learning_rate: float = 0.05,
-        leaves: int | None = None,
-        min_documents: int | None = None,
-        seed: int = 0,
-        threads: int | None = None,
-        patience: int | None = 50,
-        min_rounds: int = 0,
-        smoothing: int | None = None,
-        stop_on: str = "first",
-        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
-        debias: bool = False,
-        constraints: Mapping[str, float] | None = None,
-        floor_hessian: bool = True,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 50,
-        progress: bool | None = None,
+        rounds: training.Rounds = 500,
+        learning_rate: Annotated[
+            training.LearningRate, "Share of each tree's step that is taken.", Search("log(0.02, 0.3)")
+        ] = 0.05,
+        leaves: Annotated[
+            int | None,
+            AtLeast(2),
+            Unset("by the number of documents"),
+            """Number of leaves of a tree at most; CatBoost's symmetric trees have the next power of two. By default the
+            number of training documents decides: see :meth:`settings_for`, and after training ``settings_``.""",
+            Option(metavar="N", group="Training"),
+            Search("whole_log(7, 127)"),
+        ] = None,
+        min_documents: Annotated[
+            int | None,
+            AtLeast(1),
+            Unset("by the number of documents"),
+            """Number of documents of a leaf at least, in LightGBM. XGBoost and CatBoost know no such limit: each ranker
+            says what it does instead. By default as ``leaves``.""",
+            Option(metavar="N", group="Training"),
+        ] = None,
+        seed: Annotated[training.Seed, "Both the objective and the library draw by it."] = 0,
+        threads: training.Threads = None,
+        patience: training.Patience = 50,
+        min_rounds: training.MinRounds = 0,
+        smoothing: Annotated[
+            training.Smoothing | None, Unset("by the number of documents"), "By default as ``leaves``."
+        ] = None,
+        stop_on: training.StopOn = "first",
+        metrics: training.Metrics = ("ndcg@10",),
+        debias: training.Debias = False,
+        constraints: training.Constraints = None,
+        floor_hessian: Annotated[
+            bool,
+            """Whether the mean size of a query's Hessians replaces one that is not positive, as PL-Rank's may be with
+            ``curvature="estimated"``. False hands the library what the objective says, as the paper's code does; a
+            round whose draws then allow XGBoost no split is one without effect, and not the last.""",
+            Option(group="Training"),
+        ] = True,
+        checkpoint: training.Checkpoint = None,
+        checkpoint_every: training.CheckpointEvery = 50,
+        progress: training.Progress = None,
         **native: Any,
     ) -> None:
-        self.objective = objective
-        self.rounds = rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_documents = min_documents
-        self.seed = seed
-        self.threads = threads
-        self.patience = patience
-        self.min_rounds = min_rounds
-        self.smoothing = smoothing
-        self.stop_on = stop_on
-        self.metrics = metrics
-        self.debias = debias
-        self.constraints = constraints
-        self.floor_hessian = floor_hessian
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.progress = progress
+        assign(self, locals())
         self._check_native(native)
-        self.native = native
         if native:
             check_losses(self)
 
@@ -198,8 +178,8 @@ class TreeRanker(IterativeRanker):
             return
         names, parameters = self.library.known(), self.own_parameters()
         for name in native:
-            ours, of_fit = self.library.ours.get(self.library.canonical(name)), argument_names.of_fit(name)
-            if of_fit and (name not in names or name in argument_names.ARGUMENTS):
+            ours, of_fit = self.library.ours.get(self.library.canonical(name)), migration_hints.of_fit(name)
+            if of_fit and (name not in names or name in migration_hints.ARGUMENTS):
                 raise check.error(f"{name!r} is an argument of fit, not of {type(self).__name__}", hint=of_fit)
             if ours is not None:
                 what = f"{name!r} of {self.library.name} has another name here"
@@ -207,7 +187,7 @@ class TreeRanker(IterativeRanker):
             if self.library.canonical(name) in self.library.idle:
                 raise check.error(f"{name!r} of {self.library.name} has no effect here", hint="leave it out")
             if name not in names:
-                if ours := argument_names.parameter(name, parameters):
+                if ours := migration_hints.parameter(name, parameters):
                     raise check.error(f"{name!r} has another name here", hint=f"`set {ours}=`")
                 near = check.suggestion(name, [*parameters, *names]).rstrip("?")
                 hint = near if near.startswith("did") else f"see the parameters of {self.library.name}, and ours"
@@ -230,8 +210,8 @@ def _check_columns(ranker: TreeRanker, train: RankingDataset, settings: Training
             "weights that are the same within a query are weights of queries",
         )
     if settings.debias:
-        raise inputs.no_propensities(ranker.objective)
-    inputs.reject_rewards(train, ranker.objective)
+        raise fit_arguments.no_propensities(ranker.objective)
+    fit_arguments.reject_rewards(train, ranker.objective)
 
 
 def library_settings(
@@ -259,9 +239,9 @@ def library_settings(
         threads = library.threads()
     built = trees.Settings(
         builtin=settings.builtin,
-        learning_rate=check.number("learning_rate", ranker.learning_rate, least=0.0, open_ends=True),
-        leaves=check.integer("leaves", leaves, least=2),
-        min_documents=check.integer("min_documents", least, least=1),
+        learning_rate=float(ranker.learning_rate),
+        leaves=int(leaves),
+        min_documents=int(least),
         threads=threads,
         floor_hessian=bool(ranker.floor_hessian),
         keep_constants=objective is not None and not ranker.floor_hessian and objective.estimator,

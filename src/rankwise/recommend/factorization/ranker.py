@@ -1,34 +1,35 @@
 """Matrix factorization: a vector for every user and every item, trained with any ranking objective."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Never, Self
 
 import numpy as np
 
-from rankwise import check
+from rankwise import check, moved
 from rankwise.arrays import Array, Column, Floats, Ids, Keywords
+from rankwise.check.parameters import Above, AtLeast, OneOf, Option, Search, assign, documented
 from rankwise.data.dataset import RankingDataset
-from rankwise.data.interactions.lists import Interactions
-from rankwise.metrics import MetricLike
+from rankwise.data.interactions.interactions import Interactions
 from rankwise.objectives.base import Objective
-from rankwise.objectives.table import ObjectiveLike
-from rankwise.rankers import inputs, table
+from rankwise.rankers import fit_arguments, table
 from rankwise.rankers.nets.batches import Batching, BatchPart
 from rankwise.rankers.nets.ranker import TorchRanker
 from rankwise.rankers.sklearn import reject
+from rankwise.rankers.training import parameters as training
 from rankwise.rankers.training.loop import History
 from rankwise.rankers.training.settings import TrainingData, TrainingSettings, objective_of
 from rankwise.rankers.training.validation import measures_of
-from rankwise.recommend.base import Recommends, by_ids
+from rankwise.recommend.base import RecommenderMixin, UnknownVector, by_ids
 from rankwise.recommend.factorization import lists as sources
 from rankwise.recommend.factors import TrainedFactors, fold_in
-from rankwise.recommend.model import UNKNOWN, Liked
+from rankwise.recommend.model import Liked
 from rankwise.stream import Stream
 from rankwise.threads import openmp
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rankwise.rankers.nets.learner import NetLearner
 
 FULL_CATALOGUE: Final[Keywords] = {
@@ -50,69 +51,27 @@ likes, as the weight of the user, lies between all users counting alike and all 
 """
 
 
-class FactorizationRanker(Recommends, TorchRanker):
+@documented
+class FactorizationRanker(RecommenderMixin, TorchRanker):
     """A vector for every user and every item: the score of an item for a user is the product of their vectors.
 
-    Trained on :class:`rankwise.Interactions`, or on a RankingDataset whose query ids are users and whose document ids
-    are items (its features are not looked at). A user is a query: every objective works as it does elsewhere.
-
-    Args:
-        objective: An objective, its expression (``"bounded(approx_ndcg)"``), or anything that can be called like one.
-        factors: The length of the vectors.
-        item_bias: Give every item a number of its own beside its vector. (A user's own would change no ranking.)
-        initial: First vectors are uniform in (−initial, initial), drawn by the ids of users and items.
-        optimizer: ``"adam"`` steps all vectors in every batch, as torch does unless told otherwise: those of users and
-            items that are not in the batch move on by their momentum. ``"sparse_adam"`` steps those of the batch only,
-            which is another method, and faster where there are many more items than a batch holds. ``"sgd"`` steps down
-            the gradient itself, which is small while vectors are: it wants rates in the tens or hundreds.
-        learning_rate: Of the optimizer.
-        weight_decay: Of the optimizer: times the vectors, added to their gradient. Not for ``"sparse_adam"``.
-        regularization: λ: what is minimised is the sum of all users' losses plus λ (Σ‖u‖² + Σ‖v‖²), as in ALS. The same
-            as a ``weight_decay`` of 2λ over the number of users.
-        batch_users: How many users a batch holds.
-        negatives: On interactions: how many items that are not relevant are drawn for each one that is; or ``"all"``:
-            every other item of the catalogue is on every user's list, as in ALS and EASE. That is trained on the CPU, a
-            batch of users times all items at once.
-        resample: On interactions: draw them anew in every epoch.
-        graded: On interactions: the ratings of relevant items are their labels, instead of 1.
-        unknown: A user or item that was not there in training: ``"error"``; ``"mean"``, the mean vector stands for it;
-            or ``"popular"``, items are ordered for a new user by how many users they were relevant for, and the mean
-            vector stands for a new item.
-        epochs: How many times training goes through the users at most.
-        seed: Of every draw: the first vectors, negatives, the order of users, the objective.
-        threads: How many threads; by default ``RANKWISE_THREADS`` or every core.
-        patience: With validation data, training stops after so many epochs without a better first metric, and the best
-            vectors are kept; None trains all epochs (and still keeps the best).
-        min_rounds: How many epochs are trained before ``patience`` may stop training.
-        smoothing: Compare epochs by the mean of the metric over so many of them in a row, each with those before it; 1
-            compares single epochs, which are noise where validation data are few.
-        stop_on: What epochs are compared by: the ``"first"`` metric, or the ``"mean"`` of all.
-        metrics: What is measured on the validation data after every epoch: expressions, or functions of one's own (see
-            :class:`Metric`); larger is better.
-        checkpoint: A folder, written every ``checkpoint_every`` epochs, from which ``fit(…, resume=True)`` resumes.
-        checkpoint_every: How many epochs lie between checkpoints.
-        progress: A bar with the time left and the metric: True, False, or None, on terminals only.
-        device: ``"auto"`` (a GPU if there is one), ``"cpu"``, ``"cuda"``, or any name that torch knows.
+    Trained on :class:`rankwise.recommend.Interactions`, or on a RankingDataset whose query ids are users and whose
+    document ids are items (its features are not looked at). A user is a query: every objective works as it does
+    elsewhere.
 
     >>> import polars as pl, rankwise as rw
     >>> pairs = [(user, item) for user in range(12) for item in range(20) if (user + item) % 2 == 0]
     >>> frame = pl.DataFrame(pairs, schema=["user", "item"], orient="row")
-    >>> train, test = rw.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
-    >>> ranker = rw.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu").fit(train)
-    >>> ranker.recommend([3], k=2).columns
+    >>> train, test = rw.recommend.Interactions.from_frame(frame, rating=None).split((0.8, 0.2), seed=1)
+    >>> ranker = rw.recommend.FactorizationRanker("softmax_ce", factors=4, epochs=60, threads=1, device="cpu")
+    >>> ranker = ranker.fit(train)
+    >>> ranker.recommend([3], cutoff=2).columns
     ['user', 'rank', 'item', 'score']
-    >>> set(ranker.recommend([3], k=2)["item"] % 2)  # users of odd numbers like items of odd numbers
+    >>> set(ranker.recommend([3], cutoff=2)["item"] % 2)  # users of odd numbers like items of odd numbers
     {1}
     """
 
     name = "factorization"
-    search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(1e-3, 1e-1, start=1e-2)",
-        "factors": "choice(16, 32, 64, 128, start=32)",
-        "weight_decay": "log(1e-7, 1e-2, start=1e-7)",
-        "item_bias": "choice(False, True, start=False)",
-        "batch_users": "choice(16, 32, 64, 128, start=32)",
-    }
     debias = False
     model_kind = TrainedFactors
     model_: TrainedFactors
@@ -120,60 +79,78 @@ class FactorizationRanker(Recommends, TorchRanker):
 
     def __init__(
         self,
-        objective: ObjectiveLike = "softmax_ce",
+        objective: training.Objective = "softmax_ce",
         *,
-        factors: int = 32,
-        item_bias: bool = False,
-        initial: float = 0.01,
-        optimizer: str = "adam",
-        learning_rate: float = 0.01,
-        weight_decay: float = 0.0,
-        regularization: float = 0.0,
-        batch_users: int = 32,
-        negatives: int | str = 1,
-        resample: bool = False,
-        graded: bool = False,
-        unknown: str = "error",
-        epochs: int = 100,
-        seed: int = 0,
-        threads: int | None = None,
-        patience: int | None = 20,
-        min_rounds: int = 0,
-        smoothing: int = 1,
-        stop_on: str = "first",
-        metrics: MetricLike | Sequence[MetricLike] = ("ndcg@10",),
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        progress: bool | None = None,
-        device: str = "auto",
-        **unheard: Any,
+        factors: Annotated[
+            int,
+            AtLeast(1),
+            "Length of the vectors.",
+            Option(metavar="N", group="Training"),
+            Search("choice(16, 32, 64, 128, start=32)", place=2),
+        ] = 32,
+        item_bias: Annotated[
+            bool,
+            "Whether every item has a number of its own beside its vector. (A user's own would change no ranking.)",
+            Search("choice(False, True, start=False)"),
+        ] = False,
+        initial: Annotated[
+            float,
+            Above(0),
+            "First vectors are uniform in (−initial, initial), drawn by the ids of users and items.",
+        ] = 0.01,
+        optimizer: Annotated[
+            str,
+            OneOf(("adam", "sparse_adam", "sgd")),
+            """``"adam"`` steps all vectors in every batch, as torch does unless told otherwise: those of users and
+            items that are not in the batch move on by their momentum. ``"sparse_adam"`` steps those of the batch only,
+            which is another method, and faster where there are many more items than a batch holds. ``"sgd"`` steps down
+            the gradient itself, which is small while vectors are: it wants rates in the tens or hundreds.""",
+        ] = "adam",
+        learning_rate: Annotated[
+            training.LearningRate, "Learning rate of the optimizer.", Search("log(1e-3, 1e-1, start=1e-2)", place=1)
+        ] = 0.01,
+        weight_decay: Annotated[
+            float,
+            AtLeast(0),
+            """Weight decay of the optimizer: times the vectors, added to their gradient. Not for ``"sparse_adam"``.""",
+            Search("log(1e-7, 1e-2, start=1e-7)", place=3),
+        ] = 0.0,
+        regularization: Annotated[
+            float,
+            AtLeast(0),
+            """Weight λ: what is minimised is the sum of all users' losses plus λ (Σ‖u‖² + Σ‖v‖²), as in ALS. The same
+            as a ``weight_decay`` of 2λ over the number of users.""",
+        ] = 0.0,
+        batch_users: Annotated[
+            int, AtLeast(1), "Number of users of a batch.", Search("choice(16, 32, 64, 128, start=32)")
+        ] = 32,
+        negatives: Annotated[
+            int | str,
+            """Number of items that are drawn for each relevant one of interactions; or ``"all"``: every other item of
+            the catalogue is on every user's list, as in ALS and EASE. That is trained on the CPU, a batch of users
+            times all items at once.""",
+        ] = 1,
+        resample: Annotated[bool, "Whether they are drawn anew in every epoch."] = False,
+        graded: Annotated[bool, "Whether ratings of relevant items are their labels, instead of 1."] = False,
+        unknown: UnknownVector = "error",
+        epochs: training.Epochs = 100,
+        seed: Annotated[
+            training.Seed, "First vectors, negatives, the order of users and the objective are drawn by it."
+        ] = 0,
+        threads: training.Threads = None,
+        patience: training.Patience = 20,
+        min_rounds: training.MinRounds = 0,
+        smoothing: training.Smoothing = 1,
+        stop_on: training.StopOn = "first",
+        metrics: training.Metrics = ("ndcg@10",),
+        checkpoint: training.Checkpoint = None,
+        checkpoint_every: training.CheckpointEvery = 10,
+        progress: training.Progress = None,
+        device: training.Device = "auto",
+        **others: Any,
     ) -> None:
-        self.objective = objective
-        self.factors = factors
-        self.item_bias = item_bias
-        self.initial = initial
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.regularization = regularization
-        self.batch_users = batch_users
-        self.negatives = negatives
-        self.resample = resample
-        self.graded = graded
-        self.unknown = unknown
-        self.epochs = epochs
-        self.seed = seed
-        self.threads = threads
-        self.patience = patience
-        self.min_rounds = min_rounds
-        self.smoothing = smoothing
-        self.stop_on = stop_on
-        self.metrics = metrics
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.progress = progress
-        self.device = device
-        self._check_native(unheard)
+        assign(self, locals())
+        self._check_native(others)
 
     @classmethod
     def full_catalogue(cls, **changes: Any) -> Self:
@@ -191,27 +168,28 @@ class FactorizationRanker(Recommends, TorchRanker):
         *,
         init_model: "FactorizationRanker | str | Path | None" = None,
         resume: bool = False,
-        measure: Mapping[str, Any] | None = None,
-        watch: Callable[[int, History], None] | None = None,
+        eval_sets: Mapping[str, Any] | None = None,
+        callback: Callable[[int, History], None] | None = None,
         **others: Never,
     ) -> Self:
         """Train on interactions, or on a RankingDataset with ids of users and items.
 
         ``valid`` is either, too; negatives for interactions are drawn as for training, once, with ``"all"`` every item
         of the part's share. So ``history_`` is measured over these items, and is higher than what
-        :func:`rankwise.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained ranker or
-        its folder, users and items that it knows start from its vectors. ``resume`` resumes from the checkpoint if
-        there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training and keeps the
-        best model so far. ``measure`` names data on which the metrics are measured after every epoch, beside the
-        validation data: with ``measure={"train": train}`` there is ``history_["train ndcg@10"]``. ``watch`` is called
-        after every epoch with its number and the history so far.
+        :func:`rankwise.recommend.evaluate_interactions` finds among the full catalogue. With ``init_model``, a trained
+        ranker or its folder, users and items that it knows start from its vectors. ``resume`` resumes from the
+        checkpoint if there is one, and ends in the same model as a run that was never interrupted. Ctrl-C ends training
+        and keeps the best model so far. ``eval_sets`` names data on which the metrics are measured after every epoch,
+        beside the validation data: with ``eval_sets={"train": train}`` there is ``history_["train ndcg@10"]``.
+        ``callback`` is called after every epoch with its number and the history so far.
         """
+        eval_sets, callback = moved.taken("rw.recommend.FactorizationRanker.fit", others, eval_sets, callback)
         reject(self, "fit", others)
         if getattr(train, "document_weights", None) is not None:
             hint = "drop them: data.with_(document_weights=None); weights of users are weights="
             raise check.error("FactorizationRanker weighs no documents", got="document_weights", hint=hint)
         if isinstance(train, RankingDataset):
-            inputs.reject_start(train, self)
+            fit_arguments.reject_start(train, self)
         drawn: Keywords = {"negatives": self.negatives, "graded": self.graded, "seed": self.seed}
         source = sources.source(train, resample=self.resample, **drawn)
 
@@ -221,12 +199,12 @@ class FactorizationRanker(Recommends, TorchRanker):
         data = sources.ListsData(
             train=source.train,
             valid=None if valid is None else lists(valid),
-            eval_sets=measures_of(measure or {}, lists, self, debias=False),
+            eval_sets=measures_of(eval_sets or {}, lists, self, debias=False),
             older=None if init_model is None else self.older(init_model),
             digest=source.digest(),
             lists=source,
         )
-        self._train(data, TrainingSettings.of(self, resume=resume, watch=watch))
+        self._train(data, TrainingSettings.of(self, resume=resume, callback=callback))
         return self
 
     def _of_history(self, users: Ids, liked: Liked) -> dict[str, Column]:
@@ -253,7 +231,6 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         openmp(one_thread)
         seed, objective = settings.seed, settings.objective or objective_of(self)
-        check.choice("way to treat unknown users and items", self.unknown, UNKNOWN)
         source = data.lists if isinstance(data, sources.ListsData) else sources.source(data.train)
         together = ("optimizer", ("adam",)), ("device", ("auto", "cpu")), ("resample", (False,))
         for what, possible in together if source.catalogue else ():
@@ -285,7 +262,7 @@ class FactorizationRanker(Recommends, TorchRanker):
             losses=(lambda _: CatalogueLoss(objective, source)) if source.catalogue else None,
             held_out=[scorer(part) for part in data.held_out],
             optimizer=self._optimizer(source),
-            batching=Batching(check.integer("batch_users", self.batch_users, least=1)),
+            batching=Batching(self.batch_users),
             made=lambda epochs: source.factors(*net.vectors(), epochs),
             described=lambda epochs: replace(model, rounds=epochs).description(),
             pack=lambda weights: source.factors(*factor_arrays(weights)).files()[MODEL],
@@ -305,8 +282,7 @@ class FactorizationRanker(Recommends, TorchRanker):
         Users without a list to learn from have zeros, which no step changes: they are scored by popularity. Users and
         items of an older model have its vectors.
         """
-        factors = check.integer("factors", self.factors, least=1)
-        initial = check.number("initial", self.initial, least=0.0, open_ends=True)
+        factors, initial = int(self.factors), float(self.initial)
         vectors = []
         for kind, ids in enumerate((source.user_ids, source.item_ids)):
             draws = Stream(seed, query_ids=ids).child("initial", kind).per_query(ids.size, factors)
@@ -334,10 +310,8 @@ class FactorizationRanker(Recommends, TorchRanker):
 
         weights = source.train.weights
         users = source.train.n_queries if weights is None else float(weights.sum())
-        strength = check.number("regularization", self.regularization, least=0.0)
-        decay = check.number("weight_decay", self.weight_decay, least=0.0) + 2.0 * strength / users
-        rate = check.number("learning_rate", self.learning_rate, least=0.0, open_ends=True)
-        if check.choice("optimizer", self.optimizer, ("adam", "sparse_adam", "sgd")) == "sgd":
+        decay, rate = self.weight_decay + 2.0 * self.regularization / users, float(self.learning_rate)
+        if self.optimizer == "sgd":
             return lambda parameters: torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
         if self.optimizer == "adam":
             return lambda parameters: torch.optim.Adam(parameters, lr=rate, weight_decay=decay, fused=True)

@@ -6,12 +6,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rankwise.arrays import Keywords
+from rankwise.check.parameters import documented
 from rankwise.models.forests.lightgbm import LightGBMForest, threads
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.lightgbm import parameters
 from rankwise.rankers.trees.lightgbm.data import matrices
-from rankwise.rankers.trees.lightgbm.foreign import read_foreign
+from rankwise.rankers.trees.lightgbm.imported_models import read_foreign
 from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,
@@ -112,6 +113,7 @@ class LightGBM(Library):
         return LightGBMGrowth(parameters.training_parameters(settings, seed), matrices, older, tries, base_score)
 
 
+@documented
 class LightGBMRanker(TreeRanker):
     """Boosted trees of LightGBM, trained with any objective.
 
@@ -131,7 +133,6 @@ class LightGBMRanker(TreeRanker):
     packages = ("lightgbm",)
     search_space: ClassVar[Keywords] = {
         "learning_rate": "log(0.02, 0.2)",
-        "leaves": "whole_log(7, 127)",
         "min_documents": "whole_log(5, 200)",
         "feature_fraction": "uniform(0.3, 1.0, start=1.0)",
         "lambda_l2": "log(1e-3, 100.0, start=1e-3)",

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankwise.arrays import Json, Keywords
+from rankwise.check.parameters import documented
 from rankwise.models.forests.xgboost import XGBoostForest, threads, xgboost
 from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees.protocol import (
@@ -22,7 +23,7 @@ from rankwise.rankers.trees.protocol import (
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices
-from rankwise.rankers.trees.xgboost.foreign import read_foreign
+from rankwise.rankers.trees.xgboost.imported_models import read_foreign
 from rankwise.rankers.trees.xgboost.model import XGBoostGrowth
 
 _ALIASES = {
@@ -143,6 +144,7 @@ class XGBoost(Library):
         }
 
 
+@documented
 class XGBoostRanker(TreeRanker):
     """Boosted trees of XGBoost, trained with any objective.
 
@@ -178,8 +180,6 @@ class XGBoostRanker(TreeRanker):
     extra, modules, packages = "xgboost", ("xgboost",), ("xgboost-cpu", "xgboost")
     first_round_pace = 2.0
     search_space: ClassVar[Keywords] = {
-        "learning_rate": "log(0.02, 0.3)",
-        "leaves": "whole_log(7, 127)",
         "min_child_weight": "log(1e-3, 10.0)",
         "colsample_bynode": "uniform(0.3, 1.0, start=1.0)",
         "reg_lambda": "log(1e-3, 100.0, start=1.0)",
