@@ -32,7 +32,7 @@ class StopTraining(Exception):  # noqa: N818 (as StopIteration, no error)
         self.reason = str(reason)
 
 
-class NothingLearnedError(ValueError):
+class NothingLearnedError(check.InputError):
     """Training ended where it began."""
 
 
