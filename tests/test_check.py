@@ -1,6 +1,7 @@
 """The error sentences that no other folder tests: what, got, where, hint."""
 
 import copy
+import pickle
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,29 @@ def test_parts_of_an_error_are_optional():
     assert str(check.error("wrong", got=3, where="line 2", hint="mend it")) == "wrong: got 3 at line 2. Hint: mend it."
 
 
+def test_fields_of_an_error_survive_copies_and_processes():
+    error = check.error("wrong", got=3, where=check.Row(2, " (query 'a')"), hint="`set a=1`")
+    for one in (error, copy.deepcopy(error), pickle.loads(pickle.dumps(error))):  # noqa: S301
+        assert isinstance(one, check.InputError)
+        assert (one.what, one.got, one.where, one.hint) == ("wrong", "3", "row 2 (query 'a')", "set a=1")
+        assert one.message.hint == "`set a=1`"
+        assert str(one) == "wrong: got 3 at row 2 (query 'a'). Hint: set a=1."
+    empty = check.error("wrong")
+    assert (empty.got, empty.where, empty.about, empty.hint) == (None, "", "", "")
+
+
+def test_other_errors_and_warnings_have_the_same_fields():
+    error = pickle.loads(pickle.dumps(check.unexpected("fit", "eval_set", "pass `valid=`")))  # noqa: S301
+    assert isinstance(error, TypeError)
+    assert str(error) == "fit has no argument 'eval_set'. Hint: pass valid=."
+    assert check.Message.of(error).hint == "pass `valid=`"
+    with pytest.warns(RuntimeWarning, match=r"^slow\. Hint: set threads=1\.$") as caught:
+        check.warn("slow", hint="`set threads=1`", category=RuntimeWarning)
+    assert check.Message.of(vars(caught[0])["message"]).hint == "`set threads=1`"
+    assert caught[0].filename == __file__
+    assert str(check.Message.of(KeyError("a", 1))) == "('a', 1)"
+
+
 def test_control_characters_are_escaped():
     wild = "\x1b]0;title\x07\x9b2J a\r\nb\u202eevil\u2066 \u2028 \x7f \udcff \u200b"
     text = str(check.error(f"wrong {wild}", got=wild, where=wild, hint=wild))
@@ -27,12 +51,16 @@ def test_marked_arguments_of_a_hint_survive_places_rows_and_processes():
     def option(name: str, value: str | None) -> str | None:
         return f"--{name} {value}" if value else None
 
-    error = check.error("wrong", where="row 3", got=1, hint="`set a='`b|c'`, lower `d`, or ask` (rw.judge)|`")
-    with pytest.raises(ValueError, match="at line 3") as raised, check.naming("a.txt"), check.placing("line {}".format):
+    error = check.error("wrong", where=check.Row(3), got=1, hint="`set a='`b|c'`, lower `d`, or ask` (rw.trec.join)|`")
+    with (
+        pytest.raises(check.InputError, match="at line 3") as raised,
+        check.naming("a.txt"),
+        check.placing("line {}".format),
+    ):
         raise copy.deepcopy(error)
-    assert str(raised.value) == "a.txt: wrong: got 1 at line 3. Hint: set a='`b|c', lower d, or ask (rw.judge)."
-    sentence = check.Sentence.of(raised.value).rewritten(option, "use", lambda words: not words)
-    assert sentence == "a.txt: wrong: got 1 at line 3. Hint: use --a '`b|c', lower d, or ask."
+    assert str(raised.value) == "a.txt: wrong: got 1 at line 3. Hint: set a='`b|c', lower d, or ask (rw.trec.join)."
+    message = raised.value.message.rewritten(option, "use", lambda words: not words)
+    assert str(message) == "a.txt: wrong: got 1 at line 3. Hint: use --a '`b|c', lower d, or ask."
 
 
 def test_an_error_names_its_file_once():
@@ -40,11 +68,14 @@ def test_an_error_names_its_file_once():
         raise check.error("wrong")
     with pytest.raises(ValueError, match=r"^wrong: rows\.txt, line 3\.$"), check.naming("rows.txt"):
         raise check.error("wrong", where="rows.txt, line 3")
+    with pytest.raises(check.InputError, match=r"^b: a: wrong\.$") as told, check.naming("b"), check.naming("a"):
+        raise check.error("wrong")
+    assert told.value.about == "b: a"
     with pytest.raises(ValueError, match=r"^model: the model is wrong\.$"), check.naming("model"):
         raise check.error("the model is wrong")
     with pytest.raises(ValueError, match=r"^rows\.txt: 'utf-8' codec") as caught, check.naming("rows.txt"):
         b"\xff".decode()
-    assert type(caught.value) is ValueError
+    assert type(caught.value) is check.InputError
 
 
 def test_choice_suggests():

@@ -83,7 +83,7 @@ def test_other_values_are_refused(setting, words):
 
 def test_values_inside_pass():
     check_declared(_Ranker(leaves=None, rate=1e-9, share=1, stop_on="mean", debias=True, pruning=0))
-    check_declared(_Ranker(alpha="a plain annotation is no declaration"))
+    check_declared(_Ranker(alpha="a plain annotation is no declaration"))  # type: ignore[arg-type]
 
 
 # A parameter that is added to a ranker is known everywhere, by its declaration alone.

@@ -10,7 +10,7 @@ import pytest
 
 import rankwise as rw
 from rankwise import registry
-from rankwise.objectives.adapted import Adapted
+from rankwise.objectives.function_objective import Adapted
 
 SMALL: dict[str, Any] = {"rounds": 4, "leaves": 3, "min_documents": 3, "threads": 1}
 
@@ -262,10 +262,10 @@ def test_other_processes_receive_what_is_registered(module, monkeypatch):
     __import__(module)
     rw.register("here_alone", lambda scores, labels, offsets: labels, kind="metric")
     registry._entries["broken"] = registry.Registration("objective", sys._getframe())  # which nobody can pickle
-    parcels = registry.parcels()
+    parcels = registry.pickle_registry()
     monkeypatch.setattr(registry, "_entries", {})
     sys.modules.pop(module)
-    registry.receive([*parcels, b"no parcel"])  # as a process that has just begun
+    registry.restore_registry([*parcels, b"no parcel"])  # as a process that has just begun
     assert rw.objective("module_loss")(SCORES, LABELS, OFFSETS).gradient.tolist() == [-3.0, 4.0, 0.0]
     assert "broken" not in registry._entries
 

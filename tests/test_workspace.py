@@ -97,7 +97,7 @@ def test_work_of_earlier_versions_is_refused(tmp_path):
     works: dict[str, Any] = {
         "blend.json": lambda: rw.blended([ranker, 0], folds=2, checkpoint=kept).fit(DATA, resume=True),
         "cross_validation.json": lambda: rw.cross_validate(ranker, DATA, folds=2, checkpoint=kept, resume=True),
-        "auto.json": lambda: rw.AutoRanker(None, recipes=[ranker], study=kept, progress=False).fit(DATA),
+        "auto.json": lambda: rw.AutoRanker(None, recipes=[ranker], checkpoint=kept, progress=False).fit(DATA),
     }
     for name, work in works.items():
         (kept / name).write_text("{}", encoding="utf-8")
@@ -124,4 +124,4 @@ def test_studies_of_earlier_versions_are_refused(tmp_path):
     optuna.create_study(storage=storage_, study_name="rankwise").set_user_attr("identity", {"ranker": "lightgbm"})
     storage_.engine.dispose()
     with pytest.raises(ValueError, match="the file holds a search " + OTHER):
-        rw.tune(train, valid, study=tmp_path / "kept", resume=True, trials=1, progress=False)
+        rw.tune(train, valid, checkpoint=tmp_path / "kept", resume=True, trials=1, progress=False)

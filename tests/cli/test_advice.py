@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from rankwise.check import Sentence
+from rankwise.check import Message
 from rankwise.cli.app import app
 from rankwise.cli.command import advice
 
@@ -12,7 +12,7 @@ COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 CASES = [
     ("train", "`set rounds=…`", "use --rounds …"),
     ("train", "`set learning_rate=0.1` or lower `leaves=`", "use --learning-rate 0.1 or lower --leaves"),
-    ("train", "`set device='cpu'` or `device='auto'`", "use --set device=cpu or --set device=auto"),
+    ("train", "`set device='cpu'` or `device='auto'`", "use --device cpu or --device auto"),
     (
         "train",
         "train on all data at once, or `set one_hot_max_size=255`",
@@ -47,7 +47,7 @@ CASES = [
     ),
     ("evaluate", "`set policy='plackett_luce'`", "use --policy plackett_luce"),
     ("evaluate", "for example `metrics='ndcg@10'`", "for example --metrics ndcg@10"),
-    ("explain", "`set query=…`, one of a, b", "use --read query=…, one of a, b"),
+    ("explain", "`set query=…`, one of a, b", "use --query …, one of a, b"),
     (
         "export",
         "name all 6 with `names=[…]`, in the order of training",
@@ -64,7 +64,6 @@ CASES = [
     ("evaluate", "keep it, or `set rating=None|use --implicit`", "keep it, or set rating=None"),
     ("tune", "search without pruning, `prune=False`", "search without pruning, --no-prune"),
     ("train", "leave out with `features=['!a', '!b']` what leaks", "leave out with --features '!a,!b' what leaks"),
-    ("train", "train with `teacher=…`` (rw.distilled)|`", "train with --teacher …"),
     ("train", "continue it, init_model=…, or not", "continue it, init_model=…, or not"),
     ("train", "choose one of learning_rate, weight_decay", "choose one of learning_rate, weight_decay"),
 ]
@@ -72,9 +71,9 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "hint", "expected"), CASES)
 def test_hints_name_options(name: str, hint: str, expected: str):
-    start = "rounds=3 is too few: got `rounds=3`."
-    assert advice(Sentence(start, hint), COMMANDS[name]) == f"{start} Hint: {expected}."
+    start = "rounds=3 is too few: got `rounds=3`"
+    assert advice(Message(start, hint=hint), COMMANDS[name]) == f"{start}. Hint: {expected}."
 
 
 def test_an_error_without_a_hint_stays_as_it_is():
-    assert advice(Sentence("`set rounds=3`"), COMMANDS["train"]) == "`set rounds=3`"
+    assert advice(Message("`set rounds=3`"), COMMANDS["train"]) == "`set rounds=3`."

@@ -24,13 +24,13 @@ def small_recipes(monkeypatch):
 @pytest.fixture
 def train(tmp_path):
     data = rw.synthetic(n_queries=30, n_docs=8, n_features=5, seed=3)
-    rw.write_letor(data, tmp_path / "train.txt")
+    rw.data.write_letor(data, tmp_path / "train.txt")
     return tmp_path / "train.txt"
 
 
 @pytest.mark.filterwarnings("default")
 def test_search_prints_a_leaderboard_and_writes_a_model(train, tmp_path):
-    words = ("auto", train, "--minutes", "inf", "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
+    words = ("auto", train, "--minutes", "inf", "--folds", 2, "--threads", 1, "--checkpoint", tmp_path / "search")
     page = tmp_path / "page.html"
     result = run(*words, "-o", tmp_path / "model", "--test", train, "--report", page)
     assert result.stderr.startswith(
@@ -63,7 +63,7 @@ def test_interruption_keeps_the_best(train, tmp_path, monkeypatch):
 
 
 def test_the_same_command_goes_on_with_a_search_that_was_interrupted(train, tmp_path, monkeypatch):
-    settings = ("--minutes", "inf", "--bag", 2, "--threads", 1, "--study", tmp_path / "search")
+    settings = ("--minutes", "inf", "--folds", 2, "--threads", 1, "--checkpoint", tmp_path / "search")
     words = ("auto", train, *settings, "-o", tmp_path / "model")
     with monkeypatch.context() as patch:
         patch.setattr(Search, "usual", Search.run, raising=False)
@@ -77,13 +77,13 @@ def test_refusals(train, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear", encoding="utf-8")
     words = ("auto", train, "-o", tmp_path / "model")
-    assert "not the folder of a search" in refused(*words, "--study", tmp_path / "mine")
-    assert "folder of its own" in refused(*words, "--study", tmp_path / "model")
+    assert "not the folder of a search" in refused(*words, "--checkpoint", tmp_path / "mine")
+    assert "folder of its own" in refused(*words, "--checkpoint", tmp_path / "model")
     assert "exists already" in refused("auto", train, "-o", tmp_path / "mine")
     assert "ndcg" in refused(*words, "--metric", "ndgc")
     assert "end it with .html" in refused(*words, "--report", tmp_path / "page.txt")
     assert "minutes" in refused(*words, "--minutes", "-1")
-    assert "minutes must be above 0: got 0.0. Hint: use --minutes inf for no limit." in refused(*words, "--minutes", 0)
+    assert "--minutes must be a number in (0, inf): got 0" in refused(*words, "--minutes", 0)
 
 
 class Terminal(io.StringIO):

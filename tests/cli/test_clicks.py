@@ -11,7 +11,7 @@ import pytest
 import rankwise as rw
 from tests.cli.running import refused, run
 
-NAMES = ("--document", "sku", "--position", "rank", "--ranker", "arm")
+NAMES = ("--document", "sku", "--position", "rank", "--system", "arm")
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,10 @@ def folder(tmp_path_factory) -> Path:
         ],
     }
     pl.DataFrame(rows).write_parquet(folder / "log.parquet")
-    rw.to_frame(data).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(
+    rw.data.to_frame(data).drop("label").rename({"qid": "query", "document": "sku"}).write_parquet(
         folder / "features.parquet"
     )
-    rw.write_run(arms["old"], data, folder / "old.run")
+    rw.trec.write_run(arms["old"], data, folder / "old.run")
     return folder
 
 
@@ -66,12 +66,12 @@ def test_from_a_log_to_a_decision(folder):
     words = (log, features, *NAMES, "--bias", bias)
     expression = "lightgbm(plrank(samples=20), rounds=5, leaves=4)"
     told = json.loads(
-        run("clicks", "train", *words, "--model", expression, "-o", model, "--threads", "1", "--json").stdout
+        run("clicks", "train", *words, "--ranker", expression, "-o", model, "--threads", "1", "--json").stdout
     )
     ranker = rw.load(model)
     assert told["queries"] < 60  # the others are held out
     assert told["stopped"] == "rounds"
-    hurried = ("--model", expression, "-o", folder / "hurried", "--minutes", "0.0001", "--progress")
+    hurried = ("--ranker", expression, "-o", folder / "hurried", "--minutes", "0.0001", "--progress")
     done = run("clicks", "train", *words, *hurried)
     assert "best round 1 (stopped: minutes)" in done.stdout
     assert "Estimating relevance from clicks on" in done.stderr
@@ -134,7 +134,7 @@ def test_scores_of_a_table_with_the_logs_columns(folder, tmp_path, ending):
     for name in ("log", "features"):
         table = pl.read_parquet(folder / f"{name}.parquet")
         table.with_columns(pl.col("query").str.replace("q", "the query ")).write_parquet(tmp_path / f"{name}.parquet")
-    old = rw.read_run(folder / "old.run").select(
+    old = rw.trec.read_run(folder / "old.run").select(
         pl.col("query").str.replace("q", "the query "), "score", sku="document"
     )
     systems = {"new": old.with_columns(pl.col("score").sort().over("query")), "production": old}

@@ -13,9 +13,9 @@ from tests.cli.running import refused, run
 def folder(tmp_path_factory) -> Path:
     folder: Path = tmp_path_factory.mktemp("check")
     train, test = rw.split(rw.synthetic(n_queries=90, n_docs=8, seed=5), (0.7, 0.3), seed=1)
-    rw.write_letor(train, folder / "train.txt")
-    rw.write_letor(test, folder / "test.txt")
-    rw.write_letor(train.with_(labels=train.labels + 1), folder / "positive.txt")
+    rw.data.write_letor(train, folder / "train.txt")
+    rw.data.write_letor(test, folder / "test.txt")
+    rw.data.write_letor(train.with_(labels=train.labels + 1), folder / "positive.txt")
     (folder / "set.toml").write_text('train = "train.txt"\ntest = "test.txt"\n')
     return folder
 
@@ -27,8 +27,8 @@ def test_data_without_faults_end_with_0(folder):
     assert run("data", "check", folder / "set.toml").stdout == page
 
 
-def test_errors_end_with_1_and_warnings_where_that_is_asked_for(folder):
-    result = run("data", "check", folder / "train.txt", "--valid", folder / "train.txt", "--json", code=1)
+def test_errors_end_with_3_and_warnings_where_that_is_asked_for(folder):
+    result = run("data", "check", folder / "train.txt", "--valid", folder / "train.txt", "--json", code=3)
     document = json.loads(result.stdout)
     assert document["failed"]
     assert document["findings"][0]["severity"] == "error"
@@ -36,5 +36,5 @@ def test_errors_end_with_1_and_warnings_where_that_is_asked_for(folder):
     picture = folder / "check.png"
     assert "! train: No document has label 0" in run("data", "check", folder / "positive.txt", "--plot", picture).stdout
     assert picture.stat().st_size > 0
-    run("data", "check", folder / "positive.txt", "--strict", code=1)
+    run("data", "check", folder / "positive.txt", "--strict", code=3)
     assert "exists already" in refused("data", "check", folder / "positive.txt", "--plot", picture)

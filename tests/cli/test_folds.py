@@ -1,4 +1,4 @@
-"""``rankwise train --folds``, and results of it compared."""
+"""``rankwise cross-validate``, and results of it compared."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> rw.RankingDataset:
 
 
 def test_folds_are_trained_and_their_values_written(data: rw.RankingDataset):
-    result = run("train", "all.parquet", "--folds", 3, "-o", "found", *QUICK)
+    result = run("cross-validate", "all.parquet", "--folds", 3, "-o", "found", *QUICK)
     assert "over 3 folds" in result.stdout
     assert "wrote found" in result.stderr
     ranker = rw.LightGBMRanker(rounds=4, threads=1, leaves=4)
@@ -39,12 +39,12 @@ def test_folds_are_trained_and_their_values_written(data: rw.RankingDataset):
 
 
 def test_results_are_compared_by_query_and_evaluated():
-    run("train", "all.parquet", "--folds", 3, "-o", "a", *QUICK)
-    run("train", "all.parquet", "--folds", 3, "-o", "b", "--objective", "xendcg", *QUICK)
+    run("cross-validate", "all.parquet", "--folds", 3, "-o", "a", *QUICK)
+    run("cross-validate", "all.parquet", "--folds", 3, "-o", "b", "--objective", "xendcg", *QUICK)
     found = json.loads(run("compare", "a", "new=b", "--json").stdout)
     pairs = {one["metric"]: one for one in found["pairs"]}
     assert set(pairs) == {"ndcg@5", "ndcg@10", "ap", "rr"}
-    mean = {name: rw.read_evaluation(name).mean for name in ("a", "b")}
+    mean = {name: rw.results.read_evaluation(name).mean for name in ("a", "b")}
     assert pairs["ap"]["difference"] == pytest.approx(mean["b"]["ap"] - mean["a"]["ap"])
     only = json.loads(run("compare", "a", "b", "-m", "ap", "--json").stdout)
     assert {one["metric"] for one in only["pairs"]} == {"ap"}
@@ -60,16 +60,16 @@ def test_a_set_of_ones_own_has_its_own_folds(data: rw.RankingDataset):
             rw.write_data(part, f"{name}{number}.parquet")
     names = "\n".join(f'{name} = "{name}{{fold}}.parquet"' for name in ("train", "valid", "test"))
     Path("mine.toml").write_text(f'{names}\nfolds = 3\nformat = "parquet"\n')
-    run("train", "mine.toml", "--folds", 3, "-o", "found", *QUICK)
+    run("cross-validate", "mine.toml", "--folds", 3, "-o", "found", *QUICK)
     found = rw.cross_validate(rw.LightGBMRanker(rounds=4, threads=1, leaves=4), folds=list(rw.folds(data, 3)))
     np.testing.assert_array_equal(np.load("found/scores.npy"), found.scores)
-    assert "has 3 folds of its own" in refused("train", "mine.toml", "--folds", 5, "-o", "other", *QUICK)
+    assert "has 3 folds of its own" in refused("cross-validate", "mine.toml", "--folds", 5, "-o", "other", *QUICK)
 
 
 def test_what_does_not_go_with_folds_is_refused():
-    words = ("train", "all.parquet", "--folds", 3, "-o", "found")
-    assert "--folds and --valid do not go together" in refused(*words, "--valid", "all.parquet")
-    assert "--folds and --fold do not go together" in refused(*words, "--fold", 1)
+    words = ("cross-validate", "all.parquet", "--folds", 3, "-o", "found")
+    assert "No such option: --valid" in refused(*words, "--valid", "all.parquet")
+    assert "No such option: --fold" in refused(*words, "--fold", 1)
     Path("found").mkdir()
     assert "found exists already" in refused(*words)
     assert "holds no results of folds" in refused(*words, "--force")
@@ -85,17 +85,17 @@ def test_finished_folds_are_not_trained_again(monkeypatch: pytest.MonkeyPatch):
         return fit(self, *arguments, **more)
 
     monkeypatch.setattr(LightGBMRanker, "fit", failing)
-    words = ("train", "all.parquet", "--folds", 3, "-o", "found", "--checkpoint", "state", *QUICK)
+    words = ("cross-validate", "all.parquet", "--folds", 3, "-o", "found", "--checkpoint", "state", *QUICK)
     stopped = run(*words, code=130)
     assert "interrupted in fold 2 of 3: the folds before it are kept in state. Hint: use --resume" in stopped.stderr
     run(*words, "--resume")
     assert len(trained) == 4
-    assert rw.read_evaluation("found").query_ids.size == 30
+    assert rw.results.read_evaluation("found").query_ids.size == 30
 
 
 def test_results_are_replaced_with_force_alone():
-    run("train", "all.parquet", "--folds", 3, "-o", "found", *QUICK)
+    run("cross-validate", "all.parquet", "--folds", 3, "-o", "found", *QUICK)
     before = Path("found/results.parquet").read_bytes()
-    assert "exists already" in refused("train", "all.parquet", "--folds", 3, "-o", "found", *QUICK)
-    run("train", "all.parquet", "--folds", 3, "-o", "found", "--objective", "xendcg", "--force", *QUICK)
+    assert "exists already" in refused("cross-validate", "all.parquet", "--folds", 3, "-o", "found", *QUICK)
+    run("cross-validate", "all.parquet", "--folds", 3, "-o", "found", "--objective", "xendcg", "--force", *QUICK)
     assert Path("found/results.parquet").read_bytes() != before

@@ -25,8 +25,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.write_csv(place / "rows.csv")
     shuffled = table.with_columns(shop=pl.Series(["north", "south"] * 50)[: len(table)])
     shuffled[np.random.default_rng(1).permutation(len(table))].write_csv(place / "mixed.csv")
-    rw.write_letor(made, place / "rows.txt")
-    rw.write_data(rw.simulate_clicks(made, model="position", seed=1), place / "clicks.parquet")
+    rw.data.write_letor(made, place / "rows.txt")
+    rw.write_data(rw.clicks.simulate_clicks(made, model="position", seed=1), place / "clicks.parquet")
     rw.LightGBMRanker("xendcg", rounds=2, min_documents=2, threads=1).fit(made).save(place / "model")
     documents = {"Q0": "Q0", "document": "d", "rank": 1, "score": 0.5, "tag": "t"}
     for name, queries in (("one.run", ("a", "b")), ("two.run", ("a",))):
@@ -54,11 +54,11 @@ FOLLOWED = [
      ("--features", "!shop")),
     (("evaluate", "rows.txt", "model", "--samples", 2), ("--policy", "plackett_luce")),
     (("data", "convert", "clicks.parquet", "-o", "c.txt"), ("--lossy",)),
-    (("recommend", "ratings.csv", "--model", "popularity", "--test", 0), ("--implicit",)),
+    (("recommend", "ratings.csv", "--model", "popularity", "--holdout", 0), ("--implicit",)),
     (("compare", "--qrels", "qrels", "one.run", "two.run", "-m", "ap"), ("--all-topics",)),
     (("train", "rows.txt", *TRAIN, "-o", "model"), ("--force",)),
     (("explain", "model", "rows.txt", "--above", 0, "-q", 1), ("--below", 1)),
-    (("train", "rows.txt", "--processes", 2, "--rounds", 2, "-o", "m"), ("--bag",)),
+    (("train", "rows.txt", "--processes", 2, *TRAIN, "-o", "m"), ("--ranker", "bagged(lightgbm, folds=5)")),
 ]  # fmt: skip
 
 
@@ -68,8 +68,7 @@ def test_what_a_hint_names_helps(words: tuple[object, ...], added: tuple[object,
     assert not _PYTHON.search(said), said
     for word in added:
         assert str(word) in said or isinstance(word, int)
-    if added != ("--bag",):
-        run(*words, *added)
+    run(*words, *added)
 
 
 REFUSED = [
@@ -85,13 +84,13 @@ REFUSED = [
     ("train rows.txt --set metrics=7 -o m", "metrics are names"),
     ("train rows.txt --set checkpoint=7 -o m", "checkpoint must be the name of a folder"),
     ("train rows.txt --objective distil -o m", "use --teacher-score …, the column that holds them, where the data are "
-     "read, or train with --teacher …."),
+     "read, or train with --ranker \"distilled('TEACHER', lightgbm)\"."),
     ("train rows.txt --objective fair(lambdarank) -o m", "use --groups …, the column that holds them"),
-    ("train rows.txt --set debias=true -o m", "as 'rankwise data clicks --model position' makes."),
+    ("train rows.txt --set debias=true -o m", "as 'rankwise data clicks --click-model position' makes."),
     ("train rows.txt --checkpoint model --resume -o m", "name another folder for checkpoints"),
     ("data noise clicks.parquet -o n.parquet --negatives 0.5", "add negatives before clicks are simulated"),
     ("data convert rows.txt --read sparse=true -o n.parquet", "or use --read sparse=false where it is read."),
-    ("compare rows.txt a=model b=model --test corrected_t", "choose one of fisher, t, wilcoxon"),
+    ("compare rows.txt a=model b=model --paired-test corrected_t", "choose one of fisher, t, wilcoxon"),
     ("compare rows.txt model", "name another: NAME=SCORES"),
     ("recommend ratings.csv --set factors=3", "name it: --model als --set factors=32."),
     ("evaluate --qrels qrels model", "write a run with 'rankwise predict'"),

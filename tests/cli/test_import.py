@@ -50,7 +50,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     parts = rw.split(rw.synthetic(n_queries=30, n_docs=10, n_features=6, seed=1), (0.5, 0.5), seed=1)
     for name, part in zip(("train", "valid"), parts, strict=True):
-        rw.write_letor(part, f"{name}.txt")
+        rw.data.write_letor(part, f"{name}.txt")
     Path("users_module.py").write_text(MODULE, encoding="utf-8")
     yield tmp_path
     sys.modules.pop("users_module", None)
@@ -78,9 +78,9 @@ def test_it_is_trained_used_and_searched_like_any_other(here):
     known = ("--import", "users_module")
     said = json.loads(run("train", *FILES, "--ranker", "users_ranker", "-o", "own", "--json", *known).stdout)
     assert (said["ranker"], said["objective"], list(said["metrics"])) == ("users_ranker", "", ["ndcg@10"])
-    run("train", *FILES, "--ranker", "users_ranker", "--bag", "2", "-o", "bag", "-m", "users_metric", *known)
-    run("train", "train.txt", "--ranker", "users_ranker", "--folds", "2", "-o", "folds", *known)
-    words = ("--blend", "users_ranker", "--blend", "lightgbm(users_loss)", "--bag", "2", "--rounds", "3")
+    run("train", *FILES, "--ranker", "bagged(users_ranker, folds=2)", "-o", "bag", "-m", "users_metric", *known)
+    run("cross-validate", "train.txt", "--ranker", "users_ranker", "--folds", "2", "-o", "folds", *known)
+    words = ("--ranker", "blended(users_ranker, lightgbm(users_loss), folds=2)", "--rounds", "3")
     run("train", *FILES, *words, "-o", "blend", *known)
     loss = ("--objective", "0.5*users_loss + xendcg", "--rounds", "3", "--threads", "1")
     run("train", *FILES, *loss, "-o", "trees", "-m", "users_metric", *known)
@@ -111,7 +111,7 @@ trees = "lightgbm(users_loss, rounds=3)"
     )
     words = ("reproduce", "mine.toml", "--jobs", "1", "-o", "results", "--no-progress")
     assert "users_metric" in run(*words, "--import", "users_module").stdout
-    assert rw.Results.read("results").methods == ["own", "trees"]
+    assert rw.lab.Results.read("results").methods == ["own", "trees"]
 
 
 def test_what_is_unknown_says_how_to_name_its_module(monkeypatch):

@@ -14,7 +14,8 @@ import typer
 
 import rankwise as rw
 from rankwise.cli.app import app
-from rankwise.cli.data_options import OPTIONS
+from rankwise.cli.data_options import Reading
+from rankwise.cli.options import identifier, word
 from tests.cli.running import refused, run
 
 NAMES = ("--query", "session", "--label", "clicks", "--weight", "traffic")
@@ -58,8 +59,9 @@ def test_every_command_that_reads_ranking_data_has_the_same_options():
     for name, command in _leaves(typer.main.get_command(app)):
         options = {option.name: (option.opts, option.help, option.metavar) for option in command.params[1:]}
         if name in readers:
-            apart = {"data_folder", "download"} if name == "reproduce" else set()
-            found[name] = {one: options[one] for one in OPTIONS if one not in apart}
+            apart = {"part", "fold"} | ({"data_folder", "download"} if name == "reproduce" else set())
+            names = (identifier(word(one)) for one in Reading.options().values())
+            found[name] = {one: options[one] for one in names if one not in apart}
     assert set(found) == readers
     assert all(one.items() <= found["train"].items() for one in found.values())
 
@@ -77,7 +79,21 @@ def test_columns_are_named_in_every_command(name: str):
     run("predict", "model", name, "-o", "scores.txt", *names)
     run("evaluate", name, "scores.txt", *names)
     assert "0." in run("compare", name, "a=scores.txt", "b=model", *names).stdout
-    run("train", name, "--folds", 2, "--rounds", 2, "--patience", 0, "--min-documents", 2, "-o", "folds", *names)
+    run(
+        "cross-validate",
+        name,
+        "--folds",
+        2,
+        "--rounds",
+        2,
+        "--patience",
+        0,
+        "--min-documents",
+        2,
+        "-o",
+        "folds",
+        *names,
+    )
     run("data", "split", name, "-o", "a.parquet,b.parquet,c.parquet", *names)
     run("data", "noise", name, "-o", "noisy.parquet", "--flips", 0.1, *names)
     run("data", "thin", name, "-o", "thin.parquet", "--negatives", 1, *names)
@@ -125,9 +141,9 @@ def test_a_model_picks_its_features_and_needs_no_labels():
 
 def test_a_document_of_a_table_is_explained():
     run("train", "rows.csv", *NAMES, "--features", "f_*", "--rounds", 3, "-o", "model")
-    text = run("explain", "model", "new.csv", "--query", "s3", "--read", "query=session", "--document", 0).stdout
+    text = run("explain", "model", "new.csv", "--id", "s3", "--query", "session", "--show", 0).stdout
     assert "f_2" in text
-    assert "use --read query=…, one of session, f_0" in refused("explain", "model", "new.csv", "--query", "s3")
+    assert "use --query …, one of session, f_0" in refused("explain", "model", "new.csv", "--id", "s3")
 
 
 @pytest.mark.filterwarnings("ignore:.* of training queries")
@@ -147,7 +163,7 @@ def test_an_experiment_takes_the_names_of_columns():
     said = refused(*command, "--data", "rows.csv", "--no-progress")
     assert "for the query: got 'qid'. Hint: use --query …, one of session, clicks" in said
     run(*command, "--data", "rows.csv", *NAMES, "--features", "f_*", "--no-progress")
-    results = rw.Results.read("results/2021-table1-quick")
+    results = rw.lab.Results.read("results/2021-table1-quick")
     assert results.feature_names == ["f_0", "f_1", "f_2", "f_3"]
     assert results.queries["query"].str.starts_with("s").all()
 
@@ -270,7 +286,10 @@ def test_commands_that_train_print_the_features_they_use():
     line = "5 features: f_0, f_1, f_2, f_3, shop (category)\n"
     settings = ("--rounds", 2, "--min-documents", 2, "--threads", 1)
     assert line in run("train", "rows.csv", *settings, *names, "-o", "model").stderr
-    assert line in run("train", "rows.csv", *settings, *names, "-o", "folds", "--folds", 2, "--patience", 0).stderr
+    assert (
+        line
+        in run("cross-validate", "rows.csv", *settings, *names, "-o", "folds", "--folds", 2, "--patience", 0).stderr
+    )
     search = (
         "--space",
         "none",
@@ -280,12 +299,12 @@ def test_commands_that_train_print_the_features_they_use():
         "min_documents=2",
         "--trials",
         1,
-        "--bag",
+        "--folds",
         2,
     )
     assert line in run("tune", "rows.csv", "--rounds", 2, *search, *names, "-o", "b.toml").stderr
     wide = rw.synthetic(n_queries=12, n_docs=8, n_features=136, seed=1)
-    rw.write_letor(wide, "wide.txt")
+    rw.data.write_letor(wide, "wide.txt")
     assert "136 features without names\n" in run("train", "wide.txt", *settings, "-o", "wide").stderr
     rw.write_data(wide, "wide.parquet")
     (shown,) = (
@@ -303,7 +322,7 @@ def test_info_names_the_features_and_their_types():
     assert found["feature_types"] == dict.fromkeys(["f_0", "f_1", "f_2", "f_3"], "number") | {"shop": "category of 3"}
     rw.write_data(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.parquet")
     assert ", … and 20 more, which --json lists\n" in run("data", "info", "wide.parquet").stdout
-    rw.write_letor(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.txt")
+    rw.data.write_letor(rw.synthetic(n_queries=3, n_docs=8, n_features=60, seed=1), "wide.txt")
     assert "feature types" not in run("data", "info", "wide.txt").stdout
 
 

@@ -14,7 +14,7 @@ from tests.cli.running import run
 
 @pytest.fixture(scope="module")
 def frame() -> pl.DataFrame:
-    ratings = rw.synthetic_ratings(n_users=40, n_items=80, n_ratings=30, seed=2)
+    ratings = rw.recommend.synthetic_ratings(n_users=40, n_items=80, n_ratings=30, seed=2)
     return ratings.to_frame().with_columns(pl.format("user {}", pl.col("user")).alias("user"))
 
 
@@ -31,7 +31,7 @@ def test_the_best_on_a_part_of_training_is_chosen_and_compared(table, frame, tmp
     for name in ("ease", "als", "knn", "popularity", "ndcg@10", "recall@20", "seconds", "most popular", " ←"):
         assert name in said
     model: Any = rw.load(saved)
-    assert pl.read_csv(out).equals(model.recommend(k=2))
+    assert pl.read_csv(out).equals(model.recommend(cutoff=2))
     assert model.model_.seen_items.size == len(frame)  # the last model is of all ratings
     told = json.loads(run("recommend", str(saved), "--users", "user 3", "-k", "1", "--json").stdout)
     assert [told["items"][0][name] for name in ("user", "rank")] == ["user 3", 1]
@@ -42,7 +42,7 @@ def test_the_best_on_a_part_of_training_is_chosen_and_compared(table, frame, tmp
     popular = json.loads(
         run("recommend", str(saved), "--users", "nobody", "--unknown", "popular", "-k", "3", "--json").stdout
     )
-    expected = rw.Popularity().fit(rw.Interactions.read(table)).recommend(["nobody"], k=3)
+    expected = rw.recommend.Popularity().fit(rw.recommend.Interactions.read(table)).recommend(["nobody"], cutoff=3)
     assert [one["item"] for one in popular["items"]] == expected["item"].to_list()
     wrong = run("recommend", str(saved), "--save", str(tmp_path / "other"), code=2)
     assert "--save goes with learning from ratings" in wrong.stderr
@@ -52,7 +52,7 @@ def test_the_best_on_a_part_of_training_is_chosen_and_compared(table, frame, tmp
 def test_one_model_with_settings(table, model):
     settings = {"ease": "regularization=7", "als": "factors=3", "knn": "neighbours=5", "popularity": "unknown=popular"}
     said = run(
-        *("recommend", str(table), "--model", model, "--set", settings[model], "--test", "0", "--threads", "1"),
+        *("recommend", str(table), "--model", model, "--set", settings[model], "--holdout", "0", "--threads", "1"),
         *("--users", "user 1", "-k", "3", "--json"),
     )
     told = json.loads(said.stdout)
@@ -88,7 +88,7 @@ def test_a_user_who_likes_nothing_is_recommended_to_and_not_measured(frame, tmp_
     liked = frame.group_by("user").agg((pl.col("rating") >= 4).sum())
     few = 1 + (liked["rating"] < 5).sum()
     assert f"Measured without {few} users with fewer than 5 relevant items, who get" in " ".join(said.split())
-    expected = rw.Popularity().fit(rw.Interactions.read(path)).recommend(["nobody"], k=3)
+    expected = rw.recommend.Popularity().fit(rw.recommend.Interactions.read(path)).recommend(["nobody"], cutoff=3)
     assert pl.read_csv(out).filter(pl.col("user") == "nobody")["item"].to_list() == expected["item"].to_list()
 
 
@@ -100,29 +100,29 @@ def test_columns_by_name_events_and_vectors(frame, tmp_path: Path):
     twice.write_parquet(path)
     columns = ("--user", "customer", "--item", "sku")
     said = run(
-        *("recommend", str(path), *columns, "--model", "als", "--set", "factors=3", "--test", "0", "--threads", "1"),
+        *("recommend", str(path), *columns, "--model", "als", "--set", "factors=3", "--holdout", "0", "--threads", "1"),
         *("--vectors", str(tmp_path / "v"), "-o", str(tmp_path / "o.parquet")),
     )
     assert "Every row makes an item relevant" in said.stderr
     assert np.load(tmp_path / "v" / "item_vectors.npy").shape == (frame["item"].n_unique(), 3)
     assert pl.read_parquet(tmp_path / "o.parquet").columns == ["user", "rank", "item", "score"]
-    wrong = run("recommend", str(path), *columns, "--rating", "price", "--test", "0", code=2)
+    wrong = run("recommend", str(path), *columns, "--rating", "price", "--holdout", "0", code=2)
     assert "a user may rate an item once" in wrong.stderr
-    implicit = (*columns, "--rating", "price", "--implicit", "--model", "popularity", "--test", "0", "-k", "1")
+    implicit = (*columns, "--rating", "price", "--implicit", "--model", "popularity", "--holdout", "0", "-k", "1")
     assert "Every row makes" in run("recommend", str(path), *implicit).stderr
     wrong = run("recommend", str(path), *columns, "--model", "ease", "--vectors", str(tmp_path / "w"), code=2)
     assert "no vectors of users and items: got --model ease. Hint: leave --vectors out, or choose --model als" in (
         wrong.stderr
     )
     told = run(
-        *("recommend", str(path), *columns, "--test", "0", "--threads", "1", "-k", "1", "--json"),
+        *("recommend", str(path), *columns, "--holdout", "0", "--threads", "1", "-k", "1", "--json"),
         *("--vectors", str(tmp_path / "w")),
     )
     assert json.loads(told.stdout)["model"] == "als"
 
 
 def test_titles_beside_and_by_name(table, tmp_path: Path):
-    fast = ("--model", "popularity", "--test", "0", "--users", "user 1", "-k", "2")
+    fast = ("--model", "popularity", "--holdout", "0", "--users", "user 1", "-k", "2")
     assert "title" not in run("recommend", str(table), *fast).stdout
     names = {"movieId": list(range(80)), "title": [f"Film, no. {n}" for n in range(80)], "genre": ["x"] * 80}
     pl.DataFrame(names).write_csv(tmp_path / "movies.csv")
@@ -130,9 +130,9 @@ def test_titles_beside_and_by_name(table, tmp_path: Path):
     assert all(one["title"] == f"Film, no. {one['item']}" for one in beside)
     other = tmp_path / "names.csv"
     pl.DataFrame({"item": [0], "called": ["Zero"]}).write_csv(other)
-    said = run("recommend", str(table), *fast, "--titles", str(other), "--title", "called").stdout
+    said = run("recommend", str(table), *fast, "--title-file", str(other), "--title", "called").stdout
     assert "–" in said  # items without a title
-    wrong = run("recommend", str(table), *fast, "--titles", str(other), "--title", "cold", code=2)
+    wrong = run("recommend", str(table), *fast, "--title-file", str(other), "--title", "cold", code=2)
     assert "no such column: got 'cold'" in wrong.stderr
 
 
@@ -150,7 +150,7 @@ def test_one_moment_for_all_users_and_times_as_text(frame, tmp_path: Path):
     path = tmp_path / "timed.csv"
     days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 1, 1) + pl.duration(days=len(frame) - 1), eager=True)
     frame.with_columns(timestamp=pl.Series(days).cast(pl.String) + "T12:00:00Z").write_csv(path)
-    words = ("--model", "popularity", "--split", "global_time", "-k", "1", "--users", "user 1", "--test", "0.5")
+    words = ("--model", "popularity", "--split", "global_time", "-k", "1", "--users", "user 1", "--holdout", "0.5")
     said = run("recommend", str(path), *words)
     assert "ndcg@10" in said.stdout
     assert "users of part 2 have no relevant item before it in time" in " ".join(said.stderr.split())
@@ -158,19 +158,19 @@ def test_one_moment_for_all_users_and_times_as_text(frame, tmp_path: Path):
 
 def test_new_users_are_recommended_to_without_training_again(table, frame, tmp_path: Path):
     saved, other = tmp_path / "model", tmp_path / "new.csv"
-    run("recommend", str(table), "--model", "ease", "--test", "0", "--threads", "1", "-k", "1", "--save", str(saved))
+    run("recommend", str(table), "--model", "ease", "--holdout", "0", "--threads", "1", "-k", "1", "--save", str(saved))
     model: Any = rw.load(saved)
     liked = frame.filter((pl.col("user") == "user 3") & (pl.col("rating") >= 4))["item"].to_list()
     words = ("--history", ",".join(map(str, liked)), "-k", "2", "--json")
     told = json.loads(run("recommend", str(saved), *words).stdout)
-    assert told["items"] == model.recommend(history=liked, k=2).to_dicts()
+    assert told["items"] == model.recommend(history=liked, cutoff=2).to_dicts()
     assert told["items"][0]["user"] == "new"
     rows = frame.filter(pl.col("user").is_in(["user 3", "user 5"])).with_columns(pl.col("user") + "b")
     rows.rename({"user": "who"}).write_csv(other)
     told = json.loads(
         run("recommend", str(saved), "--history", str(other), "--user", "who", "-k", "2", "--json").stdout
     )
-    expected = model.recommend(["user 3", "user 5"], k=2).with_columns(pl.col("user") + "b")
+    expected = model.recommend(["user 3", "user 5"], cutoff=2).with_columns(pl.col("user") + "b")
     assert told["items"] == expected.to_dicts()
     wrong = run("recommend", str(saved), "--history", "cats", code=2)
     assert "the ids of items are whole numbers here: got 'cats'" in wrong.stderr
@@ -188,5 +188,5 @@ def test_the_command_line_says_where_ratings_go(tmp_path: Path, monkeypatch):
 
 def test_titles_that_fit_no_item_are_said(table, tmp_path: Path):
     (tmp_path / "titles.csv").write_text("item,title\nnobody,Nothing\n")
-    words = ("--model", "popularity", "--test", "0", "-k", "1", "--titles", str(tmp_path / "titles.csv"))
+    words = ("--model", "popularity", "--holdout", "0", "-k", "1", "--title-file", str(tmp_path / "titles.csv"))
     assert "no item has a title in" in run("recommend", str(table), *words).stderr

@@ -86,7 +86,3 @@ def test_it_prints_a_page(bias):
 def test_curves_that_are_none_are_refused(alpha):
     with pytest.raises(ValueError, match="alpha"):
         Bias.known(alpha)
-
-
-def test_the_figure_is_written(bias, tmp_path):
-    assert bias.plot(tmp_path / "bias.png").stat().st_size > 1000

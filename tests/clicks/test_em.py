@@ -50,7 +50,7 @@ def test_few_impressions_do_not_bias_trust():
     for seed in range(8):
         rows, rankers = rankings(200, 6, 3, seed=seed, noise=0.3, best_first=relevance)
         options = {"relevance": relevance, "rankers": rankers, "beta": BETA, "impressions": [30] * len(rows)}
-        fits.append(propensities(exact_log(rows, **options, draw=np.random.default_rng(seed)), trust=True, samples=2))
+        fits.append(propensities(exact_log(rows, **options, draw=np.random.default_rng(seed)), trust=True, resamples=2))
     np.testing.assert_allclose(np.mean([fit.beta for fit in fits], 0), BETA, atol=0.02)
     np.testing.assert_allclose(np.mean([fit.alpha for fit in fits], 0), CURVE, rtol=0.1)
 
@@ -124,7 +124,7 @@ def test_features_stand_in_for_documents_that_never_move(features):
     log = exact_log(rows, relevance=relevance, rankers=rankers, impressions=[1000] * len(rows))
     with pytest.raises(ValueError, match="got one position each"):
         propensities(log)
-    bias = propensities(log, "em", features=data, samples=2)
+    bias = propensities(log, "em", features=data, resamples=2)
     np.testing.assert_allclose(bias.alpha, CURVE, rtol=0.05)
     clicks, shown = (np.bincount(log.positions, column)[1:] for column in (log.clicks, log.impressions))
     assert clicks[-1] / shown[-1] < 0.7 * CURVE[-1] * clicks[0] / shown[0]

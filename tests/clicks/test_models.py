@@ -142,7 +142,7 @@ def test_a_ubm_of_users_of_a_pbm_is_the_pbm():
 def random_log(seed=3, n_queries=6, impressions=40, model="dbn"):
     data = rw.synthetic(n_queries=n_queries, n_docs=7, seed=seed)
     return rw.clicks.simulate(
-        data, model=model, drawn=1.0, ranker=data.features[:, 0], impressions=impressions, cutoff=5
+        data, model=model, temperature=1.0, ranker=data.features[:, 0], impressions=impressions, cutoff=5
     )
 
 
@@ -303,7 +303,7 @@ def test_small_and_saturated_logs_have_numbers_or_the_error_of_propensities_and_
     outcomes: set[bool | str] = set()
     for log in filter(lambda log: log.clicks.any(), map(small_log, range(150))):
         refusals = []
-        for estimate in (lambda log: rw.clicks.propensities(log, samples=2), lambda log: fit(log, "pbm")):
+        for estimate in (lambda log: rw.clicks.propensities(log, resamples=2), lambda log: fit(log, "pbm")):
             try:
                 estimate(log)
                 refusals.append("")
@@ -322,7 +322,7 @@ def test_small_and_saturated_logs_have_numbers_or_the_error_of_propensities_and_
                     assert not np.isnan(fit(log, model, prior=0.3).attractiveness).any()
         if "range(1, " in refusals[0]:  # the hint is followed
             last = int(refusals[0].split("range(1, ")[1].split(")")[0])
-            rw.clicks.propensities(log.only(positions=range(1, last)), samples=2)
+            rw.clicks.propensities(log.only(positions=range(1, last)), resamples=2)
             outcomes.add("hint")
     assert outcomes == {True, False, "hint"}
 

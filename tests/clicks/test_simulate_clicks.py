@@ -22,7 +22,7 @@ def make(sizes, labels, ids=None, **columns):
 
 
 def simulate(*arguments: Any, **options: Any) -> Any:
-    return rw.simulate_clicks(*arguments, **options)
+    return rw.clicks.simulate_clicks(*arguments, **options)
 
 
 def impressions(log):
@@ -140,7 +140,7 @@ def test_columns_of_the_data_are_kept_and_the_log_is_a_data_set():
     assert repr(log.with_(dropped=1)).endswith("labels 0 to 1, 1 impression dropped)")
     assert repr(log.with_(dropped=2000)).endswith("labels 0 to 1, 2,000 impressions dropped)")
     assert isinstance(log, rw.RankingDataset)
-    assert isinstance(part, rw.ClickLog)
+    assert isinstance(part, rw.clicks.ClickLog)
 
 
 @pytest.mark.parametrize("model", ["cascade", "position"])

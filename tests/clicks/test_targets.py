@@ -363,7 +363,7 @@ def test_queries_by_whose_clicks_a_system_was_trained_do_not_compare_it(logged, 
     systems = dict(zip(names, (model, data.features[:, 0]), strict=True))
     whole, held_out = (compared(systems, part, bias, data) for part in (log, rest))
     assert (whole.left_out, held_out.left_out) == (train.n_queries, 0)
-    assert (whole.n_units, whole.difference, whole.reason) == (held_out.n_units, held_out.difference, held_out.reason)
+    assert (whole.n_units, whole.alone, whole.reason) == (held_out.n_units, held_out.alone, held_out.reason)
     clicks = whole.assumptions[0]
     left_out = f"{train.n_queries} of 120 queries are left out: a system learned from them."
     assert clicks.sentence == f"{left_out} Whether {names[1]} learned from these clicks is not known."

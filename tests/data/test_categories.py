@@ -167,7 +167,7 @@ def test_numbers_as_categories_go_by_value_too(kind, tmp_path):
         frame.assign(colour=frame["colour"].astype(float)),
     ):
         np.testing.assert_array_equal(model.predict(form), expected)
-    stored = rw.write_parquet(rw.RankingDataset.from_frame(frame), tmp_path / "numbers.parquet")
+    stored = rw.data.write_parquet(rw.RankingDataset.from_frame(frame), tmp_path / "numbers.parquet")
     np.testing.assert_array_equal(model.predict(rw.read_parquet(stored)), expected)
     np.testing.assert_array_equal(model.predict(rw.open_data(stored)), expected)
     plain = rw.RankingDataset.from_frame(frame.assign(colour=frame["colour"].astype(int)))
@@ -316,7 +316,7 @@ def test_a_search_matches_validation_data_by_value(train):
 def test_parts_keep_their_categories(train):
     for part in (*rw.split(train, (0.5, 0.5)), train.take([3, 1]), next(iter(rw.folds(train, 3)))[1]):
         assert part.categories == {1: tuple(COLOURS)}
-    assert rw.simulate_clicks(train).categories == {1: tuple(COLOURS)}
+    assert rw.clicks.simulate_clicks(train).categories == {1: tuple(COLOURS)}
     assert train.with_(categorical=()).categories == {}
 
 
@@ -324,7 +324,7 @@ def test_joining_matches_categories_by_value(train):
     other = rw.RankingDataset.from_frame(enum(rows(seed=1), ["violet", *COLOURS[::-1]]))
     both = rw.concatenate([train, other])
     assert both.categories == {1: (*COLOURS, "violet")}
-    assert rw.to_frame(both)["colour"].to_list() == [*rows()["colour"], *rows(seed=1)["colour"]]
+    assert rw.data.to_frame(both)["colour"].to_list() == [*rows()["colour"], *rows(seed=1)["colour"]]
     with pytest.raises(ValueError, match="must all know their categories, or none: column 'colour'"):
         rw.concatenate([train, other.with_(categories={})])
     numbers = rw.RankingDataset.from_frame(pandas(rows(seed=1), [1, 2, 3, 4], [1, 2, 3, 4]))
@@ -346,13 +346,13 @@ def test_categories_are_checked():
             rw.RankingDataset(features, *lists, categorical=[0], categories=categories)
     beyond = rw.RankingDataset([[0.0], [7.0]], *lists, categorical=[0], categories={0: ["b", "a"]})
     with pytest.raises(ValueError, match="a code must be one of the 2 categories: got 7 at column 'f1'"):
-        rw.to_frame(beyond)
+        rw.data.to_frame(beyond)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_parquet_keeps_categories(form, tmp_path):
     data = rw.RankingDataset.from_frame(FORMS[form](rows()), categorical=["colour"])
-    stored = rw.write_parquet(data, tmp_path / "rows.parquet")
+    stored = rw.data.write_parquet(data, tmp_path / "rows.parquet")
     for read in (rw.read_parquet(stored), rw.open_data(stored), rw.open_data(stored)):
         assert read.categories == data.categories
         assert read.categorical == (1,)
@@ -369,14 +369,14 @@ def test_files_that_list_different_categories_are_put_together(tmp_path, monkeyp
     enum(two, ["grey", "violet", "blue", "green"]).write_parquet(tmp_path / "2.parquet")
     for data in (rw.read_parquet(tmp_path), rw.open_data(tmp_path)):
         assert data.categories == {1: (*COLOURS, "violet")}
-        assert rw.to_frame(data)["colour"].to_list() == [*one["colour"], *two["colour"]]
+        assert rw.data.to_frame(data)["colour"].to_list() == [*one["colour"], *two["colour"]]
     two.write_parquet(tmp_path / "2.parquet")
     mixed = rw.read_parquet(tmp_path)
     assert mixed.categories == {1: tuple(sorted(COLOURS))}
     for name, part in (("1", one), ("2", two)):
         values = [40, 10, 30, 20]
         part = pandas(part, values if name == "1" else values[1:], values)
-        rw.write_parquet(rw.RankingDataset.from_frame(part), tmp_path / f"{name}.parquet", force=True)
+        rw.data.write_parquet(rw.RankingDataset.from_frame(part), tmp_path / f"{name}.parquet", force=True)
     assert rw.read_parquet(tmp_path).categories == {1: (40, 10, 30, 20)}
 
 
@@ -433,7 +433,7 @@ def test_ids_of_pandas_categories_are_their_values():
     ids=str,
 )
 def test_the_description_of_columns_in_a_model_file_is_checked(change, train):
-    written = Schema.of(train).written()
+    written = Schema.of(train).to_dict()
     assert Schema.read(written) == Schema.of(train)
     with pytest.raises(ValueError):
         Schema.read(written | change)

@@ -419,7 +419,7 @@ def test_ids_that_differ_by_their_type_alone_are_rejected():
         lambda: rw.RankingDataset.from_qids(features, labels, both),
         lambda: rw.LightGBMRanker().fit(features, labels, qid=both),
         lambda: rw.RankingDataset.from_frame(pd.DataFrame({"qid": both, "label": labels, "f": [0.5, 0.1]})),
-        lambda: rw.judge({1: {"d": 1.0}, "1": {"e": 2.0}}, {"1": {"d": 1}}),  # type: ignore[dict-item]
+        lambda: rw.trec.join({1: {"d": 1.0}, "1": {"e": 2.0}}, {"1": {"d": 1}}),  # type: ignore[dict-item]
     ):
         with pytest.raises(ValueError, match="must not differ by their type alone: got 1 and '1'"):
             make()
@@ -429,8 +429,8 @@ def test_a_format_is_not_written_under_the_name_of_another(tmp_path):
     data = rw.synthetic(n_queries=2, n_docs=3, seed=0)
     for name in ("a.csv", "a.tsv.gz", "a.parquet"):
         with pytest.raises(ValueError, match="LETOR text is read by names of text"):
-            rw.write_letor(data, tmp_path / name)
+            rw.data.write_letor(data, tmp_path / name)
     for name in ("a.csv", "a.txt", "a.svm.gz"):
         with pytest.raises(ValueError, match="Parquet is read by its name"):
-            rw.write_parquet(data, tmp_path / name)
+            rw.data.write_parquet(data, tmp_path / name)
     assert not list(tmp_path.iterdir())

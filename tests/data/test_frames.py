@@ -205,7 +205,7 @@ def test_reading_tables_imports_neither_pandas_nor_pyarrow(tmp_path):
     program = f"""
 import sys, polars as pl, rankwise as rw
 data = rw.RankingDataset.from_frame(pl.DataFrame({{"qid": [1], "label": [1], "x": [1.5]}}))
-rw.write_parquet(data, {str(tmp_path / "a.parquet")!r})
+rw.data.write_parquet(data, {str(tmp_path / "a.parquet")!r})
 rw.read_parquet({str(tmp_path / "a.parquet")!r})
 print(sorted({{"pandas", "pyarrow"}} & set(sys.modules)))
 """
@@ -259,14 +259,14 @@ PLAIN = rw.RankingDataset([[1.0, 2.0], [3.0, 4.0]], [1, 0], [0, 1, 2])
 )
 def test_parquet_reads_exactly_what_was_written(tmp_path, data):
     path = tmp_path / "data.parquet"
-    assert rw.write_parquet(data, path) == path
+    assert rw.data.write_parquet(data, path) == path
     assert_same(read_parquet(path), data)
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.parquet"]
 
 
 @pytest.mark.filterwarnings("ignore:features whose names suggest")
 def test_a_frame_shows_one_row_per_document():
-    frame = rw.to_frame(everything())
+    frame = rw.data.to_frame(everything())
     assert frame.columns == ["qid", "label_", "weight", "document", "propensity", "position", "judged", "label", "b c"]
     assert frame["qid"].to_list() == ["b", "b", "a"]
     assert frame["label_"].to_list() == [0.1, 2, 1 / 3]
@@ -284,7 +284,7 @@ def test_other_tools_parquet_is_read_by_naming_its_columns(tmp_path):
     assert data.features.tolist() == [[1], [2], [3]]
     with pytest.raises(ValueError, match=r"no such column for the query: got 'qid'"):
         read_parquet(tmp_path / "a.parquet")
-    rw.write_parquet(data.with_(weights=[1, 2]), tmp_path / "b.parquet")
+    rw.data.write_parquet(data.with_(weights=[1, 2]), tmp_path / "b.parquet")
     again = read_parquet(tmp_path / "b.parquet", categorical=["y"])
     assert again.weights.tolist() == [1, 2]
     assert again.categorical == (0,)
@@ -293,7 +293,7 @@ def test_other_tools_parquet_is_read_by_naming_its_columns(tmp_path):
 def test_a_folder_of_parquet_files_is_one_data_set(tmp_path):
     data = rw.synthetic(30, 20, seed=3)
     for number in (2, 0, 1):
-        rw.write_parquet(data.take(np.arange(10 * number, 10 * number + 10)), tmp_path / f"part{number}.parquet")
+        rw.data.write_parquet(data.take(np.arange(10 * number, 10 * number + 10)), tmp_path / f"part{number}.parquet")
     back = rw.read_data(tmp_path)
     np.testing.assert_array_equal(back.features, data.features)
     np.testing.assert_array_equal(back.offsets, data.offsets)
@@ -301,10 +301,10 @@ def test_a_folder_of_parquet_files_is_one_data_set(tmp_path):
 
 def test_parquet_files_are_guarded(tmp_path):
     path = tmp_path / "a.parquet"
-    rw.write_parquet(PLAIN, path)
+    rw.data.write_parquet(PLAIN, path)
     with pytest.raises(FileExistsError, match=r"a.parquet exists already and is kept"):
-        rw.write_parquet(everything(), path)
-    rw.write_parquet(everything(), path, force=True)
+        rw.data.write_parquet(everything(), path)
+    rw.data.write_parquet(everything(), path, force=True)
     assert_same(read_parquet(path), everything())
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"there are no .parquet files in the folder"):
@@ -318,8 +318,8 @@ def test_parquet_files_are_guarded(tmp_path):
 
 def test_letor_and_parquet_agree(tmp_path: Path):
     data = rw.synthetic(25, 7, seed=9)
-    rw.write_letor(data, tmp_path / "a.txt.zst", lossy=True)
-    rw.write_parquet(rw.read_letor(tmp_path / "a.txt.zst"), tmp_path / "a.parquet")
+    rw.data.write_letor(data, tmp_path / "a.txt.zst", lossy=True)
+    rw.data.write_parquet(rw.read_letor(tmp_path / "a.txt.zst"), tmp_path / "a.parquet")
     back = read_parquet(tmp_path / "a.parquet")
     np.testing.assert_array_equal(back.features, data.features)
     np.testing.assert_array_equal(back.labels, data.labels)

@@ -101,7 +101,7 @@ def test_every_way_in_warns_alike(tmp_path):
 def test_features_without_names_are_never_warned_of(tmp_path):
     labels = np.arange(60) % 3
     data = rw.RankingDataset.from_sizes(np.column_stack([labels, labels]), labels, [5] * 12)
-    path = rw.write_letor(data, tmp_path / "rows.txt")
+    path = rw.data.write_letor(data, tmp_path / "rows.txt")
     assert not warned(rw.read_letor, path)
     assert not warned(rw.LightGBMRanker(**QUICK).fit, data.features, labels, group=[5] * 12)
 
@@ -261,7 +261,7 @@ def test_training_queries_are_hashed_once(monkeypatch):
 def test_what_cannot_be_known_is_none(tmp_path):
     whole, train, _ = first_and_last()
     trained = ranker().fit(train)
-    on_disk = rw.open_data(rw.write_parquet(train, tmp_path / "data.parquet"))
+    on_disk = rw.open_data(rw.data.write_parquet(train, tmp_path / "data.parquet"))
     foreign, stored = rw.wrap(trained.model_.booster), ranker().fit(on_disk)
     for model in (foreign, stored, ranker().fit(train, init_model=stored)):
         assert model.trained_queries_ is None

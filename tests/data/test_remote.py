@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import rankwise as rw
+from rankwise import check
 from rankwise.cluster import partitions
-from rankwise.cluster import rows as rows_of_workers
+from rankwise.cluster import row_plan as rows_of_workers
 from rankwise.data import remote
 from tests.data.serving import scripted, serving
 from tests.data.small_files import isolate, rows, same
@@ -40,7 +41,7 @@ def data():
 
 @pytest.fixture
 def parquet(data, tmp_path):
-    return rw.write_parquet(data, tmp_path / "rows.parquet").read_bytes()
+    return rw.data.write_parquet(data, tmp_path / "rows.parquet").read_bytes()
 
 
 def chained(raised: BaseException | None) -> str:
@@ -128,7 +129,7 @@ def test_errors_of_workers_hold_no_signature(status):
     with serving(b"", "rows.parquet") as server:
         server.status = status
         url = server.url + "?signature=secret"
-        for read in (lambda: rows_of_workers.find_runs(url, {}), lambda: partitions.spread(None, url, {})):  # type: ignore[arg-type]
+        for read in (lambda: rows_of_workers.find_runs(url, {}), lambda: partitions.distribute(None, url, {})):  # type: ignore[arg-type]
             with pytest.raises((OSError, ValueError), match=r"http://127.*/rows.parquet") as raised:
                 read()
             assert "secret" not in "".join(traceback.format_exception(raised.value))
@@ -171,8 +172,8 @@ def test_every_reader_reads_from_a_store(store, data, parquet, tmp_path):
     assert rw.read_data("memory://here/rows.txt").n_queries == 2
     assert rw.read_csv("memory://here/rows.csv").labels.tolist() == [1, 0]
     assert rw.open_data("memory://here/rows.txt", folder=tmp_path / "copies").n_queries == 2
-    first = rw.write_parquet(data.take(slice(0, 20)), tmp_path / "first.parquet").read_bytes()
-    rest = rw.write_parquet(data.take(slice(20, 60)), tmp_path / "rest.parquet").read_bytes()
+    first = rw.data.write_parquet(data.take(slice(0, 20)), tmp_path / "first.parquet").read_bytes()
+    rest = rw.data.write_parquet(data.take(slice(20, 60)), tmp_path / "rest.parquet").read_bytes()
     store.pipe({"/folder/1.parquet": rest, "/folder/0.parquet": first, "/folder/_SUCCESS": b""})
     for read in (rw.read_parquet, rw.read_data, rw.open_data):
         for url in ("memory://folder", "memory://folder/"):
@@ -521,7 +522,7 @@ def test_no_failure_tells_a_secret(way, kind, tmp_path, capfd, caplog, recwarn):
     told = chained(raised.value) + "".join(capfd.readouterr()) + caplog.text + "".join(map(str, recwarn))
     told += "".join(str(path) for path in tmp_path.rglob("*"))
     assert "SECRET" not in told
-    assert type(raised.value) in (ValueError, ConnectionError, FileNotFoundError, PermissionError)
+    assert type(raised.value) in (check.InputError, ConnectionError, FileNotFoundError, PermissionError)
 
 
 COMMANDS = [

@@ -78,10 +78,10 @@ def test_the_constructors_and_parts_of_data():
 
 def test_noise_and_clicks():
     found, expected = both()
-    same(rw.add_negatives(found, 0.5, seed=1), rw.add_negatives(expected, 0.5, seed=1))
-    same(rw.thin(found, queries=0.5, negatives=1), rw.thin(expected, queries=0.5, negatives=1))
-    same(rw.flip_labels(found, 0.5, seed=1), rw.flip_labels(expected, 0.5, seed=1))
-    clicked = [rw.simulate_clicks(one, impressions=3, seed=1) for one in (found, expected)]
+    same(rw.data.add_negatives(found, 0.5, seed=1), rw.data.add_negatives(expected, 0.5, seed=1))
+    same(rw.data.thin(found, queries=0.5, negatives=1), rw.data.thin(expected, queries=0.5, negatives=1))
+    same(rw.data.flip_labels(found, 0.5, seed=1), rw.data.flip_labels(expected, 0.5, seed=1))
+    clicked = [rw.clicks.simulate_clicks(one, impressions=3, seed=1) for one in (found, expected)]
     same(*clicked)
 
 
@@ -104,20 +104,20 @@ def test_impossible_combinations_are_rejected():
     with pytest.raises(ValueError, match="features is broken"):
         rw.RankingDataset(broken, LABELS, [0, 12])
     with pytest.raises(ValueError, match="needs a dense matrix"):
-        rw.to_frame(both()[0])
+        rw.data.to_frame(both()[0])
     with pytest.raises(ValueError, match="from_qids with arrays"):
         rw.RankingDataset.from_frame(matrix())
 
 
 def test_letor_text_holds_what_is_stored_and_comes_back_sparse(tmp_path: Path):
     found, expected = both()
-    path = rw.write_letor(found, tmp_path / "data.txt")
+    path = rw.data.write_letor(found, tmp_path / "data.txt")
     assert path.read_text().splitlines()[0] == "0 qid:1 " + " ".join(
         f"{column + 1}:{expected.features[0, column]!s}" for column in np.flatnonzero(expected.features[0])
     )
     same(rw.read_letor(path, sparse=True, n_features=6), expected)
     np.testing.assert_array_equal(rw.read_letor(path, n_features=6).features, expected.features)
-    dense = rw.write_letor(expected, tmp_path / "dense.txt")
+    dense = rw.data.write_letor(expected, tmp_path / "dense.txt")
     read = rw.read_letor(dense, sparse=True)
     same(read, expected)
     assert read.features.nnz == found.features.nnz  # type: ignore[attr-defined]  # zeros in the text are not stored

@@ -189,7 +189,7 @@ LISTS: dict[str, tuple[Any, bool]] = {
 def test_lists_are_equal_where_the_metric_is_whatever_the_labels(name):
     from itertools import product
 
-    from rankwise.evaluation.judged import Joined
+    from rankwise.evaluation.judged import JudgedRuns
 
     rankings, equal = LISTS[name]
     scores = np.full((2, 4), -np.inf)
@@ -197,7 +197,7 @@ def test_lists_are_equal_where_the_metric_is_whatever_the_labels(name):
         for place, tied in enumerate(ranking):
             row[list(tied) if isinstance(tied, tuple) else [tied]] = -float(place)
     nothing, offsets = np.full(4, np.nan), np.array([0, 4])
-    joined = Joined(np.arange(1), np.arange(4), offsets, scores, nothing, nothing, nothing)
+    joined = JudgedRuns(np.arange(1), np.arange(4), offsets, scores, nothing, nothing, nothing)
     one, other = joined.lists(rw.metric(name))
     assert (one == other).all() == equal
     all_labels = [np.array(labels, float) for labels in product(range(3), repeat=4)]

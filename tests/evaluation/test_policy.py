@@ -102,7 +102,7 @@ def test_a_part_and_another_order_draw_the_same(data: rw.RankingDataset):
 
 
 def test_is_an_evaluation_like_others(data: rw.RankingDataset):
-    found = rw.evaluate(SCORES, data, METRICS, policy="plackett_luce", confidence=0.5)
+    found = rw.evaluate(SCORES, data, METRICS, policy="plackett_luce", level=0.5)
     assert np.isnan(found.interval["ap"]).all()  # of two queries
     assert (found.samples, found.to_dict()["policy"], found.to_dict()["confidence"]) == (256, "plackett_luce", 0.5)
     assert rw.compare({"drawn": found, "fixed": rw.evaluate(SCORES, data, METRICS)}).systems == ("drawn", "fixed")

@@ -23,9 +23,8 @@ from rankwise.cli.app import app
 from rankwise.data.catalog import sets
 from rankwise.experiments import summary
 from rankwise.experiments.comparisons import comparison
-from rankwise.experiments.keys import method as read_method
 from rankwise.experiments.results import Results
-from rankwise.experiments.running import estimate, frames
+from rankwise.experiments.running import eta, frames
 from rankwise.experiments.running import run as engine
 from rankwise.experiments.running.protocols import PROTOCOLS, TREATMENTS, Draw, seed_of
 from rankwise.experiments.running.sources import Source
@@ -33,6 +32,7 @@ from rankwise.experiments.running.store import Store
 from rankwise.experiments.running.trials import cells_of, compute
 from rankwise.experiments.schema import KEY, QUERIES
 from rankwise.experiments.spec import Spec, find_spec, read_spec, recipes
+from rankwise.experiments.spec_types import method as read_method
 from rankwise.papers import claims as paper_claims
 from rankwise.papers.claims import PAPERS, Claim, claims, figures
 from tests import shared
@@ -112,8 +112,8 @@ def done(one_thread, tmp_path_factory):
             "line 3 of x.toml: the expression does not describe a ranker or objective",
         ),
         ("[settings]\nleaves = nan", "line 1 of x.toml: settings must be a table of settings: got {'leaves': nan}"),
-        ("seed = 1.5", "line 1 of x.toml: seed must be a whole number: got 1.5. Hint: write seed = 5"),
-        ('seed = "1"', "seed must be a whole number: got '1'"),
+        ("seed = 1.5", "line 1 of x.toml: seed must be a whole number of at least 0: got 1.5"),
+        ('seed = "1"', "seed must be a whole number of at least 0: got '1'"),
         ("levels = 1", "levels must be a list of numbers: got 1"),
         ("levels = [inf]", "a level must be a number in [0, inf): got inf"),
         ("alpha = 2", "alpha must be a number in (0, 1): got 2"),
@@ -271,7 +271,7 @@ def test_the_example_can_be_planned():
 
 def test_trials_are_those_of_rw_trials_and_runs_stay_the_same():
     data = rw.synthetic(n_queries=30, n_features=8, n_docs=12)
-    third = list(rw.trials(data, 3, seed=5))[2]
+    third = list(rw.data.trials(data, 3, seed=5))[2]
     for ours, theirs in zip(parts_of(tiny(seed=5), trial=2), third, strict=True):
         np.testing.assert_array_equal(ours.query_ids, theirs.query_ids)
     one, two = (parts_of(tiny(protocol="runs"), trial=trial) for trial in (0, 1))
@@ -290,7 +290,7 @@ def test_official_folds_of_a_set_of_ones_own(tmp_path):
     for fold in (1, 2):
         (tmp_path / str(fold)).mkdir()
         for part, rows in (("train", slice(0, 4)), ("valid", slice(4, 8)), ("test", slice(8, 12))):
-            rw.write_letor(data.take(np.roll(np.arange(12), fold)[rows]), tmp_path / str(fold) / f"{part}.txt")
+            rw.data.write_letor(data.take(np.roll(np.arange(12), fold)[rows]), tmp_path / str(fold) / f"{part}.txt")
     paths = "\n".join(f'{part} = "{{fold}}/{part}.txt"' for part in ("train", "valid", "test"))
     (tmp_path / "mine.toml").write_text(f"folds = 2\n{paths}\n")
     source = Source(f"mine={tmp_path / 'mine.toml'}")
@@ -340,7 +340,7 @@ def test_two_data_sets_of_one_name_are_refused():
 
 def test_the_numbers_are_those_of_the_public_interface(done):
     results = Results.read(done)
-    train, valid, test = list(rw.trials(rw.synthetic(n_queries=30, n_features=8, n_docs=12), 3))[1]
+    train, valid, test = list(rw.data.trials(rw.synthetic(n_queries=30, n_features=8, n_docs=12), 3))[1]
     ranker = rw.LightGBMRanker(
         "xendcg", rounds=6, leaves=4, min_documents=5, metrics="ndcg@5", seed=seed_of(0, 1), threads=1
     ).fit(train, valid)
@@ -473,7 +473,7 @@ def test_as_many_queries_are_explained_as_take_no_long_time(monkeypatch):
 
 def test_documents_and_features_of_the_first_trial_are_kept_for_the_explorer(done):
     results = Results.read(done)
-    test = next(iter(rw.trials(rw.synthetic(n_queries=30, n_features=8, n_docs=12), 1)))[2]
+    test = next(iter(rw.data.trials(rw.synthetic(n_queries=30, n_features=8, n_docs=12), 1)))[2]
     for method in ("LambdaMART", "XE-NDCG"):
         rows = results.documents.filter(method=method)
         assert rows["label"].to_list() == test.labels.tolist()
@@ -533,7 +533,7 @@ def test_a_folder_of_another_experiment_is_refused_before_any_work(tmp_path, mon
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     monkeypatch.setattr(engine, "cells_of", lambda *_, **__: pytest.fail("planned first"))
-    for begin in (go, engine.begin, lambda spec, folder: rw.reproduce(spec, folder, jobs=1)):
+    for begin in (go, engine.begin, lambda spec, folder: rw.lab.reproduce(spec, folder, jobs=1)):
         with pytest.raises(ValueError, match=r"another experiment \(name differs\): got 'other', and 'tiny' in .*tiny"):
             begin(tiny().changed({"name": "other"}), tmp_path / "tiny")
         with pytest.raises(ValueError, match="the folder holds other files: got .*mine. Hint: choose another folder"):
@@ -557,12 +557,12 @@ def test_what_is_wrong_with_data_names_them(tmp_path):
 def test_the_library_has_its_folder_and_writes_the_page_of_results(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     short: dict[str, Any] = {"trials": 1, "settings": {"rounds": 2}}
-    results = rw.reproduce(tiny(), jobs=1, **short)
+    results = rw.lab.reproduce(tiny(), jobs=1, **short)
     assert Path("results/tiny/results.md").read_text() == results.to_markdown()
-    rw.reproduce(tiny(), quick=True, jobs=1, **short)
+    rw.lab.reproduce(tiny(), quick=True, jobs=1, **short)
     assert Path("results/tiny-quick/results.md").is_file()
     seen = []
-    rw.reproduce(tiny(), "mine", jobs=1, progress=lambda progress: seen.append(progress.done), **short)
+    rw.lab.reproduce(tiny(), "mine", jobs=1, progress=lambda progress: seen.append(progress.done), **short)
     assert seen == [0, 1, 2]
     assert sorted(path.name for path in Path("mine").iterdir()) == ["experiment.json", "results.md", "trials"]
 
@@ -880,8 +880,8 @@ def test_the_command_lists_runs_and_goes_on(tmp_path, monkeypatch):
 
 def test_probing_ends_when_a_method_takes_long_for_a_few_rounds(tmp_path, monkeypatch):
     seconds = iter([0.0, 0.0, 1.0, 100.0])  # of the clock's start, probing's, and the look before each cell
-    monkeypatch.setattr(estimate, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-    monkeypatch.setattr(estimate, "_guess", lambda cell: 7.0)
+    monkeypatch.setattr(eta, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(eta, "_guess", lambda cell: 7.0)
     work = engine.begin(tiny(trials=1), tmp_path, jobs=1)
     assert list(work.clock.guessed.values()) == [7.0]  # of two methods
     assert work.progress.seconds_left is None  # nobody knows what the other takes
@@ -1023,7 +1023,7 @@ def test_an_interruption_at_the_start_prints_no_tracebacks(tmp_path):
 
 
 def test_objectives_of_a_library_are_named_without_quotes():
-    spec = rw.Spec(
+    spec = rw.lab.Spec(
         name="x", methods={"theirs": "lightgbm(native:lambdarank, leaves=7)", "old": "xgboost('native:rank:ndcg')"}
     )
     found = spec.parsed()

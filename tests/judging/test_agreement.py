@@ -63,7 +63,7 @@ def test_kappa_is_scikit_learns_and_its_interval_leaves_out_queries(seed: int):
 
 def test_calibration_is_the_mean_of_people_with_clustered_intervals():
     queries, people, judge = drawn(30, 5)
-    found = agreement(qrels(people, queries), qrels(judge, queries), confidence=0.9)
+    found = agreement(qrels(people, queries), qrels(judge, queries), level=0.9)
     for grade in np.unique(judge):
         row, rows = estimate(found, "calibration", str(grade)), judge == grade
         assert row["value"] == pytest.approx(people[rows].mean(), abs=1e-12)

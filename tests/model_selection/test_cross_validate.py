@@ -182,14 +182,14 @@ def test_an_interrupted_run_resumes_with_the_finished_folds(
 
 def test_an_evaluation_comes_back_from_its_file(data: rw.RankingDataset, tmp_path: Path):
     found = rw.cross_validate(Spy(), data, folds=3, metrics=["ndcg@5", "rr"])
-    read = rw.read_evaluation(rw.write_evaluation(found, tmp_path / "a.parquet"))
+    read = rw.results.read_evaluation(rw.results.write_evaluation(found, tmp_path / "a.parquet"))
     assert read.metrics == ("ndcg@5", "rr")
     np.testing.assert_array_equal(read["rr"], found["rr"])
     np.testing.assert_array_equal(read.query_ids, found.query_ids)
     assert read.weights is None
     rw.write_data(data, tmp_path / "data.parquet")
     with pytest.raises(ValueError, match="not the values of queries"):
-        rw.read_evaluation(tmp_path / "data.parquet")
+        rw.results.read_evaluation(tmp_path / "data.parquet")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from rankwise.data import leakage
 from rankwise.model_selection.examine import DataCheck
 from rankwise.statistics.doctor import parts
 from rankwise.statistics.doctor.features import missing_by_label, ndcg_by_feature, warn_of_training_data
-from rankwise.statistics.doctor.labels import Scale
+from rankwise.statistics.doctor.labels import NdcgRange
 from tests import shared
 
 Data = rw.RankingDataset
@@ -77,7 +77,7 @@ def counted(data: Data) -> dict[str, int]:
 
 
 def movielens() -> tuple[Data, Data]:
-    ratings = rw.Interactions.read(shared.data("ml-latest-small"))
+    ratings = rw.recommend.Interactions.read(shared.data("ml-latest-small"))
     first, second = next(ratings.folds(5, seed=1))
     return first.dataset(), second.dataset()
 
@@ -371,11 +371,11 @@ def test_ndcg_of_random_order_is_the_mean_over_all_orders():
             for order in itertools.permutations(range(last - first))
         ]
         means.append(np.mean(orders))
-    assert math.isclose(Scale(data).random, np.mean(means), rel_tol=1e-12)
+    assert math.isclose(NdcgRange(data).random, np.mean(means), rel_tol=1e-12)
     long = rw.synthetic(n_queries=1, n_docs=60, seed=2)  # longer than the cutoff
     gains, discounts = 2.0**long.labels - 1, 1 / np.log2(np.arange(2, 12))
     ideal = np.sort(gains)[::-1][:10] @ discounts
-    assert math.isclose(Scale(long).random, gains.mean() * discounts.sum() / ideal, rel_tol=1e-12)
+    assert math.isclose(NdcgRange(long).random, gains.mean() * discounts.sum() / ideal, rel_tol=1e-12)
 
 
 def test_the_smallest_difference_is_shown_in_four_of_five_cases(train: Data, test: Data):
@@ -405,7 +405,7 @@ def test_of_many_features_those_that_go_with_the_labels_are_measured():
     for matrix in (features, sparse.csr_array(features)):
         finding = rw.examine(Data(matrix, labels, np.arange(0, 1201, 20))).findings[0]
         assert (finding.severity, finding.topic) == ("error", "copy of the label")
-        values = ndcg_by_feature(Scale(Data(matrix, labels, np.arange(0, 1201, 20))))
+        values = ndcg_by_feature(NdcgRange(Data(matrix, labels, np.arange(0, 1201, 20))))
         assert (values[333], np.isnan(values).sum()) == (1.0, 100)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Annotation, Text
 
 import rankwise as rw
 from rankwise.model_selection import frontier as module
@@ -131,15 +133,32 @@ def test_interrupted_frontier_resumes(parts, tmp_path, monkeypatch, curve):
 
 
 def test_results_are_written(curve, tmp_path):
-    assert curve.plot(tmp_path / "curve.svg").stat().st_size > 1000
     assert json.loads(json.dumps(curve.to_dict()))["hypervolume"]["value"] == curve.hypervolume().value
     frame = curve.to_frame()
     assert frame["knee"].sum() == 1
     assert frame[NAMES[1]].to_list() == curve.means[:, 1].tolist()
     assert "Hypervolume" in repr(curve)
-    assert "knee" in curve._repr_html_()
     three = made_of([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.5, 0.5)], goals="abc")
     assert three.plot(tmp_path / "three.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.05])
+def test_labels_lie_apart_from_each_other_and_from_points(spread):
+    angles = np.linspace(0.2, 1.3, 9)
+    made = made_of([(0.6 + spread * np.cos(one), 0.6 + spread * np.sin(one)) for one in angles] + [(0.6, 0.6)])
+    weights = tuple((round(1.0 - share, 3), round(share, 3)) for share in np.linspace(0.0, 1.0, 10))
+    drawn = Frontier(made.goals, weights, made.models, made.evaluation).figure()
+    renderer, panel = FigureCanvasAgg(drawn).get_renderer(), drawn.axes[0]
+    labels = [text for text in panel.texts if isinstance(text, Annotation)]
+    assert [text.get_text() for text in labels] == [f"{second:.3g}" for _, second in weights]
+    boxes = [Text.get_window_extent(text, renderer) for text in labels]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    marks = panel.transData.transform(made.means)
+    assert not any(box.contains(*mark) for box in boxes for mark in marks)
+    assert all(panel.bbox.contains(*corner) for box in boxes for corner in (box.min, box.max))
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["not dominated", "knee", "dominated", "95% interval"]
+    assert legend.get_title().get_text() == "beside points: weight of b"
 
 
 @pytest.mark.parametrize("goal", ["2.0*on(buy, xendcg)", "stochastic(on(buy, lambdarank))", "on(a, on(buy, xendcg))"])

@@ -44,7 +44,7 @@ def tuning(parts: Pair, tmp_path_factory: pytest.TempPathFactory) -> Tuning:
     """One search for all tests that only look."""
     study = tmp_path_factory.mktemp("study") / "search.db"
     search = {**QUICK["search"], "lambdarank.sigma": "log(0.5, 2)", "lambdarank.norm": [True, False]}
-    return rw.tune(*parts, trials=14, seed=1, study=study, **{**QUICK, "search": search})
+    return rw.tune(*parts, trials=14, seed=1, checkpoint=study, **{**QUICK, "search": search})
 
 
 def tried(tuning: Tuning) -> list[tuple[Any, ...]]:
@@ -55,8 +55,8 @@ def tried(tuning: Tuning) -> list[tuple[Any, ...]]:
 
 
 def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
-    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "bag": 3}
-    tuning = rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", **settings)
+    settings: dict[str, Any] = {**QUICK, "fixed": {"rounds": 8, "min_documents": 5, "smoothing": 3}, "folds": 3}
+    tuning = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", **settings)
     bag: Any = tuning.ranker(threads=1)
     assert type(bag) is rw.bagged
     assert bag.get_params()["ranker__leaves"] == tuning.best.values["leaves"]
@@ -66,24 +66,24 @@ def test_a_bag_is_judged_by_its_out_of_fold_curve(parts: Pair, tmp_path: Path):
     assert tried(pooled) == tried(tuning)  # the same queries, none of them called validation data
     assert "out of fold, in a bag of 3, after round" in repr(tuning)
     again = Tuning.from_dict(json.loads(json.dumps(tuning.to_dict())))
-    assert (again.bag, again.value) == (3, tuning.value)
+    assert (again.folds, again.value) == (3, tuning.value)
     assert "--params THIS --bag 3 -o MODEL" in tuning.save(tmp_path / "best.toml").read_text(encoding="utf-8")
     assert read_parameters(tmp_path / "best.toml")[0] == "lightgbm"
-    resumed = rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", resume=True, **settings)
+    resumed = rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **settings)
     assert tried(resumed) == tried(tuning)
     with pytest.raises(ValueError, match="bag"):
-        rw.tune(*parts, "xendcg", trials=3, study=tmp_path / "search.db", resume=True, **{**settings, "bag": 4})
+        rw.tune(*parts, "xendcg", trials=3, checkpoint=tmp_path / "search.db", resume=True, **{**settings, "folds": 4})
 
 
 def test_what_is_no_bag_is_refused(parts: Pair):
-    with pytest.raises(ValueError, match=r"takes the name of one: got bagged\(.*set ranker='lightgbm'.*bag=5"):
+    with pytest.raises(ValueError, match=r"takes the name of one: got bagged\(.*set ranker='lightgbm'.*folds=5"):
         rw.tune(*parts, ranker=rw.bagged(rw.LightGBMRanker()))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set bag=5"):
+    with pytest.raises(ValueError, match="valid must be a RankingDataset: got NoneType.*or set folds=5"):
         rw.tune(parts[0])
-    with pytest.raises(ValueError, match="bag must be .* 2"):
-        rw.tune(*parts, bag=1)
+    with pytest.raises(ValueError, match="folds must be .* 2"):
+        rw.tune(*parts, folds=1)
     with pytest.raises(ValueError, match="a bag is made of rankers of trees or nets"):
-        rw.tune(*parts, ranker="factorization", bag=2)
+        rw.tune(*parts, ranker="factorization", folds=2)
 
 
 # What it finds
@@ -104,7 +104,7 @@ def test_training_with_the_best_parameters_gives_the_value(tuning: Tuning, parts
     assert max(ranker.history_["ndcg@10"]) == tuning.value
     assert ranker.best_round_ == tuning.best.best_round
     values = tuning.best.values
-    assert rw.objective(tuning.parameters["objective"]) == rw.LambdaRank(
+    assert rw.objective(tuning.parameters["objective"]) == rw.objectives.LambdaRank(
         sigma=values["lambdarank.sigma"], norm=values["lambdarank.norm"]
     )
     assert tuning.parameters["leaves"] == values["leaves"]
@@ -133,7 +133,6 @@ def test_frame_and_text_tell_of_every_trial(tuning: Tuning):
     text = repr(tuning)
     assert f"ndcg@10 {tuning.value:.4f} on the validation data" in text
     assert "log(0.05, 0.5)" in text
-    assert "<table" in tuning._repr_html_()
     document = json.loads(json.dumps(tuning.to_dict()))
     assert document["value"] == tuning.value
     assert len(document["trials"]) == 14
@@ -174,7 +173,7 @@ def test_the_spaces_of_other_libraries_train(ranker: str, space: str, parts: Pai
 
 
 def test_the_papers_ranges():
-    search, fixed = spaces.named("kang2024", "xgboost", rw.PLRank())
+    search, fixed = spaces.named("kang2024", "xgboost", rw.objectives.PLRank())
     assert {name: one.expression() for name, one in search.items()} == {
         "learning_rate": "log(0.001, 0.01)",
         "max_depth": "whole(3, 8)",
@@ -185,7 +184,7 @@ def test_the_papers_ranges():
 
 
 def test_every_layer_of_the_papers_nets_has_its_own_size():
-    search, fixed = spaces.named("kang2024", "neural", rw.PLRank())
+    search, fixed = spaces.named("kang2024", "neural", rw.objectives.PLRank())
     assert {name: one.expression() for name, one in search.items()} == {
         "hidden.layers": "whole(1, 4)",
         **{f"hidden.{layer}": "whole(4, 128)" for layer in range(1, 5)},
@@ -200,7 +199,7 @@ def test_layers_are_searched_one_by_one(parts: Pair, tmp_path: Path):
     pytest.importorskip("torch")
     settings: dict[str, Any] = {"ranker": "neural", "space": "kang2024", "threads": 1}
     study, fixed = tmp_path / "study.db", {"epochs": 1, "device": "cpu"}
-    found = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, study=study, prune=False, **settings)
+    found = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, checkpoint=study, prune=False, **settings)
     depths = set()
     for trial in found.trials:
         sizes = [trial.values[f"hidden.{layer}"] for layer in range(1, trial.values["hidden.layers"] + 1)]
@@ -209,7 +208,9 @@ def test_layers_are_searched_one_by_one(parts: Pair, tmp_path: Path):
         depths |= {len(sizes)}
     assert len(depths) > 1
     assert any(len(set(trial.parameters["hidden"].split("-"))) > 1 for trial in found.trials)
-    again = rw.tune(*parts, "softmax_ce", trials=12, fixed=fixed, study=study, resume=True, prune=False, **settings)
+    again = rw.tune(
+        *parts, "softmax_ce", trials=12, fixed=fixed, checkpoint=study, resume=True, prune=False, **settings
+    )
     assert [trial.parameters for trial in again.trials] == [trial.parameters for trial in found.trials]
     assert found.plot(tmp_path / "search.png").is_file()
     assert f"{found.best.values['hidden.1']}" in repr(found)
@@ -480,7 +481,7 @@ def test_minutes_end_the_search_and_cut_the_last_trial(parts: Pair):
 
 def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_path: Path, tuning: Tuning):
     search = {name: str(one) for name, one in tuning.space.items()}
-    settings = {**QUICK, "search": search, "seed": 1, "study": tmp_path / "search.db"}
+    settings = {**QUICK, "search": search, "seed": 1, "checkpoint": tmp_path / "search.db"}
     rw.tune(*parts, trials=4, **settings)
     begun = sqlite3.connect(tmp_path / "search.db")
     with begun:  # a process that is killed leaves a trial that seems to run
@@ -495,14 +496,14 @@ def test_a_search_that_was_interrupted_ends_as_it_would_have(parts: Pair, tmp_pa
 def test_two_processes_do_not_meddle_with_each_other(parts: Pair, tmp_path: Path):
     optuna = pytest.importorskip("optuna")
     study = tmp_path / "search.db"
-    rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
+    rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
     storage = optuna.storages.RDBStorage(f"sqlite:///{study}")
     trial = optuna.load_study(study_name="rankwise", storage=storage).ask()
     trial.set_user_attr("process", [socket.gethostname(), os.getppid()])
     with pytest.raises(ValueError, match=f"another process is at work on this search: got process {os.getppid()}"):
-        rw.tune(*parts, "xendcg", trials=2, study=study, resume=True, **QUICK)
+        rw.tune(*parts, "xendcg", trials=2, checkpoint=study, resume=True, **QUICK)
     trial.set_user_attr("process", ["another-machine", os.getppid()])
-    assert len(rw.tune(*parts, "xendcg", trials=2, study=study, resume=True, **QUICK).trials) == 2
+    assert len(rw.tune(*parts, "xendcg", trials=2, checkpoint=study, resume=True, **QUICK).trials) == 2
     storage.remove_session()
     storage.engine.dispose()
 
@@ -518,9 +519,9 @@ def test_ctrl_c_keeps_what_was_found(parts: Pair, tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(LightGBMRanker, "fit", interrupted)
     study = tmp_path / "search.db"
-    found = rw.tune(*parts, "xendcg", trials=5, study=study, **QUICK)
+    found = rw.tune(*parts, "xendcg", trials=5, checkpoint=study, **QUICK)
     assert (found.stopped, len(found.trials)) == ("interrupted", 2)
-    whole = rw.tune(*parts, "xendcg", trials=5, study=study, resume=True, **QUICK)
+    whole = rw.tune(*parts, "xendcg", trials=5, checkpoint=study, resume=True, **QUICK)
     monkeypatch.undo()
     assert tried(whole) == tried(rw.tune(*parts, "xendcg", trials=5, **QUICK))
 
@@ -540,7 +541,7 @@ def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Pa
     script.write_text(
         "import rankwise as rw\n"
         "train, valid = rw.split(rw.synthetic(n_queries=50, n_docs=15, seed=1), (0.7, 0.3), seed=1)\n"
-        f"rw.tune(train, valid, 'xendcg', trials=500, study={str(tmp_path / 'search.db')!r}, **{QUICK!r})\n"
+        f"rw.tune(train, valid, 'xendcg', trials=500, checkpoint={str(tmp_path / 'search.db')!r}, **{QUICK!r})\n"
     )
     process = subprocess.Popen([sys.executable, str(script)])
     study = tmp_path / "search.db"
@@ -550,7 +551,7 @@ def test_a_killed_search_loses_the_running_trial_alone(parts: Pair, tmp_path: Pa
     process.wait()
     before = _complete(study)
     assert before >= 3
-    found = rw.tune(*parts, "xendcg", trials=before + 2, study=study, resume=True, **QUICK)
+    found = rw.tune(*parts, "xendcg", trials=before + 2, checkpoint=study, resume=True, **QUICK)
     assert tried(found) == tried(rw.tune(*parts, "xendcg", trials=before + 2, **QUICK))
 
 
@@ -567,10 +568,10 @@ def _complete(study: Path) -> int:
 @pytest.mark.filterwarnings("ignore:.* of training queries")
 def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
-    rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
+    rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
     with pytest.raises(FileExistsError, match=r"search\.db exists already and is kept\. Hint: resume .*resume=True"):
-        rw.tune(*parts, "xendcg", trials=1, study=study, **QUICK)
-    again: dict[str, Any] = {"trials": 2, "study": study, "resume": True}
+        rw.tune(*parts, "xendcg", trials=1, checkpoint=study, **QUICK)
+    again: dict[str, Any] = {"trials": 2, "checkpoint": study, "resume": True}
     with pytest.raises(ValueError, match=r"holds another search \(objective differs\): got 'listnet', and 'xendcg' in"):
         rw.tune(*parts, "listnet", **{**again, **QUICK})
     with pytest.raises(ValueError, match=r"holds another search \(train differs\)"):
@@ -583,9 +584,9 @@ def test_a_study_is_kept_and_belongs_to_its_search(parts: Pair, tmp_path: Path):
 def test_files_that_are_no_study(parts: Pair, tmp_path: Path):
     (tmp_path / "text.db").write_text("this is no database, as anybody can see, but a text\n" * 20)
     with pytest.raises(ValueError, match=r"cannot open the file of a search: got file is not a database at .*text\.db"):
-        rw.tune(*parts, trials=1, study=tmp_path / "text.db", resume=True, **QUICK)
+        rw.tune(*parts, trials=1, checkpoint=tmp_path / "text.db", resume=True, **QUICK)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
-        rw.tune(*parts, trials=1, study=tmp_path / "no" / "search.db", **QUICK)
+        rw.tune(*parts, trials=1, checkpoint=tmp_path / "no" / "search.db", **QUICK)
     assert (tmp_path / "text.db").read_text().startswith("this is no database")
 
 
@@ -595,19 +596,19 @@ def test_files_that_are_no_study(parts: Pair, tmp_path: Path):
 )
 def test_a_study_may_have_any_name(name: str, parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    rw.tune(*parts, trials=1, study=name, **QUICK)
+    rw.tune(*parts, trials=1, checkpoint=name, **QUICK)
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
     folder = tmp_path / "{in} % another?"
     folder.mkdir()
     Path(name).rename(folder / name)
-    found = rw.tune(*parts, trials=2, study=folder / name, resume=True, **QUICK)
+    found = rw.tune(*parts, trials=2, checkpoint=folder / name, resume=True, **QUICK)
     assert len(found.trials) == 2
     assert [entry.name for entry in folder.iterdir()] == [name]
 
 
 def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path):
     study = tmp_path / "search.db"
-    rw.tune(*parts, trials=1, study=study, **QUICK)
+    rw.tune(*parts, trials=1, checkpoint=study, **QUICK)
     whole = study.read_bytes()
     for damaged in (
         whole[:5000],
@@ -618,10 +619,10 @@ def test_a_study_that_is_damaged_or_cannot_be_opened(parts: Pair, tmp_path: Path
         with pytest.raises(
             ValueError, match=r"cannot open the file of a search: got .* at .*search\.db. Hint: name ano"
         ):
-            rw.tune(*parts, trials=2, study=study, resume=True, **QUICK)
+            rw.tune(*parts, trials=2, checkpoint=study, resume=True, **QUICK)
         assert study.read_bytes()[:4000] == damaged[:4000]
     with pytest.raises(IsADirectoryError, match=f"{tmp_path.name} is a folder, where a file is to be written"):
-        rw.tune(*parts, trials=2, study=tmp_path, resume=True, **QUICK)
+        rw.tune(*parts, trials=2, checkpoint=tmp_path, resume=True, **QUICK)
 
 
 def test_a_study_that_cannot_be_opened_is_closed(parts: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -635,7 +636,7 @@ def test_a_study_that_cannot_be_opened_is_closed(parts: Pair, tmp_path: Path, mo
     monkeypatch.setattr(sqlite3, "connect", noted)
     (tmp_path / "text.db").write_text("this is no database, as anybody can see, but a text\n" * 20)
     with pytest.raises(ValueError, match="cannot open the file of a search"):
-        rw.tune(*parts, trials=1, study=tmp_path / "text.db", resume=True, **QUICK)
+        rw.tune(*parts, trials=1, checkpoint=tmp_path / "text.db", resume=True, **QUICK)
     assert made
     for one in made:
         with pytest.raises(sqlite3.ProgrammingError, match="closed"):
@@ -667,7 +668,7 @@ def test_none_survives_the_file(parts: Pair, tmp_path: Path):
 
 
 def test_files_that_hold_no_parameters(tuning: Tuning, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"parameters are written as \.toml or \.json: got 'best\.ini'"):
+    with pytest.raises(ValueError, match=r"the ending of a file is that of its format: got 'best\.ini'"):
         tuning.save(tmp_path / "best.ini")
     for text, sentence in {
         "leaves = = 3": "cannot read a file of parameters",
@@ -691,7 +692,7 @@ def test_files_that_hold_no_parameters(tuning: Tuning, tmp_path: Path):
 
 
 def mine(scores: Any, labels: Any, offsets: Any, stream: Any = None) -> Any:
-    return rw.ListNet()(scores, labels, offsets, stream)
+    return rw.objectives.ListNet()(scores, labels, offsets, stream)
 
 
 def test_a_users_own_objective_has_no_text(parts: Pair, tmp_path: Path):
@@ -710,7 +711,9 @@ def synthetic(values: list[float], leaves: list[int]) -> Tuning:
         for i, (v, n) in enumerate(zip(values, leaves, strict=True))
     )
     space = {"leaves": spaces.dimension("whole(1, 9)")}
-    return Tuning(ranker_name="lightgbm", metric="ap", space=space, trials=trials, seed=0, stopped="trials", study=None)
+    return Tuning(
+        ranker_name="lightgbm", metric="ap", space=space, trials=trials, seed=0, stopped="trials", checkpoint=None
+    )
 
 
 def test_a_parameters_share_in_the_spread():
@@ -728,17 +731,12 @@ def test_a_parameters_share_in_the_spread():
 
 
 def test_draws_the_search(tuning: Tuning, tmp_path: Path):
-    for name in ("search.png", "search.svg"):
-        tuning.plot(tmp_path / name)
-    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "search.svg").read_text()
-    with pytest.raises(FileExistsError, match="exists already and is kept"):
-        tuning.plot(tmp_path / "search.png")
+    assert len(tuning.plot(tmp_path / "search.png").read_bytes()) > 10_000
     synthetic([0.5], [3]).plot(tmp_path / "one.png")
 
 
 def test_factorization_is_searched_over_lists_of_interactions():
-    train, valid = next(rw.synthetic_ratings(n_users=30, n_items=60, n_ratings=30, seed=1).folds(5, seed=0))
+    train, valid = next(rw.recommend.synthetic_ratings(n_users=30, n_items=60, n_ratings=30, seed=1).folds(5, seed=0))
     lists, held_out = train.dataset(negatives=2), valid.dataset(negatives=2)
     settings: dict[str, Any] = {
         "ranker": "factorization",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankwise import BPR, ListMLE, RankNet
+from rankwise.objectives import BPR, ListMLE, RankNet
 
 
 def brute_bpr(scores, labels):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from tests.objectives.test_objectives import OFFSETS, SIZES, stream
 from tests.objectives.test_torch_loss import FEW, WEIGHTS, example_tensors
 
@@ -47,7 +47,7 @@ def test_two_forwards_before_one_backward():
     second = loss(2.0 * scores, labels, offsets)
     (first + second).backward()
     own = scores.detach().numpy()
-    one, two = (rw.ApproxNDCG()(own * k, labels.numpy(), OFFSETS).gradient for k in (1.0, 2.0))
+    one, two = (rw.objectives.ApproxNDCG()(own * k, labels.numpy(), OFFSETS).gradient for k in (1.0, 2.0))
     np.testing.assert_allclose(scores.grad, one + 2.0 * two, atol=1e-14)
 
 
@@ -114,7 +114,7 @@ def test_a_data_sets_own_columns():
     scores = np.random.default_rng(0).normal(size=data.n_docs)
     assert not data.labels.flags.writeable
     actual = rw.torch_loss("ranknet", "none")(scores, data.labels, data.offsets, data.weights)
-    expected = rw.RankNet()(scores, data.labels, data.offsets).value * [1.0, 2.0, 3.0]
+    expected = rw.objectives.RankNet()(scores, data.labels, data.offsets).value * [1.0, 2.0, 3.0]
     np.testing.assert_array_equal(actual, expected)
 
 

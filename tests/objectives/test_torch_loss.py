@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rankwise as rw
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from tests.objectives.test_objectives import ALL, DIFFERENTIABLE, OFFSETS, SIZES, example, stream, with_fixed_weights
 
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0, 0.25, 1.5])
@@ -191,15 +191,15 @@ def test_padding_anywhere_in_a_row():
 def test_columns_of_documents():
     scores, labels, offsets = example_tensors()
     chances = np.random.default_rng(1).random(OFFSETS[-1])
-    expected = rw.SoftmaxCE()(scores.detach().numpy(), labels.numpy(), OFFSETS, document_weights=chances)
-    loss = rw.torch_loss(rw.SoftmaxCE(), "none")
+    expected = rw.objectives.SoftmaxCE()(scores.detach().numpy(), labels.numpy(), OFFSETS, document_weights=chances)
+    loss = rw.torch_loss(rw.objectives.SoftmaxCE(), "none")
     ragged = loss(scores, labels, offsets, document_weights=torch.tensor(chances))
     padded = loss.padded(pad(scores, 0.0), pad(labels, 0.0), MASK, document_weights=pad(chances, -5.0))
     np.testing.assert_array_equal(ragged.detach(), expected.value)
     np.testing.assert_array_equal(padded, expected.value)
     rewards = torch.rand(scores.numel(), dtype=torch.bfloat16)
     actual = rw.torch_loss("plrank", "none")(scores, labels, offsets, stream=stream(), document_rewards=rewards)
-    own = rw.PLRank()(
+    own = rw.objectives.PLRank()(
         scores.detach().numpy(), labels.numpy(), OFFSETS, stream(), document_rewards=rewards.double().numpy()
     )
     np.testing.assert_array_equal(actual.detach(), own.value)

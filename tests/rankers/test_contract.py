@@ -28,11 +28,11 @@ NET: dict[str, Any] = {
     "threads": 1, "device": "cpu",
 }  # fmt: skip
 RATINGS: dict[str, Callable[[], Any]] = {
-    "factorization": lambda: rw.FactorizationRanker(epochs=2, factors=3, threads=1, device="cpu"),
-    "ease": rw.EASE,
-    "als": lambda: rw.ALS(factors=3),
-    "knn": lambda: rw.ItemKNN(neighbours=5),
-    "popularity": rw.Popularity,
+    "factorization": lambda: rw.recommend.FactorizationRanker(epochs=2, factors=3, threads=1, device="cpu"),
+    "ease": rw.recommend.EASE,
+    "als": lambda: rw.recommend.ALS(factors=3),
+    "knn": lambda: rw.recommend.ItemKNN(neighbours=5),
+    "popularity": rw.recommend.Popularity,
 }
 """Rankers of ratings."""
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -76,8 +76,8 @@ def lists(part: str) -> rw.RankingDataset:
 
 
 @cache
-def ratings() -> rw.Interactions:
-    return rw.synthetic_ratings(30, 40, n_ratings=12, seed=1)
+def ratings() -> rw.recommend.Interactions:
+    return rw.recommend.synthetic_ratings(30, 40, n_ratings=12, seed=1)
 
 
 @cache
@@ -120,7 +120,7 @@ def losses(text, data, scores):
     """The mean loss of equal scores, and of these."""
     objective, start = rw.objective(text), np.zeros(data.n_docs)
     if isinstance(
-        objective, rw.LambdaRank
+        objective, rw.objectives.LambdaRank
     ):  # its value holds the pairs' weights fixed: it compares only under the same weights
         held = frozen(objective, start, data.labels, data.offsets)
         return [held(at).mean() for at in (start, scores)]
@@ -316,7 +316,7 @@ def test_what_is_computed_from_scores_agrees_with_them(name):
 @every_ranker
 def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change_nothing(name):
     train, valid, plain = lists("train"), lists("valid"), trained(name)
-    model = RANKERS[name]().fit(train, valid, measure={"train": train, "other": valid})
+    model = RANKERS[name]().fit(train, valid, eval_sets={"train": train, "other": valid})
     assert same(model, plain, valid)
     assert model.history_["ndcg@10"] == plain.history_["ndcg@10"]
     best = (model.best_round_ or 1) - 1
@@ -325,8 +325,10 @@ def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change
         assert len(column) == len(model.history_["ndcg@10"])
         if "blended" not in name:
             assert column[best] == pytest.approx(rw.evaluate(model, data).mean["ndcg@10"], abs=1e-6)
-    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
-        RANKERS[name]().fit(train, measure={"": valid})
+    with pytest.raises(
+        ValueError, match=r"eval_sets must be a table of data sets by name: got ''. Hint: pass eval_sets="
+    ):
+        RANKERS[name]().fit(train, eval_sets={"": valid})
 
 
 # Parameters, copies, files.
@@ -506,13 +508,13 @@ def test_what_is_made_of_rankers_resumes_within_a_ranker(name, tmp_path):
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        RANKERS[name](checkpoint=tmp_path / "cut", **settings).fit(train, valid, watch=kill)
+        RANKERS[name](checkpoint=tmp_path / "cut", **settings).fit(train, valid, callback=kill)
     if "bagged" in name:  # a checkpoint is a model
         assert rw.load(tmp_path / "cut").stopped_ == "checkpoint"
         assert np.isfinite(rw.load(tmp_path / "cut").predict(valid)).all()
     seen: list[int] = []
     resumed = RANKERS[name](checkpoint=tmp_path / "cut", **settings)
-    resumed.fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))
+    resumed.fit(train, valid, resume=True, callback=lambda done, _: seen.append(done))
     assert seen[0] == 5  # the rounds before were not trained again
     whole = RANKERS[name](checkpoint=tmp_path / "whole", **settings).fit(train, valid)
     assert same(resumed, whole, valid)

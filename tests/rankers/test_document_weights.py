@@ -93,7 +93,7 @@ def test_where_nobody_weighs_documents_the_error_says_who_does(data: rw.RankingD
         model.score(data.features, data.labels, qid=data.qids(), sample_weight=weights)
     ids = np.arange(data.n_docs)
     with pytest.raises(ValueError, match="FactorizationRanker weighs no documents"):
-        rw.FactorizationRanker(threads=1).fit(weighted.with_(query_ids=np.arange(20), document_ids=ids))
+        rw.recommend.FactorizationRanker(threads=1).fit(weighted.with_(query_ids=np.arange(20), document_ids=ids))
     frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [0.0, 1.0], "w": [1.0, 2.0]})
     with pytest.raises(ValueError, match="Hint: name it document_weight="):
         rw.RankingDataset.from_frame(frame, weight="w")
@@ -107,9 +107,9 @@ def test_weights_of_documents_go_where_the_documents_go(data: rw.RankingDataset,
     )
     joined = rw.concatenate([weighted.take([1]), weighted.take([3])])
     np.testing.assert_array_equal(rw.concatenate([joined]).take([1, 0]).document_weights, part.document_weights)
-    read = rw.read_parquet(rw.write_parquet(weighted, tmp_path / "data.parquet"))
+    read = rw.read_parquet(rw.data.write_parquet(weighted, tmp_path / "data.parquet"))
     np.testing.assert_array_equal(read.document_weights, weights)
     with pytest.raises(ValueError, match="cannot hold document_weights"):
-        rw.write_letor(weighted, tmp_path / "data.txt")
+        rw.data.write_letor(weighted, tmp_path / "data.txt")
     frame = pl.DataFrame({"qid": [1, 1], "label": [0, 1], "x": [0.0, 1.0], "w": [1.0, 2.0]})
     assert rw.RankingDataset.from_frame(frame, document_weight="w").document_weights.tolist() == [1.0, 2.0]  # type: ignore[union-attr]

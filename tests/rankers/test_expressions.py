@@ -58,11 +58,13 @@ ALL = st.one_of(
     BAGS,
     BLENDS,
     st.builds(rw.distilled, SINGLES | BAGS | BLENDS | WORDS, SINGLES, weight=st.floats(0, 1), loss=st.just("distil")),
-    some(factors=st.integers(1, 9), unknown=st.just("popular")).map(lambda own: rw.FactorizationRanker(**own)),
-    some(regularization=st.floats(0.1, 9.0)).map(lambda own: rw.EASE(**own)),
-    some(factors=st.integers(1, 9), seed=st.integers(0, 3)).map(lambda own: rw.ALS(**own)),
-    some(neighbours=st.integers(1, 9)).map(lambda own: rw.ItemKNN(**own)),
-    some(unknown=st.just("error")).map(lambda own: rw.Popularity(**own)),
+    some(factors=st.integers(1, 9), unknown=st.just("popular")).map(
+        lambda own: rw.recommend.FactorizationRanker(**own)
+    ),
+    some(regularization=st.floats(0.1, 9.0)).map(lambda own: rw.recommend.EASE(**own)),
+    some(factors=st.integers(1, 9), seed=st.integers(0, 3)).map(lambda own: rw.recommend.ALS(**own)),
+    some(neighbours=st.integers(1, 9)).map(lambda own: rw.recommend.ItemKNN(**own)),
+    some(unknown=st.just("error")).map(lambda own: rw.recommend.Popularity(**own)),
     some(minutes=st.none() | st.floats(0.1, 9.0), recipes=st.lists(SINGLES, min_size=1, max_size=2)).map(
         lambda own: rw.AutoRanker(**own)
     ),
@@ -202,7 +204,7 @@ def test_errors(text: str, sentence: str) -> None:
 
 
 def test_only_rankers_and_expressions() -> None:
-    for wrong in (5, None, rw.LightGBMRanker, rw.XENDCG(), ["lightgbm"]):
+    for wrong in (5, None, rw.LightGBMRanker, rw.objectives.XENDCG(), ["lightgbm"]):
         with pytest.raises(ValueError, match="a ranker is an object or an expression"):
             rw.ranker(wrong)  # type: ignore[arg-type]
 
@@ -226,8 +228,8 @@ def test_searches_take_expressions() -> None:
     train, valid = rw.split(rw.synthetic(n_queries=40, n_docs=8, seed=1), (0.5, 0.5), seed=0)
     how: dict[str, Any] = {"trials": 2, "space": "none", "search": {"leaves": "whole(3, 9)"}, "threads": 1}
     search = rw.tune(train, valid, ranker="bagged(lightgbm(xendcg, rounds=4), folds=2)", progress=False, **how)
-    same = rw.tune(train, valid, "xendcg", ranker="lightgbm", bag=2, fixed={"rounds": 4}, progress=False, **how)
-    assert (search.value, search.parameters, search.bag) == (same.value, same.parameters, 2)
+    same = rw.tune(train, valid, "xendcg", ranker="lightgbm", folds=2, fixed={"rounds": 4}, progress=False, **how)
+    assert (search.value, search.parameters, search.folds) == (same.value, same.parameters, 2)
     assert "xendcg, rounds=4" in repr(search.ranker())
     with pytest.raises(ValueError, match="a search is of one ranker, or of bags of one"):
         rw.tune(train, valid, ranker="blended(lightgbm, column(0))", **how)

@@ -70,7 +70,7 @@ def test_data_without_groups_are_refused_with_a_hint(data: rw.RankingDataset, tm
     for name in ("LightGBMRanker", "NeuralRanker"):
         with pytest.raises(ValueError, match="fair needs the group of every document: .* Hint: set groups="):
             fitted(name, "fair(plrank)", data.with_(groups=None))
-    rw.write_parquet(data.with_(groups=None), tmp_path / "train.parquet")
+    rw.data.write_parquet(data.with_(groups=None), tmp_path / "train.parquet")
     message = refused("train", tmp_path / "train.parquet", "--objective", "fair(plrank)", "-o", tmp_path / "model")
     assert "fair needs the group of every document" in message
     assert "--groups" in message

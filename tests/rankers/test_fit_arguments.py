@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.rankers import inputs
+from rankwise.rankers import fit_arguments
 from rankwise.rankers.base import IterativeRanker
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.oof import pooled
+from rankwise.rankers.ensembles.out_of_fold import pooled
 
-ROUNDS = {"init_model", "resume", "measure", "watch"}
+ROUNDS = {"init_model", "resume", "eval_sets", "callback"}
 """Arguments that say how a ranker learns; all others say from what."""
 LACKS: dict[type, set[str]] = {
     rw.LightGBMRanker: set(),
@@ -41,7 +41,9 @@ def test_every_ranker_is_trained_with_the_same_arguments(ranker):
     assert list(found.items()) == list(expected.items()), "as IterativeRanker.fit, but for LACKS"
 
 
-@pytest.mark.parametrize("function", [rw.blended.of_fitted, pooled, inputs.parts], ids=lambda one: one.__qualname__)
+@pytest.mark.parametrize(
+    "function", [rw.blended.of_fitted, pooled, fit_arguments.parts], ids=lambda one: one.__qualname__
+)
 def test_whatever_reads_data_takes_all_of_it(function):
     found = arguments(function)
     assert {name: found[name].annotation for name in DATA} == {name: one.annotation for name, one in DATA.items()}
@@ -75,7 +77,7 @@ def test_none_is_no_eval_set(data):
     ("passed", "message"),
     [
         (lambda one, sizes: {"eval_group": [sizes]}, "eval_set must be a list with one entry: got nothing"),
-        (lambda one, sizes: {"eval_set": [one, one]}, r"got 2 entries. Hint: pass eval_set=\[\(X, y\)\].*measure="),
+        (lambda one, sizes: {"eval_set": [one, one]}, r"got 2 entries. Hint: pass eval_set=\[\(X, y\)\].*eval_sets="),
         (
             lambda one, sizes: {"eval_set": [one], "eval_group": sizes},
             "eval_group must be a list with one entry: got ndarray",

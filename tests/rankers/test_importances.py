@@ -58,7 +58,7 @@ def test_a_bag_has_those_that_rankers_of_the_user_know(data):
 
 
 def test_a_recommender_is_called_by_its_name():
-    model = rw.Popularity().fit(rw.synthetic_ratings(n_users=20, n_items=10, n_ratings=5, seed=1))
+    model = rw.recommend.Popularity().fit(rw.recommend.synthetic_ratings(n_users=20, n_items=10, n_ratings=5, seed=1))
     with pytest.raises(AttributeError, match="^Popularity has no feature_importances_"):
         _ = model.feature_importances_
 

@@ -36,7 +36,7 @@ def parts() -> tuple[rw.RankingDataset, rw.RankingDataset]:
 @EVERY
 def test_the_model_learns_what_to_add(name: str, parts: Any, tmp_path: Path):
     train, valid = parts
-    model = ranker(name).fit(train, valid, measure={"train": train})
+    model = ranker(name).fit(train, valid, eval_sets={"train": train})
     scores = model.predict(valid)
     alone = rw.evaluate(valid.init_scores, valid).mean["ndcg@10"]
     without = ranker(name).fit(*(part.with_(init_scores=None) for part in parts))
@@ -68,7 +68,7 @@ def test_the_first_loss_is_that_of_the_start(name: str, parts: Any):
     settings = settings if name == "NeuralRanker" else {}
     model = ranker(name, **settings).fit(train)
     own = model.predict(train) - train.init_scores if settings else 0.0  # a net does not start at 0
-    expected = rw.SoftmaxCE()(train.init_scores + own, train.labels, train.offsets).value.mean()
+    expected = rw.objectives.SoftmaxCE()(train.init_scores + own, train.labels, train.offsets).value.mean()
     assert model.history_["loss"][0] == pytest.approx(expected, rel=1e-3 if settings else 1e-9)
 
 
@@ -114,7 +114,7 @@ def test_what_lacks_the_column_or_cannot_add_it_is_rejected(parts: Any, tmp_path
     with pytest.raises(ValueError, match=missing):
         ranker("LightGBMRanker").fit(train, plain)
     with pytest.raises(ValueError, match=missing):
-        ranker("LightGBMRanker").fit(train, valid, measure={"other": plain})
+        ranker("LightGBMRanker").fit(train, valid, eval_sets={"other": plain})
     model = ranker("LightGBMRanker").fit(train)
     for data in (plain, plain.features, pl.DataFrame(plain.features)):
         with pytest.raises(ValueError, match=missing):

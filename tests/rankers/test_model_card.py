@@ -56,7 +56,7 @@ def test_every_number_of_an_evaluation_has_its_interval(model, valid):
 
 
 def test_data_that_are_measured_beside_are_no_validation(data):
-    model = rw.LightGBMRanker(rounds=2, threads=1).fit(data, measure={"train": data})
+    model = rw.LightGBMRanker(rounds=2, threads=1).fit(data, eval_sets={"train": data})
     assert "chose the round" not in model.card()
 
 

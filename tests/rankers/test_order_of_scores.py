@@ -37,7 +37,7 @@ def table():
 def log():
     """Enough rows to learn from, in a random order."""
     data = rw.synthetic(n_queries=9, n_docs=30, n_features=2, seed=1).with_(feature_names=["x", "y"])
-    return rw.to_frame(data).sample(fraction=1.0, shuffle=True, seed=2)
+    return rw.data.to_frame(data).sample(fraction=1.0, shuffle=True, seed=2)
 
 
 def by_row(model, table):
@@ -107,9 +107,9 @@ def test_what_needs_no_order_of_the_table_does_not_warn(model, log):
     rw.compare({"one": model, "two": lambda features: features[:, 0]}, data)
     found = rw.cross_validate(rw.LightGBMRanker("xendcg", rounds=2, patience=None, threads=1), data, folds=3)
     assert found.scores.size == data.n_docs
-    rw.simulate_clicks(data, ranker=model, impressions=2, keep_empty=True)
+    rw.clicks.simulate_clicks(data, ranker=model, impressions=2, keep_empty=True)
     assert rw.concatenate([data.take([0]), data.take([1])]).rows is None
-    assert rw.add_negatives(data, 0.5).rows is None
+    assert rw.data.add_negatives(data, 0.5).rows is None
     rw.distilled(model, rw.LightGBMRanker(rounds=2, threads=1)).fit(data)
 
 
@@ -164,8 +164,8 @@ def test_lists_are_shown_by_scores_in_the_order_of_the_file(tmp_path):
     table = pl.DataFrame({"qid": QUERIES, "label": [2] * 7, "x": np.arange(7.0)})
     table.write_csv(tmp_path / "rows.csv")
     (tmp_path / "scores.txt").write_text("".join(f"{number}\n" for number in range(7)))
-    words = ("--ranker", tmp_path / "scores.txt", "--read", "sort=true", "--impressions", 1)
-    settings = ("--model", "position", "--eta", 0, "--probabilities", "1,1,1")
+    words = ("--scores", tmp_path / "scores.txt", "--read", "sort=true", "--impressions", 1)
+    settings = ("--click-model", "position", "--eta", 0, "--probabilities", "1,1,1")
     run("data", "clicks", tmp_path / "rows.csv", *words, *settings, "-o", tmp_path / "clicks.parquet")
     log = rw.read_parquet(tmp_path / "clicks.parquet")
     assert log.features[:, 0].tolist() == [4, 1, 5, 3, 0, 6, 2]  # by query, the highest score first
@@ -174,7 +174,7 @@ def test_lists_are_shown_by_scores_in_the_order_of_the_file(tmp_path):
 def test_cross_validated_scores_are_written_in_the_order_of_the_file(log, tmp_path):
     log.write_csv(tmp_path / "rows.csv")
     settings = ("--read", "sort=true", "--folds", 3, "--patience", 0, "--rounds", 2, "--threads", 1)
-    run("train", tmp_path / "rows.csv", *settings, "-o", tmp_path / "out")
+    run("cross-validate", tmp_path / "rows.csv", *settings, "-o", tmp_path / "out")
     scores = np.load(tmp_path / "out" / "scores.npy")
     by_fold = [rw.load(tmp_path / "out" / f"fold-{number}").predict(log) for number in (1, 2, 3)]
     assert (scores == np.array(by_fold)).any(0).all()

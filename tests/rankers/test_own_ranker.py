@@ -80,7 +80,7 @@ def by_hand(train: rw.RankingDataset) -> np.ndarray:
 
 def test_it_has_what_every_ranker_has(parts):
     train, valid = parts
-    model = MeanLabel().fit(train, valid, measure={"train": train})
+    model = MeanLabel().fit(train, valid, eval_sets={"train": train})
     np.testing.assert_allclose(model.predict(valid), valid.features @ by_hand(train))
     expected = rw.evaluate(valid.features @ by_hand(train), valid, ["ndcg@10"]).mean["ndcg@10"]
     assert model.history_["ndcg@10"] == [pytest.approx(expected)]
@@ -346,7 +346,7 @@ def top(scores, labels, offsets):
 def test_a_search_tries_it_among_its_recipes(metric, data, tmp_path):
     def search():
         recipes = [MeanLabel(), MeanLabel(alpha=0.5), rw.LightGBMRanker("xendcg", **SMALL)]
-        settings: dict[str, Any] = {"folds": 2, "study": tmp_path / "study", "progress": False, "threads": 1}
+        settings: dict[str, Any] = {"folds": 2, "checkpoint": tmp_path / "study", "progress": False, "threads": 1}
         return rw.AutoRanker(None, metric, recipes=recipes, **settings).fit(data)
 
     first, again = search(), search()
@@ -393,17 +393,17 @@ def test_it_teaches_and_learns_from_a_teacher(parts):
 
 def test_tuning_searches_what_it_declares_or_what_is_asked_for(parts, tmp_path):
     train, valid = parts
-    found = rw.tune(train, valid, ranker="mean_label", trials=4, progress=False, study=tmp_path / "study.db")
+    found = rw.tune(train, valid, ranker="mean_label", trials=4, progress=False, checkpoint=tmp_path / "study.db")
     assert list(found.space) == ["alpha"]
     assert found.trials[0].values == {"alpha": 0.5}
     assert found.value == max(trial.value or 0.0 for trial in found.trials)
     assert found.ranker().fit(train, valid).history_["ndcg@10"] == [found.value]
     again = rw.tune(
-        train, valid, ranker="mean_label", trials=4, progress=False, study=tmp_path / "study.db", resume=True
+        train, valid, ranker="mean_label", trials=4, progress=False, checkpoint=tmp_path / "study.db", resume=True
     )
     assert again.parameters == found.parameters
     asked = rw.tune(
-        train, valid, ranker="mean_label", trials=2, bag=2, metric="ap", space="none", search={"alpha": [0.0, 0.1]},
+        train, valid, ranker="mean_label", trials=2, folds=2, metric="ap", space="none", search={"alpha": [0.0, 0.1]},
         seed=3, progress=False,
     )  # fmt: skip
     bag: Any = asked.ranker().set_params(metrics="ap").fit(train, valid)
@@ -421,40 +421,40 @@ def test_tuning_searches_what_it_declares_or_what_is_asked_for(parts, tmp_path):
 DATA = "synthetic(n_queries=20, n_features=6, n_docs=8)"
 
 
-def spec(**changes: Any) -> rw.Spec:
+def spec(**changes: Any) -> rw.lab.Spec:
     methods = {
         "own": "mean_label(alpha=0.1)",
         "bag": "bagged(mean_label, folds=2)",
         "blend": "blended(mean_label, lightgbm(xendcg, rounds=5), folds=2)",
     }
-    return rw.Spec(**{"name": "mine", "data": (DATA,), "methods": methods, "trials": 1, **changes})
+    return rw.lab.Spec(**{"name": "mine", "data": (DATA,), "methods": methods, "trials": 1, **changes})
 
 
 def test_experiments_compare_it(tmp_path):
-    results = rw.reproduce(spec(curves=("valid", "test")), tmp_path / "results", jobs=1)
+    results = rw.lab.reproduce(spec(curves=("valid", "test")), tmp_path / "results", jobs=1)
     assert results.methods == ["own", "bag", "blend"]
     assert results.trial_means()["ndcg@5"].is_not_nan().all()
     assert {"valid ndcg@5", "test ndcg@10"} <= set(results.curves["series"].unique())
     with pytest.raises(ValueError, match="mean_label has no such parameter: got 'leaves'"):
-        rw.reproduce(spec(methods={"own": "mean_label(leaves=3)"}), tmp_path / "other", jobs=1)
+        rw.lab.reproduce(spec(methods={"own": "mean_label(leaves=3)"}), tmp_path / "other", jobs=1)
     with pytest.raises(ValueError, match="mean_label has no parameter objective: got xendcg"):
         spec(methods={"own": "mean_label(xendcg)"})
 
 
 def test_experiments_tune_it(tmp_path):
-    results = rw.reproduce(spec(methods={"own": "mean_label"}, tune_trials=2), tmp_path / "results", jobs=1)
+    results = rw.lab.reproduce(spec(methods={"own": "mean_label"}, tune_trials=2), tmp_path / "results", jobs=1)
     assert "searches" in results.about
 
 
 def test_experiments_take_functions_as_metrics_and_know_their_code(tmp_path):
     def run(metric, **changes):
         described = spec(methods={"own": "mean_label"}, metrics=(metric, "ap"), decide=metric, **changes)
-        return rw.reproduce(described, tmp_path / "results", jobs=1)
+        return rw.lab.reproduce(described, tmp_path / "results", jobs=1)
 
     first = run(top)
     assert first.metrics == ["top", "ap"]
     assert (first.spec["decide"], first.spec["metrics"]) == ("top", ["top", "ap"])
-    assert rw.Results.read(tmp_path / "results").metrics == ["top", "ap"]
+    assert rw.lab.Results.read(tmp_path / "results").metrics == ["top", "ap"]
     kept = sorted(path.name for path in (tmp_path / "results" / "trials").glob("*.parquet"))
     run(top)
     assert sorted(path.name for path in (tmp_path / "results" / "trials").glob("*.parquet")) == kept
@@ -473,7 +473,7 @@ def test_functions_that_other_processes_cannot_be_sent_are_refused(tmp_path):
 
     described = spec(methods={"own": "mean_label"}, metrics=(local,), decide=local, trials=2)
     with pytest.raises(ValueError, match="the experiment cannot be sent to other processes.*set jobs=1"):
-        rw.reproduce(described, tmp_path / "results", jobs=2)
+        rw.lab.reproduce(described, tmp_path / "results", jobs=2)
 
 
 def test_it_is_not_exported_nor_explained(data, tmp_path):
@@ -528,11 +528,11 @@ def test_other_processes_know_names_and_train_it(tmp_path):
             data = rw.synthetic(n_queries=20, n_features=6, n_docs=8, seed=1)
             ranker = rw.LightGBMRanker("0.5*users_loss + xendcg", rounds=3, threads=1)
             here, there = (rw.bagged(ranker, folds=2, processes=count).fit(data).predict(data) for count in (1, 2))
-            spec = rw.Spec(
+            spec = rw.lab.Spec(
                 name="mine", data=({DATA!r},), methods={{"own": "users_ranker(sign=2)"}}, trials=2,
                 metrics=("users_metric", "ap"), decide="ap",
             )
-            results = [rw.reproduce(spec, f"{{sys.argv[1]}}/{{jobs}}", jobs=jobs) for jobs in (1, 2)]
+            results = [rw.lab.reproduce(spec, f"{{sys.argv[1]}}/{{jobs}}", jobs=jobs) for jobs in (1, 2)]
             equal = results[0].queries.sort("trial", "query").equals(results[1].queries.sort("trial", "query"))
             print(np.array_equal(here, there), equal)
         """

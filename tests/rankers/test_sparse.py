@@ -112,7 +112,7 @@ def test_checkpoints_know_the_data_by_what_is_stored(dense: rw.RankingDataset, t
 
 def test_features_that_tell_nothing_apart_are_named_as_the_reason():
     for same in (sparse.csr_array((40, 3)), sparse.csr_array(np.ones((40, 3)))):
-        with pytest.raises(rw.NothingLearnedError, match="the same for every document"):
+        with pytest.raises(rw.errors.NothingLearnedError, match="the same for every document"):
             rw.LightGBMRanker(threads=1).fit(same, np.arange(40) % 2, group=[10] * 4)
 
 

@@ -146,7 +146,7 @@ def test_training_stops_when_the_metric_no_longer_improves(tiny_folder, parts):
 
 def test_lists_without_a_gradient_are_an_error(tiny_folder, parts):
     nothing = parts[0].with_(labels=np.zeros(parts[0].n_docs))
-    with pytest.raises(rw.NothingLearnedError, match="no query with documents of different labels"):
+    with pytest.raises(rw.errors.NothingLearnedError, match="no query with documents of different labels"):
         reranker(tiny_folder).fit(nothing)
 
 
@@ -188,7 +188,7 @@ def test_a_checkpoint_resumes_to_the_same_model(tiny_folder, parts, tmp_path, mo
             raise RuntimeError("the power is gone")
 
     with pytest.raises(RuntimeError, match="power"):
-        reranker(tiny_folder, **settings).fit(*parts, watch=stop)
+        reranker(tiny_folder, **settings).fit(*parts, callback=stop)
     with pytest.raises(FileExistsError, match="resume=True"):
         reranker(tiny_folder, **settings).fit(*parts)
     with pytest.raises(ValueError, match="belongs to another training .*learning_rate differs"):
@@ -226,11 +226,11 @@ def test_a_checkpoint_belongs_to_the_code_of_its_functions(tiny_folder, parts, t
 
     settings: dict = {"checkpoint": tmp_path / "state", "epochs": 1}
     with pytest.raises(RuntimeError, match="power"):
-        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, watch=stop)
+        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, callback=stop)
     with pytest.raises(ValueError, match="belongs to another training .code: own differs"):
         reranker(tiny_folder, objective=own_loss(2.0), **settings).fit(*parts, resume=True)
     with pytest.raises(RuntimeError, match="power"):
-        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, watch=stop, resume=True)
+        reranker(tiny_folder, objective=own_loss(1.0), **settings).fit(*parts, callback=stop, resume=True)
 
 
 def test_resuming_needs_a_checkpoint(tiny_folder, parts):
@@ -255,7 +255,7 @@ def test_an_interruption_keeps_the_best_part(tiny_folder, parts):
 
     model = reranker(tiny_folder)
     with pytest.warns(RuntimeWarning, match="interrupted after part 2: the best model so far, of . parts, is kept"):
-        model.fit(*parts, watch=press)
+        model.fit(*parts, callback=press)
     assert model.stopped_ == "interrupted"
     assert len(model.history_["loss"]) == 2
     assert model.evaluate(parts[1]).mean["ndcg@10"] == max(model.history_["ndcg@10"])
@@ -366,7 +366,7 @@ def test_a_reranker_is_evaluated_and_compared_as_any_system(tiny_folder, parts, 
     run: dict[str, dict[str, float]] = {query: {} for query in lists.query_ids.tolist()}
     for query, document, score in zip(lists.data.qids(), lists.data.document_ids, scores, strict=True):
         run[str(query)][str(document)] = float(-score)
-    rw.write_run(-scores, lists, tmp_path / "reversed.run")
+    rw.trec.write_run(-scores, lists, tmp_path / "reversed.run")
     compared = rw.compare(
         {"run": run, "file": tmp_path / "reversed.run", "reranker": model, "perfect": lists.labels}, lists, "ndcg"
     )

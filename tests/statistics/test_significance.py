@@ -183,11 +183,11 @@ def test_the_same_difference_everywhere_is_as_sure_as_its_signs():
 def test_values_of_0_and_1_have_the_interval_of_clopper_and_pearson(hits: int) -> None:
     values = [1.0] * hits + [0.0] * (8 - hits)
     theirs = tuple(stats.binomtest(hits, 8).proportion_ci(0.9, method="exact"))
-    assert significance.interval_of_share(values, confidence=0.9) == pytest.approx(theirs)
-    assert significance.interval_of_share(values, [2.0] * 8, confidence=0.9) == pytest.approx(theirs)
+    assert significance.interval_of_share(values, level=0.9) == pytest.approx(theirs)
+    assert significance.interval_of_share(values, [2.0] * 8, level=0.9) == pytest.approx(theirs)
     if hits in (0, 8):  # where all are the same the two agree
-        assert significance.interval_of_same(values, bounds=(0.0, 1.0), confidence=0.9) == pytest.approx(theirs)
-    low, high = significance.interval_of_share(values, [5.0] + [1.0] * 7, confidence=0.9) or (0.0, 0.0)
+        assert significance.interval_of_same(values, bounds=(0.0, 1.0), level=0.9) == pytest.approx(theirs)
+    low, high = significance.interval_of_share(values, [5.0] + [1.0] * 7, level=0.9) or (0.0, 0.0)
     assert high - low > theirs[1] - theirs[0]  # a query that counts most leaves less to go by
     assert significance.interval_of_share([*values, 0.5]) is None
 
@@ -272,7 +272,7 @@ def test_refusals(call, sentence):
 def test_times_as_many_reaches_the_power(power: float, confidence: float) -> None:
     difference, error = 0.013, 0.011
     quantile = stats.norm.ppf(0.5 + confidence / 2.0)
-    times = significance.times_as_many(difference, quantile * error, confidence=confidence, power=power)
+    times = significance.times_as_many(difference, quantile * error, level=confidence, power=power)
     # The probability that the interval lies above 0 with that many queries, of a true difference as large as this one.
     assert stats.norm.sf(quantile - difference / (error / math.sqrt(times))) == pytest.approx(power)
     assert significance.times_as_many(0.0, error) == math.inf

@@ -136,7 +136,7 @@ class Parameter:
         'anything'
         >>> Parameter("leaves", int, limits=AtLeast(2)).check(1)
         Traceback (most recent call last):
-        ValueError: leaves must be a whole number of at least 2: got 1.
+        rankwise.errors.InputError: leaves must be a whole number of at least 2: got 1.
         """
         limits = self.limits
         if (value is None and self.optional) or not self.noted:

@@ -15,12 +15,12 @@ from rankwise.cli.command import Group, register
 from rankwise.cli.evaluate import evaluate, explain, interleave
 from rankwise.cli.experiments import report, reproduce
 from rankwise.cli.rerank import score as rerank
-from rankwise.cli.train import auto, export, frontier, serve, train, tune
+from rankwise.cli.train import auto, cross_validate, export, frontier, serve, train, tune
 
 EPILOG = (
-    "[bold]Exit codes[/bold]: 0 fine, 2 bad usage or bad input, 1 unexpected error or what data check finds, "
+    "Exit codes: 0 done, 1 unexpected error, 2 bad usage or bad input, 3 a check fails or an alarm, 4 cannot tell, "
     "130 interrupted with Ctrl-C.\n\n"
-    "[bold]Scripts[/bold]: --json prints one JSON document on standard output and nothing else; messages and progress "
+    "Scripts: --json prints one JSON document on standard output and nothing else; messages and progress "
     "go to standard error. Nothing that exists is overwritten without --force. NO_COLOR=1 turns colours off."
 )
 
@@ -90,22 +90,22 @@ def _version(requested: bool) -> None:
 
 HELP = """Learning to rank: make and read data, train and tune rankers, evaluate and compare them.
 
-[cyan]rankwise demo[/cyan]                                          begin here
-[cyan]rankwise data info train.txt[/cyan]                           what is in a file?
-[cyan]rankwise train train.txt --valid valid.txt -o model[/cyan]    train a ranker
-[cyan]rankwise evaluate test.txt model[/cyan]                       how good is it?
-[cyan]rankwise compare test.txt old=a.txt new=model[/cyan]          better, or luck?
-[cyan]rankwise explain model test.txt --query 7[/cyan]              why this order?
-[cyan]rankwise reproduce --list[/cyan]                              the papers' experiments
+rankwise demo                                          begin here
+rankwise data info train.txt                           what is in a file?
+rankwise train train.txt --valid valid.txt -o model    train a ranker
+rankwise evaluate test.txt model                       how good is it?
+rankwise compare test.txt old=a.txt new=model          better, or luck?
+rankwise explain model test.txt --id 7                 why this order?
+rankwise reproduce --list                              the papers' experiments
 
-[bold]rankwise COMMAND --help[/bold] says more about each, with examples."""
+rankwise COMMAND --help says more about each, with examples."""
 
 app = typer.Typer(
     cls=Commands,
     help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -138,6 +138,7 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": report.demo},
     "Train and use a ranker": {
         "train": train.train,
+        "cross-validate": cross_validate.cross_validate,
         "predict": train.predict,
         "tune": tune.tune,
         "auto": auto.auto,
@@ -155,13 +156,9 @@ _commands: dict[str, dict[str, Callable[..., None]]] = {
     "Experiments": {"reproduce": reproduce.reproduce, "report": report.report},
     "Data and recommendations": {"recommend": recommend.recommend},
 }
-_LEFT_OUT = dict.fromkeys(("train", "tune", "auto", "frontier"), ("part",)) | {
-    "reproduce": ("part", "fold", "download")
-}
-"""Command -> options of reading that it does not have."""
 for _panel, _members in _commands.items():
     for _name, _command in _members.items():
-        register(app, _name, _command, _panel, leave_out=_LEFT_OUT.get(_name, ()))
+        register(app, _name, _command, _panel)
 app.add_typer(rerank.app, name="rerank", rich_help_panel="Train and use a ranker")
 app.add_typer(clicks.app, name="clicks", rich_help_panel="Evaluate and explain")
 app.add_typer(judge.app, name="judge", rich_help_panel="Evaluate and explain")

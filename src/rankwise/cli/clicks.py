@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import typer
 
 import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import console, inputs, options, outputs
+from rankwise.check.parameters import Above, Option, Unset, Within
+from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
-from rankwise.data.compressed import shown
+from rankwise.cli.options import Of, Only
+from rankwise.cli.running import Running
+from rankwise.data.file_formats import shown
 
 if TYPE_CHECKING:
     from rankwise.clicks.logs.log import Log
@@ -23,187 +25,162 @@ if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _UBI = (".json", ".ndjson", ".jsonl")
-_MODEL = "bagged(lightgbm(plrank))"
+_COLUMN = Option(metavar="COLUMN", group="Columns of the log")
 
-_OPTIONS = options.SHARED | options.described(f"""
---query COLUMN: The column of the log with the query. [default: query]
---document COLUMN: The column of the log with the document. [default: document]
---impression COLUMN: The column of the log with the id of one display of a list. [default: impression]
---position COLUMN: The column of the log with the position. [default: position]
---clicked COLUMN: The column of the log with 1 for a click and 0 for none; of UBI, the actions that count as clicks,
-    between commas. [default: clicked; click]
---ranker COLUMN: The column of the log with the system that ordered the list; of UBI, a field. [default: none]
---user COLUMN: The column of the log with the user. [default: none]
---segment COLUMN: The column of the log with the part of the traffic, such as the device. [default: none]
---time COLUMN: The column of the log with the time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.
-    [default: none]
---weight COLUMN: The column of the log with the number of impressions that a row stands for. [default: 1]
---bias FILE: The position bias that 'rankwise clicks propensities' wrote.
---holdout SHARE: The share of the queries that 'clicks train' leaves out, and by which 'clicks compare' compares: a
-    ranker is flattered by clicks of queries that it was trained on. Both must name the same share and seed.
---plot FILE: Draw a figure: .png, .svg or .pdf.
---model EXPRESSION: The ranker to train, with an objective that learns from rewards. [default: {_MODEL}]
-""")
-_LOG = (
+LogFile = Annotated[
+    str,
     "The log, a row for each document that was shown: .csv (also .gz and .zst), .parquet, a folder or a pattern such "
-    "as 'log-*.parquet'; or OpenSearch's User Behavior Insights, .ndjson, several files between commas."
-)
-LogFile = Annotated[str, typer.Argument(metavar="LOG", help=_LOG)]
-Features = Annotated[str, typer.Argument(metavar="FEATURES", help=f"Features by query and document. {options.FORMS}")]
+    "as 'log-*.parquet'; or OpenSearch's User Behavior Insights, .ndjson, several files between commas.",
+    Option(metavar="LOG"),
+]
+Features = Annotated[str, f"Features by query and document. {arguments.FORMS}", Option(metavar="FEATURES")]
+Bias = Annotated[Path, "The position bias that 'rankwise clicks propensities' wrote.", Option(metavar="FILE")]
+Holdout = Annotated[
+    float,
+    Within(0, 1),
+    "The share of the queries that 'clicks train' leaves out, and by which 'clicks compare' compares: a ranker is "
+    "flattered by clicks of queries that it was trained on. Both must name the same share and seed.",
+    Option(metavar="SHARE"),
+]
 
 
 @dataclass(frozen=True)
 class LogColumns:
     """Names of the columns of a log."""
 
-    query: str = "query"
-    document: str = "document"
-    impression: str = "impression"
-    position: str = "position"
-    clicked: str | None = None
-    ranker: str | None = None
-    user: str | None = None
-    segment: str | None = None
-    time: str | None = None
-    weight: str | None = None
+    query: Annotated[str, "The query.", _COLUMN] = "query"
+    document: Annotated[str, "The document.", _COLUMN] = "document"
+    impression: Annotated[str, "The id of one display of a list.", _COLUMN] = "impression"
+    position: Annotated[str, "The position.", _COLUMN] = "position"
+    clicked: Annotated[
+        str | None,
+        "1 for a click and 0 for none; of UBI, the actions that count as clicks, between commas.",
+        Unset("clicked; click"),
+        _COLUMN,
+    ] = None
+    ranker: Annotated[
+        str | None,
+        "The system that ordered the list; of UBI, a field.",
+        Option("system", metavar="COLUMN", group=_COLUMN.group),
+    ] = None
+    user: Annotated[str | None, "The user.", _COLUMN] = None
+    segment: Annotated[str | None, "The part of the traffic, such as the device.", _COLUMN] = None
+    time: Annotated[str | None, "The time: dates, ISO 8601, or seconds since 1970; of UBI, the timestamp.", _COLUMN] = (
+        None
+    )
+    weight: Annotated[str | None, "The number of impressions that a row stands for.", Unset("1"), _COLUMN] = None
 
 
 def info(
     log: LogFile,
+    *,
     columns: LogColumns,
-    plot: Path | None = None,
-    force: bool = False,
-    json: bool = False,
+    plot: arguments.Plot = None,
+    running: Annotated[Running, Only("force", "json")],
 ) -> None:
     """Examine a click log before anything is estimated: what it can identify, how surely, and what looks wrong.
 
-    [cyan]rankwise clicks info log.parquet --document sku --position rank --clicked click --ranker arm[/cyan]
-    [cyan]rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png[/cyan]
+    rankwise clicks info log.parquet --document sku --position rank --clicked click --system arm
+    rankwise clicks info queries.ndjson,events.ndjson --clicked click,add_to_cart --plot log.png
     """
-    outputs.free(plot, outputs.PICTURES, force=force)
+    running.free(plot, outputs.PICTURES)
     page = _read(log, columns).examine()
     if plot is not None:
-        page.plot(plot, force=force)
+        page.plot(plot, force=running.force)
     findings = [{"severity": one.severity, "sentence": one.sentence} for one in page.findings]
-    _show({"findings": findings, "positions": page.to_frame().to_dicts()}, page, json=json, wrote=(plot,))
+    running.say({"findings": findings, "positions": page.to_frame().to_dicts()}, page, wrote=(plot,))
 
 
 def propensities(
     log: LogFile,
-    output: Path,
+    *,
+    output: Annotated[Path, "The file to write: .json.", Option(short="-o", metavar="FILE")],
     columns: LogColumns,
-    method: str = "harvest",
-    trust: bool = False,
-    shuffled: str | None = None,
-    period: int | None = None,
-    plot: Path | None = None,
-    seed: int = 0,
-    force: bool = False,
-    json: bool = False,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.propensities]})],
+    plot: arguments.Plot = None,
+    running: Annotated[Running, Only("force", "json")],
 ) -> None:
     """Estimate how clicks depend on position, with intervals, and check it on each ranker of the log in turn.
 
     With --segment there is a curve for each segment. Where the log does not identify the bias, an error names what is
     missing.
 
-    [cyan]rankwise clicks propensities log.parquet --ranker arm -o bias.json --plot bias.png[/cyan]
-    [cyan]rankwise clicks propensities log.csv --ranker arm --method randomized --shuffled random -o bias.json[/cyan]
-
-    --output -o FILE: The file to write: .json.
-    --method harvest|randomized|em: harvest: documents that moved between positions. randomized: shuffled lists. em:
-        relevance and position together.
-    --trust: Estimate clicks by trust, too.
-    --shuffled NAME: With --method randomized: the ranker whose lists were shuffled. [default: all]
-    --period DAYS>=1: Compare documents only within so many days, where relevance changes and rankers follow it; needs
-        --time. [default: over all time]
+    rankwise clicks propensities log.parquet --system arm -o bias.json --plot bias.png
+    rankwise clicks propensities log.csv --system arm --method randomized --shuffled random -o bias.json
     """
-    outputs.free(output, (".json",), force=force)
-    outputs.free(plot, outputs.PICTURES, force=force, beside=output)
+    running.free(output, (".json",))
+    running.free(plot, outputs.PICTURES, beside=output)
     clicks = _read(log, columns)
-    by_segment = columns.segment is not None
-    settings: Keywords = {"trust": trust, "segments": by_segment, "ranker": shuffled, "period": period, "seed": seed}
-    bias = rw.clicks.propensities(clicks, method, **settings)
-    bias.save(output, force=force)
+    bias = rw.clicks.propensities(clicks, segments=columns.segment is not None, **settings)
+    bias.save(output, force=running.force)
     if plot is not None:
-        bias.plot(plot, force=force)
+        bias.plot(plot, force=running.force)
     checked = bias.check(clicks)
-    document_ = {"method": method, "curves": bias.to_frame().to_dicts(), "check": checked.sentence}
-    _show(document_, bias.table().text(), checked, json=json, wrote=(output, plot))
+    method = settings.get("method", "harvest")
+    document = {"method": method, "curves": bias.to_frame().to_dicts(), "check": checked.sentence}
+    running.say(document, bias.table().text(), checked, wrote=(output, plot))
 
 
 def train(
-    *,
     log: LogFile,
     features: Features,
-    output: Path,
-    bias: Path,
+    *,
+    output: arguments.Folder,
+    bias: Bias,
     columns: LogColumns,
-    method: str = "dr",
-    model: str = _MODEL,
-    holdout: float = 0.3,
-    minutes: float | None = None,
-    seed: int = 0,
-    threads: int | None = None,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.targets]})],
+    ranker: Annotated[
+        str, "The ranker to train, with an objective that learns from rewards.", Option(metavar="EXPRESSION")
+    ] = "bagged(lightgbm(plrank))",
+    holdout: Holdout = 0.3,
+    minutes: Annotated[
+        float | None, Above(0), "End training after this time, and keep the best round.", Unset("no limit")
+    ] = None,
     reading: Reading,
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
+    running: Running,
 ) -> None:
     """Train a ranker on clicks: rewards of documents, corrected for their positions, and a ranker that learns them.
 
-    [cyan]rankwise clicks train log.parquet features.parquet --bias bias.json -o model[/cyan]
-    [cyan]rankwise clicks train log.csv features.csv --bias bias.json --model "lightgbm(plrank)" -o model[/cyan]
-
-    --output -o DIR: The folder to write.
-    --method dr|regression|ips: How rewards are estimated: dr, both of the others together; regression on features;
-        ips, clicks over propensities.
-    --minutes X: End training X minutes after the start, and keep the best round. [default: no limit]
+    rankwise clicks train log.parquet features.parquet --bias bias.json -o model
+    rankwise clicks train log.csv features.csv --bias bias.json --ranker "lightgbm(plrank)" -o model
     """
-    force = outputs.free_model(output, force=force)
-    untrained = rw.ranker(model).set_params(seed=seed, threads=threads, progress=progress)
+    running = running.free_model(output)
+    untrained = rw.ranker(ranker).set_params(seed=running.seed, threads=running.threads, progress=running.progress)
     limit: Keywords = {} if minutes is None else {"watch": _until(minutes)}
     clicks, data = _read(log, columns), _features(features, reading, columns)
-    part = _part(clicks.within(data), holdout, seed, held_out=False)
+    part = _part(clicks.within(data), holdout, running.seed, held_out=False)
     for note in part.notes[len(clicks.notes) :]:
         console.note(note)
-    settings: Keywords = {"method": method, "seed": seed}
     in_log = np.isin(np.asarray(data.query_ids).astype(str), part.query_ids.astype(str))
-    with console.progress(1, progress) as bar:
+    with running.steps(1) as bar:
         bar.step(f"Estimating relevance from clicks on {part.n_pairs:,} documents")
         targets = rw.clicks.targets(part, data.take(in_log), rw.clicks.read_bias(bias), **settings)
     trained = untrained.fit(targets, **limit)
-    trained.save(output, force=force)
-    document_ = {"model": output, "expression": repr(trained), "queries": targets.n_queries, "method": method}
-    document_ |= {"stopped": trained.stopped_, "best_round": trained.best_round_}
+    trained.save(output, force=running.force)
+    document = {"model": output, "expression": repr(trained), "queries": targets.n_queries}
+    document |= {"method": settings.get("method", "dr"), "stopped": trained.stopped_, "best_round": trained.best_round_}
     ended = f"best {trained.unit[:-1]} {trained.best_round_} (stopped: {trained.stopped_})"
-    _show(document_, f"{trained!r}, trained on {targets!r}: {ended}", json=json, wrote=(output,))
+    running.say(document, f"{trained!r}, trained on {targets!r}: {ended}", wrote=(output,))
 
 
 def compare(
-    *,
     log: LogFile,
     features: Features,
     systems: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NEW... PRODUCTION",
-            help="The candidate, or several, and production, as NAME=FILE: a model, the folder that 'rankwise train' "
-            "wrote; a TREC run; or a table with the log's columns of query and document and a column score: .csv, .tsv "
-            "or .parquet. The last is production, unless another has that name.",
-        ),
+        "The candidate, or several, and production, as NAME=FILE: a model, the folder that 'rankwise train' wrote; a "
+        "TREC run; or a table with the log's columns of query and document and a column score: .csv, .tsv or .parquet. "
+        "The last is production, unless another has that name.",
+        Option(metavar="NEW... PRODUCTION"),
     ],
-    bias: Path,
+    *,
+    bias: Bias,
     columns: LogColumns,
-    by: str = "query",
-    cutoff: int | None = None,
-    holdout: float = 0.3,
-    confidence: float = 0.95,
-    unchecked: bool = False,
-    plot: Path | None = None,
-    seed: int = 0,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.compare]})],
+    holdout: Holdout = 0.3,
+    plot: arguments.Plot = None,
     reading: Reading,
-    force: bool = False,
-    json: bool = False,
+    running: Annotated[Running, Only("seed", "force", "json")],
 ) -> None:
     """Compare a candidate with production by logged clicks: ship it, do not ship it, or this log cannot tell.
 
@@ -211,30 +188,25 @@ def compare(
     'rankwise clicks train' left out; --holdout 1 uses all, for a candidate that never saw this log. Name all candidates
     at once: their levels are corrected for their number (Holm).
 
-    [cyan]rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json[/cyan]
-    [cyan]rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json[/cyan]
-
-    --by query|user: What intervals go by.
-    --cutoff K>=1: How many positions count. [default: all]
-    --unchecked: Decide although a check fails, or that of the bias cannot run.
+    rankwise clicks compare log.parquet features.parquet new=model production=old --bias bias.json
+    rankwise clicks compare log.csv features.csv a=first b=second production=old.csv --bias bias.json
     """
-    outputs.free(plot, outputs.PICTURES, force=force)
+    running.free(plot, outputs.PICTURES)
     clicks, data = _read(log, columns), _features(features, reading, columns)
     rankings: dict[str, Any] = {
         name: rw.load(path) if path.is_dir() else path for name, path in inputs.named(systems).items()
     }
-    part = _part(clicks, holdout, seed, held_out=True)
-    settings: Keywords = {"by": by, "cutoff": cutoff, "level": confidence, "unchecked": unchecked, "seed": seed}
-    with console.progress(1) as bar:
+    part = _part(clicks, holdout, running.seed, held_out=True)
+    with running.steps(1) as bar:
         bar.step(f"Comparing by clicks of {part.n_queries:,} queries")
         result = rw.clicks.compare(rankings, part, rw.clicks.read_bias(bias), data, **settings)
     if plot is not None:
-        result.plot(plot, force=force)
+        result.plot(plot, force=running.force)
     if isinstance(result, rw.clicks.OffPolicyComparison):
-        document_ = _decision(result)
+        document = _decision(result)
     else:
-        document_ = {"candidates": {one.candidate: _decision(one) for one in result.comparisons}}
-    _show(document_, result, json=json, wrote=(plot,))
+        document = {"candidates": {one.candidate: _decision(one) for one in result.comparisons}}
+    running.say(document, result, wrote=(plot,))
 
 
 def _decision(result: "OffPolicyComparison") -> dict[str, object]:
@@ -276,7 +248,7 @@ def _part(log: "Log", holdout: float, seed: int, *, held_out: bool) -> "Log":
 
 def _until(minutes: float) -> Callable[..., None]:
     """Return what ends training after so many minutes from now, to be called after every round."""
-    end = time.monotonic() + 60.0 * check.number("minutes", minutes, least=0.0, open_ends=True)
+    end = time.monotonic() + 60.0 * minutes
 
     def watch(*_: object) -> None:
         if time.monotonic() >= end:
@@ -297,14 +269,5 @@ def _features(source: str, reading: Reading, columns: LogColumns) -> "RankingDat
         return reading.data(source, bar=bar, tables=tables)
 
 
-def _show(document: object, *pages: object, json: bool, wrote: tuple[Path | None, ...]) -> None:
-    if json:
-        console.document(document)
-        return
-    for page in pages:
-        console.say(str(page), wrap=False)
-    outputs.said(*wrote)
-
-
 _commands = {"info": info, "propensities": propensities, "train": train, "compare": compare}
-app = grouped("From a click log to a ranker that may be shipped.", _commands, _OPTIONS)
+app = grouped("From a click log to a ranker that may be shipped.", _commands)

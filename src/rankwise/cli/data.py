@@ -1,7 +1,7 @@
 """The commands of ``data``: ``info``, ``check``, ``skew``, ``convert``, ``split``, ``noise`` and others."""
 
 import itertools
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,69 +10,65 @@ import typer
 import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import console, inputs, options, outputs
+from rankwise.check.parameters import Option, Unset
+from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.data_options import Reading
+from rankwise.cli.options import But, Of, Only
+from rankwise.cli.running import Running
 from rankwise.statistics.tables import Table
 
 if TYPE_CHECKING:
     from rankwise.data.dataset import RankingDataset
 
 _SHOWN = 40  # features that data info names
-
-_OPTIONS = options.SHARED | options.described("""
---output -o FILE: The file to write: .parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst.
---lossy: Write LETOR text although it cannot hold weights, groups, positions or propensities.
-
-Reading data:
---part train|valid|test: Which part of a catalog set or a .toml file. [default: train]
-""")
+_FILES = "parquet, or LETOR text as .txt, .svm, .txt.gz, .txt.zst"
+Output = Annotated[Path, f"The file to write: .{_FILES}.", Option(short="-o", metavar="FILE")]
+Json_ = Annotated[Running, Only("json")]
+Test = Annotated[str | None, "Test data; of a set, its own part.", Option(metavar="DATA")]
 
 
-def info(
-    *,
-    source: options.Data,
-    reading: Reading,
-    json: bool = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Writing:
+    """How ranking data are written."""
+
+    lossy: Annotated[bool, "Write LETOR text although it cannot hold weights, groups, positions or propensities."] = (
+        False
+    )
+
+
+def info(source: arguments.Data, *, reading: Reading, running: Json_) -> None:
     """Describe a data set: how many queries and documents, which features and labels, what is missing.
 
-    [cyan]rankwise data info train.txt.gz[/cyan]
-    [cyan]rankwise data info mq2008 --part train --fold 3 --json[/cyan]
+    rankwise data info train.txt.gz
+    rankwise data info mq2008 --part train --fold 3 --json
     """
     data = _read(source, reading)
     from rankwise.data.summary import summary
 
     facts = summary(data)
-    outputs.show(facts, ("", _facts(facts)), json=json)
+    running.show(facts, ("", _facts(facts)))
 
 
 def check_(
+    source: arguments.Data,
     *,
-    source: options.Data,
-    valid: str | None = None,
-    test: str | None = None,
-    curve: bool = False,
-    strict: bool = False,
-    plot: Path | None = None,
-    reading: Reading,
-    force: bool = False,
-    json: bool = False,
+    valid: arguments.Valid = None,
+    test: Test = None,
+    curve: Annotated[bool, "Also train on parts of the queries, and forecast what twice as many are worth."] = False,
+    strict: Annotated[bool, "End with exit code 3 on warnings, too."] = False,
+    plot: arguments.Plot = None,
+    reading: Annotated[Reading, But("part")],
+    running: Annotated[Running, Only("force", "json")],
 ) -> None:
     """Examine data before anything is trained on them: what is wrong, and what they can show.
 
-    Errors, and with --strict warnings, end with exit code 1.
+    Errors, and with --strict warnings, end with exit code 3. The figure shows NDCG@10 of orders without learning.
 
-    [cyan]rankwise data check train.txt --valid valid.txt --test test.txt --plot check.png[/cyan]
-    [cyan]rankwise data check mq2008 --fold 3 --strict[/cyan]
-
-    --valid DATA: Validation data; of a set, its own part.
-    --test DATA: Test data; of a set, its own part.
-    --curve: Also train on parts of the queries, and forecast what twice as many are worth.
-    --strict: End with exit code 1 on warnings, too.
-    --plot FILE: Draw NDCG@10 of orders without learning: .png, .svg or .pdf.
+    rankwise data check train.txt --valid valid.txt --test test.txt --plot check.png
+    rankwise data check mq2008 --fold 3 --strict
     """
-    outputs.free(plot, outputs.PICTURES, force=force)
+    running.free(plot, outputs.PICTURES)
     from rankwise.data.reading import is_set
 
     train, held_out = reading.parts(source, valid)
@@ -80,46 +76,41 @@ def check_(
     part = {"part": "test"} if test is not None and is_set(test) else {"fold": None}
     page = rw.examine(train, held_out, None if test is None else replace(reading, **part).data(test), curve=curve)
     if plot is not None:
-        page.plot(plot, force=force)
-    if json:
-        console.document({"failed": page.failed(strict=strict), "findings": page.to_frame().to_dicts()})
-    else:
-        console.say(repr(page), wrap=False)
-        outputs.said(plot)
-    if page.failed(strict=strict):
-        raise typer.Exit(1)
+        page.plot(plot, force=running.force)
+    failed = page.failed(strict=strict)
+    running.say({"failed": failed, "findings": page.to_frame().to_dicts()}, repr(page), wrote=(plot,))
+    if failed:
+        raise typer.Exit(3)
 
 
 def skew(
+    source: arguments.Train,
+    served: Annotated[str, "Served data: the same, or logged features, .jsonl.", Option(metavar="SERVED")],
     *,
-    source: options.Train,
-    served: Annotated[str, typer.Argument(metavar="SERVED", help="Served data: the same, or logged features, .jsonl.")],
-    model: Path | None = None,
-    metric: str = "ndcg@10",
-    confidence: float = 0.95,
-    strict: bool = False,
+    model: Annotated[
+        Path | None, "A model: measure what NDCG loses where a feature is replaced by the served one.",
+        Option(metavar="MODEL"),
+    ] = None,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.data.compare_features]})],
+    strict: Annotated[
+        bool, "End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost."
+    ] = False,
     reading: Reading,
-    json: bool = False,
-) -> None:
+    running: Json_,
+) -> None:  # fmt: skip
     """Compare the features of training data with those that were logged in serving: training-serving skew.
 
     Logged features are those of rankwise serve --log-features, or responses of Elasticsearch, OpenSearch or Vespa, one
     to a line; of a document that a query has several times the last one counts.
 
-    [cyan]rankwise data skew train.parquet served.jsonl[/cyan]
-    [cyan]rankwise data skew train.parquet served.parquet --model model --strict[/cyan]
-
-    --model MODEL: A model: measure what NDCG loses where a feature is replaced by the served one.
-    --metric METRIC: What is measured with --model.
-    --strict: End with exit code 3 where a feature differs by a PSI of 0.25 more than chance makes, or NDCG is lost.
+    rankwise data skew train.parquet served.jsonl
+    rankwise data skew train.parquet served.parquet --model model --strict
     """
     train = _read(source, reading)
     logged = Path(served).suffix in (".jsonl", ".ndjson")
-    data = rw.read_feature_log(served, repeated="last") if logged else _read(served, reading)
-    compared = rw.compare_features(
-        train, data, None if model is None else rw.load(model), metric=metric, confidence=confidence
-    )
-    outputs.show(compared.to_dict(), ("", compared.table()), json=json)
+    data = rw.data.read_feature_log(served, repeated="last") if logged else _read(served, reading)
+    compared = rw.data.compare_features(train, data, None if model is None else rw.load(model), **settings)
+    running.show(compared.to_dict(), ("", compared.table()))
     if strict and compared.alarms:
         for alarm in compared.alarms:
             console.note(f"alarm: {alarm}")
@@ -127,41 +118,39 @@ def skew(
 
 
 def convert(
+    source: arguments.Data,
     *,
-    source: options.Data,
-    output: Path,
+    output: Output,
+    writing: Writing,
     reading: Reading,
-    lossy: bool = False,
-    force: bool = False,
+    running: Annotated[Running, Only("force")],
 ) -> None:
     """Convert LETOR text, CSV or Parquet to LETOR text or Parquet, compressed or not.
 
-    [cyan]rankwise data convert train.txt.gz -o train.parquet[/cyan]
-    [cyan]rankwise data convert rows.csv --query session --label clicked -o rows.parquet[/cyan]
-    [cyan]rankwise data convert mq2008 -o test.parquet --part test[/cyan]
+    rankwise data convert train.txt.gz -o train.parquet
+    rankwise data convert rows.csv --query session --label clicked -o rows.parquet
+    rankwise data convert mq2008 -o test.parquet --part test
     """
-    _free(output, force=force)
-    _write(_read(source, reading), output, force=force, lossy=lossy)
+    _free(output, running)
+    _write(_read(source, reading), output, writing, running)
 
 
 def split(
+    source: arguments.Data,
     *,
-    source: options.Data,
-    output: str,
-    proportions: str = "0.6,0.2,0.2",
-    seed: int = 0,
+    output: Annotated[str, "The files to write, between commas.", Option(short="-o", metavar="FILES")],
+    proportions: Annotated[
+        str, "The share of the queries that each file gets, between commas.", Option(metavar="NUMBERS")
+    ] = "0.6,0.2,0.2",
+    writing: Writing,
     reading: Reading,
-    lossy: bool = False,
-    force: bool = False,
+    running: Annotated[Running, Only("seed", "force")],
 ) -> None:
     """Split a data set by query: all documents of a query go into the same file.
 
     Where a query goes depends on its id and the seed, not on the order of the queries.
 
-    [cyan]rankwise data split all.txt -o train.txt,valid.txt,test.txt --proportions .6,.2,.2 --seed 1[/cyan]
-
-    --output -o FILES: The files to write, between commas.
-    --proportions NUMBERS: The share of the queries that each file gets, between commas.
+    rankwise data split all.txt -o train.txt,valid.txt,test.txt --proportions .6,.2,.2 --seed 1
     """
     targets = [Path(name) for name in inputs.items(output)]
     shares = inputs.numbers("proportions", proportions)
@@ -169,147 +158,126 @@ def split(
         got = f"{len(set(targets))} different files for {len(shares)} proportions"
         raise check.error("a split needs one file for each proportion", got=got)
     for target in targets:
-        _free(target, force=force)
+        _free(target, running)
     data = _read(source, reading)
-    for target, piece in zip(targets, rw.split(data, shares, seed=seed), strict=True):
-        _write(piece, target, force=force, lossy=lossy)
+    for target, piece in zip(targets, rw.split(data, shares, seed=running.seed), strict=True):
+        _write(piece, target, writing, running)
 
 
 def noise(
+    source: arguments.Data,
     *,
-    source: options.Data,
-    output: Path,
-    negatives: float | None = None,
-    flips: float | None = None,
-    seed: int = 0,
+    output: Output,
+    negatives: Annotated[
+        float | None, "Append documents of other queries as non-relevant ones.", Option(metavar="SHARE")
+    ] = None,
+    flips: Annotated[float | None, "Redraw the labels of this share of each list.", Option(metavar="SHARE")] = None,
+    writing: Writing,
     reading: Reading,
-    lossy: bool = False,
-    force: bool = False,
+    running: Annotated[Running, Only("seed", "force")],
 ) -> None:
     """Perturb training data, to see how robust a ranker is.
 
-    Fractions are relative to the length of each list: --negatives 0.4 makes lists 40% longer.
+    Shares are of the length of each list: --negatives 0.4 makes lists 40% longer.
 
-    [cyan]rankwise data noise train.txt -o noisy.txt --negatives 0.4 --seed 1[/cyan]
-    [cyan]rankwise data noise train.txt -o noisy.txt --flips 0.2 --seed 1[/cyan]
-
-    --negatives FRACTION: Append documents of other queries as non-relevant ones.
-    --flips FRACTION: Redraw the labels of this share of each list.
+    rankwise data noise train.txt -o noisy.txt --negatives 0.4 --seed 1
+    rankwise data noise train.txt -o noisy.txt --flips 0.2 --seed 1
     """
     if (negatives is None) == (flips is None):
-        raise check.error(
-            "noise is one of --negatives FRACTION and --flips FRACTION", got="neither" if flips is None else "both"
-        )
-    _free(output, force=force)
+        got = "neither" if flips is None else "both"
+        raise check.error("noise is one of --negatives SHARE and --flips SHARE", got=got)
+    _free(output, running)
     data = _read(source, reading)
     if negatives is not None:
-        noisy = rw.add_negatives(data, negatives, seed=seed)
+        noisy = rw.data.add_negatives(data, negatives, seed=running.seed)
     else:
-        noisy = rw.flip_labels(data, flips or 0.0, seed=seed)
-    _write(noisy, output, force=force, lossy=lossy)
+        noisy = rw.data.flip_labels(data, flips or 0.0, seed=running.seed)
+    _write(noisy, output, writing, running)
 
 
 def thin(
+    source: arguments.Data,
     *,
-    source: options.Data,
-    output: Path,
-    queries: str | None = None,
-    negatives: str | None = None,
-    seed: int = 0,
+    output: Output,
+    queries: Annotated[
+        str | float | None, "Sample this share, .1, or number, 1000, of the queries.", Option(metavar="SHARE|N")
+    ] = None,
+    negatives: Annotated[
+        str | float | None, "Sample this share, .2, or number, 20, of the documents with label 0 of each query.",
+        Option(metavar="SHARE|N"),
+    ] = None,
+    writing: Writing,
     reading: Reading,
-    lossy: bool = False,
-    force: bool = False,
-) -> None:
+    running: Annotated[Running, Only("seed", "force")],
+) -> None:  # fmt: skip
     """Sample queries and negatives, to try a large data set on a small machine; weights make up for the rest.
 
     Thin test data by --queries alone: a list with fewer negatives has a higher NDCG. Weights need Parquet, or --lossy.
 
-    [cyan]rankwise data thin train.parquet -o small.parquet --queries .1 --negatives 20 --seed 1[/cyan]
-
-    --queries SHARE|N: Sample this share, .1, or number, 1000, of the queries.
-    --negatives SHARE|N: Sample this share, .2, or number, 20, of the documents with label 0 of each query.
+    rankwise data thin train.parquet -o small.parquet --queries .1 --negatives 20 --seed 1
     """
-    _free(output, force=force)
-    words = (("queries", queries), ("negatives", negatives))
-    amounts: Keywords = inputs.settings([f"{name}={text}" for name, text in words if text is not None])
-    _write(rw.thin(_read(source, reading), **amounts, seed=seed), output, force=force, lossy=lossy)
+    _free(output, running)
+    amounts: Keywords = {"queries": queries, "negatives": negatives}
+    _write(rw.data.thin(_read(source, reading), **amounts, seed=running.seed), output, writing, running)
 
 
 def clicks(
+    source: arguments.Data,
     *,
-    source: options.Data,
-    output: Path,
-    model: str = "cascade",
-    impressions: int = 10,
-    probabilities: str | None = None,
-    ranker: Path | None = None,
-    cutoff: int | None = None,
-    eta: float = 1.0,
-    keep_empty: bool = False,
-    seed: int = 0,
+    output: Output,
+    settings: Annotated[Keywords, Of(lambda: {"": [rw.clicks.simulate_clicks]})],
+    probabilities: Annotated[
+        str | None, "Probability of a click on a seen document of grade 0, 1, ….", Unset("0.05,0.3,0.5,0.7,0.95"),
+        Option(metavar="NUMBERS"),
+    ] = None,
+    eta: Annotated[float, "How fast attention falls with the rank, for --click-model position."] = 1.0,
+    scores: Annotated[
+        Path | None, "Show lists in the order of these scores, not at random.", Option(metavar="SCORES")
+    ] = None,
+    writing: Writing,
     reading: Reading,
-    lossy: bool = False,
-    force: bool = False,
-) -> None:
+    running: Annotated[Running, Only("force")],
+) -> None:  # fmt: skip
     """Simulate users who click: each list that a user sees becomes a query, labelled 1 where clicked.
 
     Displayed positions are kept, for which the output must be Parquet (or --lossy, to leave them out).
 
-    [cyan]rankwise data clicks train.txt -o clicks.parquet --model cascade --impressions 10 --seed 1[/cyan]
-    [cyan]rankwise data clicks train.txt -o clicks.parquet --model position --ranker scores.txt --cutoff 10[/cyan]
-
-    --model cascade|position: cascade: reads down to the first click. position: sees rank r with probability 1/r^eta.
-    --impressions N: How often each list is shown.
-    --probabilities NUMBERS: Probability of a click on a seen document of grade 0, 1, …. [default:
-        0.05,0.3,0.5,0.7,0.95]
-    --ranker SCORES: Show lists in the order of these scores, not at random.
-    --cutoff N: How many documents of a list are shown. [default: all]
-    --eta X: How fast attention falls with the rank, for --model position.
-    --keep-empty: Keep impressions without a click.
+    rankwise data clicks train.txt -o clicks.parquet --click-model cascade --impressions 10 --seed 1
+    rankwise data clicks train.txt -o clicks.parquet --click-model position --scores scores.txt --cutoff 10
     """
-    _free(output, force=force)
-    from rankwise.clicks.models.users import CLICK_PROBABILITIES
-    from rankwise.evaluation.rankings import in_order_of, read_scores
+    _free(output, running)
+    from rankwise.evaluation.score_files import in_order_of, read_scores
 
-    chances = inputs.numbers("click probabilities", probabilities) if probabilities else CLICK_PROBABILITIES
-    scores = None if ranker is None else read_scores(ranker)
+    if probabilities is not None:
+        settings["probabilities"] = inputs.numbers("click probabilities", probabilities)
+    order = None if scores is None else read_scores(scores)
     data = _read(source, reading)
-    log = rw.simulate_clicks(
-        data,
-        model=model,
-        probabilities=chances,
-        impressions=impressions,
-        ranker=None if scores is None else in_order_of(data, scores),
-        cutoff=cutoff,
-        eta=eta,
-        keep_empty=keep_empty,
-        seed=seed,
-    )
-    _write(log, output, force=force, lossy=lossy)
+    shown = None if order is None else in_order_of(data, order)
+    _write(rw.clicks.simulate_clicks(data, ranker=shown, eta=eta, **settings), output, writing, running)
 
 
-def catalog(json: bool = False) -> None:
+def catalog(*, running: Json_) -> None:
     """List the public data sets that are known by name, and where they come from.
 
     Their files are looked for below the folder that the environment variable RANKWISE_DATA names, or --data-folder of
     other commands; "yes" in the last column means that --download fetches them.
 
-    [cyan]rankwise data list[/cyan]
-    [cyan]rankwise train mq2008 --data-folder ~/letor -o model[/cyan]
+    rankwise data list
+    rankwise train mq2008 --data-folder ~/letor -o model
     """
     from rankwise.data.catalog.sets import datasets
 
     entries = datasets()
     table = Table(header=entries.header, rows=tuple(entries.rows()), align="lrrrlrl")
-    outputs.show([asdict(entry) for entry in entries], ("", table), json=json)
+    running.show([asdict(entry) for entry in entries], ("", table))
 
 
-def _free(target: Path, *, force: bool) -> None:
+def _free(target: Path, running: Running) -> None:
     """Raise at once if a file could not be written at the end, or its name does not say its format."""
     from rankwise.data.reading import format_to_write
 
     format_to_write(target)
-    outputs.free(target, force=force)
+    running.free(target)
 
 
 def _read(source: str, reading: Reading) -> "RankingDataset":
@@ -324,16 +292,16 @@ def _read(source: str, reading: Reading) -> "RankingDataset":
         return reading.data(source, bar=bar)
 
 
-def _write(data: "RankingDataset", target: Path, *, force: bool, lossy: bool) -> None:
+def _write(data: "RankingDataset", target: Path, writing: Writing, running: Running) -> None:
     from rankwise.data.letor.writer import unsupported
     from rankwise.data.reading import is_parquet, write_data
 
-    if lossy and not is_parquet(target):
+    if writing.lossy and not is_parquet(target):
         nothing: Keywords = dict.fromkeys(unsupported()) | {"categorical": ()}
         data = data.with_(**nothing)
     with console.progress(1) as bar:
         bar.step(f"Writing {target}")
-        write_data(data, target, force=force)
+        write_data(data, target, force=running.force)
     console.note(f"wrote {target}: {data!r}")
 
 
@@ -368,5 +336,4 @@ def _facts(facts: Json) -> Table:
 
 _commands = {"info": info, "check": check_, "skew": skew, "convert": convert, "split": split, "noise": noise}
 _commands |= {"thin": thin, "clicks": clicks, "list": catalog}
-_TITLE = "Look at data, convert it, split it, perturb it, simulate clicks on it."
-app = grouped(_TITLE, _commands, _OPTIONS, leave_out={"check": ("part",)})
+app = grouped("Look at data, convert it, split it, perturb it, simulate clicks on it.", _commands)

@@ -1,13 +1,16 @@
 """Words of a command line: lists between commas, numbers, ``name=FILE`` pairs and settings."""
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from rankwise import check
 from rankwise.files import is_device
 
 STANDARD_INPUT = "-"
+NONE: Mapping[str, object] = MappingProxyType({})
+"""No settings."""
 
 
 def items(text: str) -> list[str]:
@@ -145,10 +148,11 @@ def settings(words: Sequence[str], texts: Container[str] = ()) -> dict[str, obje
     >>> settings(["lambda_l2=0.5", "extra_trees=true", "boosting=dart", "seeds=[1, 2]", "query=007"], ["query"])
     {'lambda_l2': 0.5, 'extra_trees': True, 'boosting': 'dart', 'seeds': [1, 2], 'query': '007'}
     """
-    return {name: text if name in texts else _value(text) for name, text in pairs(words).items()}
+    return {name: text if name in texts else value(text) for name, text in pairs(words).items()}
 
 
-def _value(text: str) -> object:
+def value(text: str) -> object:
+    """Read a number, true, false, none, a list in brackets, or a word."""
     words: dict[str, object] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

@@ -1,104 +1,260 @@
-"""Options that several commands share, and how descriptions of options are read.
+"""Options of the command line: made from declared parameters, and given to whoever declares them.
 
-An option is described as its line of help, in the docstring of its command or below for several commands:
-``--leaves N>=2: Leaves of a tree at most. [default: by the number of documents]``. Type and default value are those of
-the parameter of its name.
+A command is a function. Parameters before the ``*`` are its arguments, those after it its options, declared as
+``Annotated[int, AtLeast(1), "Features that are shown.", Option(short="-t")]``. A parameter that is a dataclass stands
+for an option per field, and one with the note :class:`Of` for the options of what the command calls, which arrive as
+one mapping of those that the user set. An option of one name is one option, whoever declares it.
 """
 
-import json
+import dataclasses
+import inspect
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import typer
 
-DEFAULT_METRICS = ["ndcg@5", "ndcg@10", "ap", "rr"]
+from rankwise.arrays import Keywords
+from rankwise.check.parameters import OneOf, Parameter, declared
+from rankwise.cli import inputs
+
 READING, RUNNING = "Reading data", "Running"
 """Titles below which help lists options that are not the command's own."""
 
-_DESCRIPTION = re.compile(
-    r"(?P<names>-\S+( -\w)?)( (?P<metavar>[^\s:<>]+)(>=(?P<min>[\d.]+))?(<=(?P<max>[\d.]+))?)?"
-    r": (?P<help>.*?)( \[default: (?P<default>.*)\])?"
-)
+
+@dataclass(frozen=True)
+class Of:
+    """A note of a parameter: the options of functions or classes, each a declared parameter with a sentence."""
+
+    targets: Callable[[], Mapping[str, Sequence[Callable[..., Any]]]]
+    """Title in help -> functions or classes; called once the command is used."""
+    title: str = ""
+    """The title of what several of them have."""
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return the parameters of all, by name."""
+        collected: dict[str, dict[str, Parameter]] = {}
+        for title, targets in self.targets().items():
+            for parameter in (one for target in targets for one in declared(target).values()):
+                if parameter.text and not parameter.option.hidden and parameter.default is not inspect.Parameter.empty:
+                    collected.setdefault(parameter.name, {}).setdefault(title, parameter)
+        common_first = sorted(collected, key=lambda name: len(collected[name]) == 1)
+        return {name: self._joined(collected[name]) for name in common_first}
+
+    def _joined(self, titled: Mapping[str, Parameter]) -> Parameter:
+        """Return the first of the parameters of a name, with the defaults of all."""
+        title, first = next(iter(titled.items()))
+        defaults = {default_in_words(one): of for of, one in reversed(titled.items())}
+        unset = [text if of == title else f"{text} for {of.lower()}" for text, of in reversed(defaults.items()) if text]
+        group = RUNNING if first.option.group == RUNNING else self.title if len(titled) > 1 else title
+        text = re.split(r"[.;] ", first.text)[0].removesuffix(".") + "."
+        return replace(first, text=text, unset="; ".join(unset), option=replace(first.option, group=group))
 
 
-def described(text: str) -> dict[str, Any]:
-    r"""Read descriptions of options: name of the parameter -> option; a line such as "Running:" is a title in help.
+class Only:
+    """A note of a bundle or a mapping: it has these options alone."""
 
-    >>> option = described("--leaves -l N>=2: Leaves of a tree at\n    most. [default: by size]")["leaves"]
-    >>> option.metavar, option.min, option.help, option.show_default
-    ('N', 2, 'Leaves of a tree at most.', 'by size')
-    """
-    options, title = {}, None
-    for entry in re.split(r"\n+(?=\S)", text.strip()):
-        words = _DESCRIPTION.fullmatch(" ".join(entry.split()))
-        if words is None:
-            title = entry.strip().rstrip(":")
-            continue
-        names = words["names"].split()
-        limits: Any = {end: json.loads(words[end]) for end in ("min", "max") if words[end]}
-        options[names[0].partition("/")[0].lstrip("-").replace("-", "_")] = typer.Option(
-            *names, metavar=words["metavar"], help=words["help"], rich_help_panel=title,
-            show_default=words["default"] or True, **limits,
-        )  # fmt: skip
-    return options
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def has(self, name: str) -> bool:
+        """Whether an option is one of them."""
+        return name in self.names
 
 
-SHARED = described("""
---set NAME=VALUE: Another parameter of the ranker, or of its library by its own name; may be repeated.
---metrics -m LIST: Metrics between commas: ndcg@10, ap, rr, err@5, recall@100, 'ndcg(gain=linear, ties=worst)@5', …;
-    names of trec_eval and ir_measures have its conventions: ndcg_cut_10, P_5, nDCG@20, Bpref.
---conventions NAME: Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost,
-    catboost, sklearn or trec_eval; rankwise names our own way. [default: by the names of metrics]
---qrels FILE: Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.
---judge FILE: Grades of a judge, such as an LLM, for all queries: qrels, also .csv, or a column of the table
-    --qrels. Few human labels, --qrels, then suffice.
---all-topics: With --qrels: count topics that a run has no line for, as trec_eval -c does.
---titles LIST: What metrics are called in the tables: one title for each, between commas, in their order.
---confidence X: Confidence of the intervals, between 0 and 1.
---policy plackett_luce|deterministic: Value scores as a policy that draws a ranking for every visitor, by Plackett-Luce,
-    or always ranks by score: expected metrics, and with --groups the exposure of groups.
---samples N>=2: With --policy: how many rankings of each query are drawn. [default: 256]
---exposure-cutoff K>=1: With --policy: only the first K ranks expose documents. [default: all ranks]
---per-query FILE: Write the value of every query: .csv or .parquet.
---tag NAME: The name of the system in a TREC run.
---valid DATA: Validation data, by which the best round is chosen; of a set, its own part.
---objective EXPRESSION: What is optimised: a name from 'rankwise objectives', with arguments and wrappers, or native:…
-    for an objective of the tree library itself. [default: lambdarank]
---ranker EXPRESSION: Trees of lightgbm, xgboost or catboost, a neural net: neural, or one that --import registers; with
-    its objective and parameters, 'lightgbm(xendcg, leaves=7)', or an ensemble, 'bagged(…, folds=5)', 'blended(…,
-    neural, column(0))', 'distilled(TEACHER, STUDENT)'. [default: lightgbm]
---rounds N>=1: How many trees at most. [default: 500]
---epochs N>=1: How many epochs of a net at most. [default: 100]
---patience N>=0: Stop after so many rounds without a better metric; 0: never. [default: 50; 20 for a net]
---teacher MODEL: The folder of a trained model whose scores are learned; labels count as far as --teacher-weight says.
---teacher-weight X>=0.0<=1.0: With --teacher: its share of the loss; with 1 labels do not count. [default: 1.0]
---unlabelled DATA: With --teacher: more queries, which only the teacher labels.
-Reading data:
---part train|valid|test: Which part of a catalog set or a .toml file. [default: test]
---fold N>=1: Which fold of a catalog set or a .toml file. [default: 1]
-Running:
---json: Print one JSON document on standard output and nothing else.
---force: Replace files that exist already.
---seed N>=0: The same seed gives the same result, on any machine.
---threads N>=1: How many threads. [default: one for each core]
---progress/--no-progress: Show progress on standard error. [default: on a terminal]
---checkpoint DIR: A folder to keep the state of the training in.
---resume: Resume from the checkpoint, if there is one.
---dask ADDRESS: Train on the workers of the Dask cluster whose scheduler has this address; they read TRAIN, Parquet,
-    themselves.
-""")
+class But(Only):
+    """A note of a bundle or a mapping: it does not have these options."""
 
-FORMS = (
-    "LETOR text (.txt, .svm, …), .csv or .tsv (all also .gz and .zst), .parquet, - for standard input, a .toml file "
-    "that describes a set of yours, or a name from 'rankwise data list'."
-)
-DATA = f"DATA: {FORMS}"
-SCORES = (
-    "SCORES: a model, the folder that 'rankwise train' wrote, text with one number per document in the order of DATA, "
-    "a .npy array, or a TREC run. With --qrels there is no DATA, only runs."
-)
-Train = Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {FORMS}")]
-Data = Annotated[str, typer.Argument(metavar="DATA", help=FORMS)]
-Rankings = Annotated[list[str], typer.Argument(metavar="DATA SCORES", help=f"{DATA} {SCORES}")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="The folder that 'rankwise train' wrote.")]
+    def has(self, name: str) -> bool:
+        """Whether an option is none of them."""
+        return name not in self.names
+
+
+class Consumer(NamedTuple):
+    """A parameter of a command's function: which options it is made from, and how."""
+
+    name: str
+    parameters: Mapping[str, Parameter]
+    make: Callable[[Keywords], Any]
+    shares: bool = False
+    """Whether it is a mapping, whose options may be those of a bundle, too."""
+
+
+def default_in_words(parameter: Parameter) -> str:
+    """Return what help says of the default."""
+    default = parameter.default
+    if parameter.unset or default is inspect.Parameter.empty or default is None or isinstance(default, bool | Mapping):
+        return parameter.unset
+    if isinstance(default, list | tuple):
+        return ",".join(map(str, default))
+    return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+class Interface:
+    """The arguments and options of a command, and the call with their values."""
+
+    def __init__(self, command: Callable[..., None]) -> None:
+        self.command = command
+        self.consumers = [
+            _consumer(*pair) for pair in zip(declared(command).values(), _arguments(command), strict=True)
+        ]
+        self.options: dict[str, Parameter] = {}
+        """Option, without dashes -> the parameter that it is made from."""
+        self.consumers.sort(key=lambda one: one.shares)
+        shared: dict[str, bool] = {}
+        for number, one in enumerate(self.consumers):
+            free = {
+                name: parameter
+                for name, parameter in one.parameters.items()
+                if word(parameter) not in shared or (one.shares and shared[word(parameter)])
+            }
+            self.consumers[number] = one._replace(parameters=free)
+            for parameter in free.values():
+                shared.setdefault(word(parameter), one.shares or parameter.option.group == RUNNING)
+                self.options.setdefault(word(parameter), parameter)
+
+    def parameters(self) -> list[inspect.Parameter]:
+        """Return the parameters that the parser is made from."""
+        return [
+            inspect.Parameter(
+                identifier(name), inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(one),
+                default=inspect.Parameter.empty if one.default is inspect.Parameter.empty else None,
+            )
+            for name, one in self.options.items()
+        ]  # fmt: skip
+
+    def named(self, params: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+        """Return the names of parameters, each with the option or argument of the parser that sets it."""
+        made = {one.name: one for one in params}
+        for consumer in self.consumers:
+            for name, parameter in consumer.parameters.items():
+                made_of = made[identifier(word(parameter))]
+                yield from ((name.rstrip("_"), made_of), (made_of.name, made_of))
+
+    def __call__(self, **words: Any) -> None:
+        """Call the command with what the user set."""
+        values = {name: words[identifier(name)] for name in self.options if words[identifier(name)] is not None}
+        values = {name: read(self.options[name], value) for name, value in values.items()}
+        arguments = {}
+        for one in self.consumers:
+            names = {name: word(parameter) for name, parameter in one.parameters.items()}
+            arguments[one.name] = one.make({name: values[text] for name, text in names.items() if text in values})
+        self.command(**arguments)
+
+
+def _arguments(command: Callable[..., None]) -> Iterable[inspect.Parameter]:
+    return inspect.signature(command).parameters.values()
+
+
+def _consumer(parameter: Parameter, argument: inspect.Parameter) -> Consumer:
+    notes = getattr(argument.annotation, "__metadata__", ())
+    bundle: Any = get_args(argument.annotation)[0] if notes else argument.annotation
+    source = next((note for note in notes if isinstance(note, Of)), None)
+    if source is None and not dataclasses.is_dataclass(bundle):
+        if argument.kind is argument.POSITIONAL_OR_KEYWORD:
+            parameter = replace(parameter, option=replace(parameter.option, group=ARGUMENTS))
+        return Consumer(
+            parameter.name, {parameter.name: parameter}, lambda values: values.get(parameter.name, parameter.default)
+        )
+    options = source.parameters() if source else getattr(bundle, "options", lambda: declared(bundle))()
+    for note in notes:
+        if isinstance(note, Only):
+            options = {name: one for name, one in options.items() if note.has(name)}
+    make = dict if source else getattr(bundle, "of", None) or (lambda values: bundle(**values))
+    return Consumer(parameter.name, options, make, source is not None)
+
+
+ARGUMENTS = "Arguments"
+"""The group of what has no dashes."""
+
+
+def word(parameter: Parameter) -> str:
+    """Return the name of an option, without dashes."""
+    return parameter.option.name or parameter.name.rstrip("_").replace("_", "-")
+
+
+def identifier(name: str) -> str:
+    """Return the name by which the parser knows an option."""
+    return name.replace("-", "_")
+
+
+class _Form(NamedTuple):
+    """How an option is written: its type for the parser, the word for its value, and the value of a word."""
+
+    type: Any
+    metavar: str | None
+    read: Callable[[Any], Any] = lambda value: value
+
+
+def _form(parameter: Parameter) -> _Form:
+    union = get_origin(parameter.kind) in (Union, UnionType)
+    kinds = {get_origin(one) or one: one for one in (get_args(parameter.kind) if union else (parameter.kind,))}
+    if list in kinds:
+        return _Form(list[str], "TEXT")
+    if Path in kinds:
+        return _Form(Path, "FILE")
+    if Mapping in kinds or dict in kinds:
+        return _mapping(get_args(kinds.get(Mapping, kinds.get(dict))), parameter.option.metavar or "NAME=VALUE")
+    if several := kinds.keys() & {Sequence, Iterable, tuple, frozenset}:
+        numbers = int in get_args(kinds[several.pop()])
+        return _Form(list[str], "LIST", lambda words: _items(words, numbers=numbers))
+    if kinds.keys() == {bool}:
+        return _Form(bool, None)
+    if kinds.keys() <= {int, float}:
+        kind = float if float in kinds else int
+        metavar = "X" if kind is float else "N"
+        if parameter.optional and parameter.default is not None:
+            none = ("none", "inf", "0") if getattr(parameter.limits, "least", 0) > 0 else ("none", "inf")
+            return _Form(str, metavar, lambda text: None if text.lower() in none else inputs.value(text))
+        return _Form(kind, metavar)
+    plain = kinds.keys() & {int, float, bool}
+    return _Form(str, "VALUE", inputs.value) if plain else _Form(str, "NAME")
+
+
+def _mapping(arguments: tuple[Any, ...], metavar: str) -> _Form:
+    of = arguments[1] if arguments else Any
+    if of is float:
+        return _Form(list[str], metavar, inputs.goals)
+    plain = of in (Any, object, int)
+    return _Form(list[str], metavar, inputs.settings if plain else lambda words: inputs.pairs(words, metavar))
+
+
+def _items(words: Sequence[str], *, numbers: bool) -> Any:
+    items = inputs.items(",".join(words))
+    return tuple(map(inputs.value, items)) if numbers else tuple(items)
+
+
+def read(parameter: Parameter, value: Any) -> Any:
+    """Return the value of what the user wrote, checked by the declaration."""
+    value = _form(parameter).read(value)
+    name = parameter.name.rstrip("_") if isinstance(parameter.limits, OneOf) else f"--{word(parameter)}"
+    checked = replace(parameter, name=name, optional=True)
+    return checked.check(value) if isinstance(value, int | float | str) else value
+
+
+def metavar(parameter: Parameter) -> str | None:
+    """Return the word for the value of an option in help."""
+    words = getattr(parameter.limits, "words", ())
+    return parameter.option.metavar or ("|".join(words) if 0 < len("|".join(words)) <= 36 else _form(parameter).metavar)
+
+
+def _annotation(parameter: Parameter) -> Any:
+    kind, name = _form(parameter).type, word(parameter)
+    required = parameter.default is inspect.Parameter.empty
+    if parameter.option.group == ARGUMENTS:
+        info = typer.Argument(metavar=metavar(parameter) or name.upper(), help=parameter.help)
+        return Annotated[kind if required else kind | None, info]
+    written = f"--{name}"
+    if kind is bool and (parameter.optional or parameter.default is True):
+        written += f"/--no-{name}"
+    decls = [written, *([parameter.option.short] if parameter.option.short else [])]
+    if len(name) == 1:
+        decls = [f"-{name}", f"--{name}"]
+    info = typer.Option(
+        *decls, metavar=metavar(parameter), help=parameter.help, rich_help_panel=parameter.option.group or None,
+        show_default=default_in_words(parameter) or False,
+    )  # fmt: skip
+    return Annotated[kind if required else kind | None, info]

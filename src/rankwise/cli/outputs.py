@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import typer
 
 from rankwise import check, files
 from rankwise.arrays import Array
@@ -26,28 +25,7 @@ PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
 
 
-def free(path: Path | None, endings: tuple[str, ...] = (), *, force: bool, beside: Path | None = None) -> None:
-    """Raise at once if a file could not be written at the end, or another output would replace it."""
-    if path is None:
-        return
-    if endings and path.suffix.lower() not in endings:
-        raise check.error("a file's ending says its format", got=str(path), hint=f"end it with {', '.join(endings)}")
-    files.check_writable(path, force=force)
-    if beside is not None and path.resolve() == beside.resolve() and not files.is_device(path):
-        raise check.error("two outputs cannot go to the same file", got=str(path), hint="name another for one of them")
-
-
-def free_model(path: Path, *, force: bool, resume: bool = False) -> bool:
-    """Check that a model can be written to ``path`` at the end, and return whether what is there may be replaced.
-
-    A training that is resumed replaces the model that it left there when it was interrupted.
-    """
-    force = force or (resume and _interrupted(path))
-    storage.ready(path, force=force)
-    return force
-
-
-def _interrupted(path: Path) -> bool:
+def is_interrupted(path: Path) -> bool:
     """Whether a folder holds a model whose training was interrupted."""
     try:
         description, _ = storage.read(path)
@@ -82,11 +60,11 @@ def scores_format(path: Path) -> str:
 
 def save_scores(path: Path, scores: Array, data: "RankingDataset", *, tag: str, force: bool) -> None:
     """Write scores, in the order of the file of data, as a TREC run, as a table, as an array or as lines."""
-    from rankwise.data.compressed import create_bytes
+    from rankwise.data.file_formats import create_bytes
 
     match scores_format(path):
         case ".run" | ".trec":
-            from rankwise.evaluation.rankings import in_order_of
+            from rankwise.evaluation.score_files import in_order_of
             from rankwise.evaluation.trec import write_run
 
             write_run(in_order_of(data, scores), data, path, tag=tag, force=force)
@@ -140,62 +118,6 @@ def features_of(data: "RankingDataset") -> None:
     console.note(features_in_words(data))
 
 
-def show(
-    document: object,
-    *tables: tuple[str, Table],
-    json: bool,
-    narrow: Table | None = None,
-    notes: Sequence[str] = (),
-    wrote: Sequence[Path | None] = (),
-    stopped: str = "",
-) -> None:
-    """Print a result, as JSON or as tables with titles, notes, and which files were written.
-
-    ``narrow`` is the first table for a small terminal; a training that ``stopped`` by an interruption ends with 130.
-    """
-    if json:
-        console.document(document)
-    else:
-        for title, table in tables:
-            console.table(table, title=title, narrow=narrow if table is tables[0][1] else None)
-    for note in notes:
-        console.note(note)
-    if not json:
-        said(*wrote)
-    if stopped == "interrupted":
-        raise typer.Exit(130)
-
-
-def said(*paths: Path | None) -> None:
-    """Print which files were written."""
-    for path in paths:
-        if path is not None:
-            console.note(f"wrote {path}")
-
-
-def deliver_scores(
-    scores: Array,
-    data: "RankingDataset",
-    output: Path | None,
-    details: Mapping[str, object],
-    *,
-    tag: str,
-    force: bool,
-    json: bool,
-) -> None:
-    """Write scores to a file or print them; ``about`` is what JSON says beside them."""
-    if output is not None:
-        save_scores(output, scores, data, tag=tag, force=force)
-    if json:
-        counts = {"queries": data.n_queries, "documents": data.n_docs}
-        details = {name: check.shown(str(value)) for name, value in details.items()}
-        console.document({**details, **counts, **({"scores": scores} if output is None else {"output": output})})
-    elif output is None:
-        typer.echo("\n".join(map(repr, scores.tolist())))
-    else:
-        said(output)
-
-
 def save_evaluations(
     evaluations: "Mapping[str, Evaluation]",
     document: object,
@@ -210,7 +132,7 @@ def save_evaluations(
         frame = together({name: one.summary() for name, one in evaluations.items()}, "ranking")
         save(output, document=document, tables=tables, frame=frame, force=force)
     if per_query is not None:
-        from rankwise.evaluation.stored import frame_of, metadata_of
+        from rankwise.evaluation.evaluation_files import frame_of, metadata_of
 
         stored = per_query.suffix.lower() == ".parquet"
         rows = {name: frame_of(one) if stored else one.to_frame() for name, one in evaluations.items()}

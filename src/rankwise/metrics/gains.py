@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from rankwise import check
 from rankwise.arrays import Array, Offsets, read_only
 from rankwise.compiling import kernel
-from rankwise.metrics.order import sort_down
+from rankwise.metrics.sorting import sort_down
 from rankwise.threads import over_queries
 
 Gain = str | tuple[float, ...]

@@ -18,7 +18,7 @@ from rankwise import check, grammar
 from rankwise.arrays import Keywords
 from rankwise.check.parameters import declared, searched
 from rankwise.objectives.base import Objective, Sum
-from rankwise.objectives.wrappers.on import labels_learned
+from rankwise.objectives.wrappers.goal import labels_learned
 from rankwise.rankers.table import ranker_class
 
 if TYPE_CHECKING:
@@ -244,8 +244,8 @@ def layers_of(space: Mapping[str, Dimension]) -> list[str]:
 
     >>> layers_of({"hidden.layers": dimension("whole(1, 2)"), "hidden.1": dimension("whole(4, 128)")})
     Traceback (most recent call last):
-    ValueError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2). Hint: add
-    ranges called hidden.1, hidden.2, …, one for each layer that there may be.
+    rankwise.errors.InputError: every layer of a net needs a range of sizes: got hidden.1 for hidden.layers=whole(1, 2).
+    Hint: add ranges called hidden.1, hidden.2, …, one for each layer that there may be.
     """
     sizes, depth = _sizes(space), space.get(_DEPTH)
     most = int(depth.high) if isinstance(depth, Range) and depth.whole else 0

@@ -75,7 +75,7 @@ class RankerExpression:
         parameters |= {name: _built(value, defaults) for name, value in self.settings.items()}
         members = [_built(one, defaults) for one in self.members]
         several = self.made_of is not None and self.made_of.members[1] is None
-        ranker = table.built(self.name, parameters, [members] if several else members)
+        ranker = table.build_ranker(self.name, parameters, [members] if several else members)
         if trains_at_once(getattr(ranker, "ranker", ranker)):  # metrics and the like, which need not be parameters
             settings = {name: value for name, value in defaults.items() if name in OF_ANY or name in ONE_ROUND}
             configure(ranker, **{name: value for name, value in settings.items() if name not in self.settings})
@@ -115,12 +115,12 @@ def ranker(expression: "Ranker | str") -> Any:
     >>> import rankwise as rw
     >>> rw.ranker("bagged(lightgbm(xendcg, leaves=7), folds=3)")
     bagged(lightgbm(xendcg, leaves=7), folds=3)
-    >>> rw.blended([rw.LightGBMRanker(rw.LambdaRank(sigma=2.0), rounds=50), 0])
+    >>> rw.blended([rw.LightGBMRanker(rw.objectives.LambdaRank(sigma=2.0), rounds=50), 0])
     blended(lightgbm(lambdarank(sigma=2.0), rounds=50), column(0))
     >>> rw.ranker("lightgmb(xendcg)")
     Traceback (most recent call last):
-    ValueError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint: did you mean
-    'lightgbm'.
+    rankwise.errors.InputError: unknown ranker or objective: got 'lightgmb' at character 1 of 'lightgmb(xendcg)'. Hint:
+    did you mean 'lightgbm'.
     """
     if isinstance(expression, str):
         return _parsed(expression, lambda name, /, *inside, **named: _expression(name, *inside, **named).build())
@@ -140,7 +140,7 @@ def read(text: str) -> RankerExpression:
     return expression
 
 
-def written(ranker: "Ranker") -> str:
+def expression_of(ranker: "Ranker") -> str:
     """Return the expression of a ranker: what it is made of or optimises, and parameters that are not the defaults."""
     defaults = ranker.own_parameters()
     required = [name for name, value in defaults.items() if value is _REQUIRED]
@@ -245,7 +245,7 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{grammar.word(key)}: {_text(one)}" for key, one in value.items()) + "}"
     if isinstance(value, Estimator):
-        text = written(value)  # type: ignore[arg-type]  # a ranker is one
+        text = expression_of(value)  # type: ignore[arg-type]  # a ranker is one
         return f"<trained {text}>" if value.__sklearn_is_fitted__() else text
     if isinstance(value, Metric | Path) or (callable(value) and registry.name_of(value)):
         return grammar.word(registry.name_of(value) or str(value))

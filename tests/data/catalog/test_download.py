@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rankwise as rw
-from rankwise import caches
+from rankwise import caches, check
 from rankwise.data.catalog import sets
 from rankwise.data.catalog.download import Archive, fetch
 from tests.data.serving import serving
@@ -273,7 +273,7 @@ def test_a_damaged_archive_is_rejected_whole(tmp_path: Path, kind: str):
             ValueError, match=r"^.*(origin.*neither zip nor tar|cannot read the archive.*origin).* by hand"
         ) as caught:
             fetch(archive_of(content, (tmp_path / "origin").as_uri()), tmp_path / "data")
-        assert type(caught.value) is ValueError
+        assert isinstance(caught.value, check.InputError)
         assert not [path for path in (tmp_path / "data").iterdir() if path.suffix != ".lock"]
 
 

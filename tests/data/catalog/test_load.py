@@ -282,14 +282,14 @@ OWN = [
     ),
     ('train = "a"\n', "the description of a data set must name a test file: .*own.toml"),
     ('test = "a"\n', "the description of a data set must name a train file: .*own.toml"),
-    ('train = "a"\ntest = 3\n', "test must be text in the description of a data set: got 3 at .*own.toml"),
+    ('train = "a"\ntest = 3\n', "test must be a string: got 3 at .*own.toml"),
     (
         'train = "a{fold}"\ntest = "b{fold}"\n',
         r"\{fold\} in every path and folds belong together.*Hint: write folds = 5",
     ),
     ('train = "a{fold}"\ntest = "b"\nfolds = 2\n', r"\{fold\} in every path and folds belong together.*test = \"b\""),
     ('train = "a"\ntest = "b"\nformat = "cvs"\n', "unknown format of a data set: got 'cvs'.*did you mean 'csv'"),
-    ('train = "a.csv"\ntest = "b.csv"\nfeatures = "x"\n', r"features must be a list of names.*write features = \["),
+    ('train = "a.csv"\ntest = "b.csv"\nfeatures = "x"\n', r"features must be a list of strings.*write features = \["),
     (
         'train = "a"\ntest = "b"\nquery = "q"\n',
         "query does not go with the format of the data set: got format 'letor' at",
@@ -302,7 +302,7 @@ OWN = [
     ('train = "a"\ntest = "b"\nn_features = 1.5\n', "line 3 of .*own.toml: n_features must be a whole number"),
     ('train = "a"\ntest = "b"\nfirst_index = true\n', 'first_index must be 0, 1 or "auto": got True at line 3 of'),
     ("[train]\na = 1\n", "the description of a data set must name a test file"),
-    ("[train]\na = 1\n[test]\na = 1", r"train must be text in the description of a data set: got \{'a': 1\} at line 1"),
+    ("[train]\na = 1\n[test]\na = 1", r"train must be a string: got \{'a': 1\} at line 1"),
     ('train = "{fold}"\ntest = "{fold}"\nfolds = 0\n', "folds must be a whole number of at least 1: got 0"),
 ]
 

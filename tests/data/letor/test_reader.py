@@ -18,8 +18,8 @@ from scipy import stats
 
 import rankwise as rw
 from rankwise.data.letor import decimals
+from rankwise.data.letor import line_blocks as letor_text
 from rankwise.data.letor import reader as letor_reader
-from rankwise.data.letor import text as letor_text
 from tests import shared
 
 read: Any = rw.read_letor  # columns that a file has are there: no need to ask whether they are None
@@ -488,7 +488,7 @@ def test_mslr_is_read_as_scikit_learn_reads_it(tmp_path, name, rows, queries, la
     np.testing.assert_array_equal(data.features, features.toarray().astype(np.float32))
     np.testing.assert_array_equal(data.labels, grades)
     np.testing.assert_array_equal(data.qids(), qids)
-    rw.write_letor(data, tmp_path / "again.txt")
+    rw.data.write_letor(data, tmp_path / "again.txt")
     np.testing.assert_array_equal(read(tmp_path / "again.txt").features, data.features)
 
 
@@ -539,7 +539,7 @@ def test_probabilities_of_real_data(tmp_path):
     words = [line.split("#")[1].split() for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
     assert data.inclusion_probabilities.tolist() == [float(word[5]) for word in words]
     assert data.relevance_probabilities.tolist() == [float(word[8]) for word in words]
-    for back in (read(rw.write_letor(data, tmp_path / "data.txt")), rw.open_data(tmp_path / "data.txt")):
+    for back in (read(rw.data.write_letor(data, tmp_path / "data.txt")), rw.open_data(tmp_path / "data.txt")):
         for name in PROBABILITIES:
             np.testing.assert_array_equal(getattr(back, name), getattr(data, name))
 

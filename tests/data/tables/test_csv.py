@@ -153,7 +153,7 @@ def test_ids_in_another_encoding_are_not_mistaken_for_each_other(tmp_path: Path)
     with pytest.raises(
         ValueError, match=r"text must be UTF-8, so that ids are not mistaken.* at line 2 of .*rows\.txt"
     ):
-        rw.read_qrels(path)
+        rw.trec.read_qrels(path)
     path.write_text("1 qid:ä� 1:2\n", encoding="utf-8")
     data: Any = rw.read_letor(path)
     assert data.query_ids.tolist() == ["ä�"]
@@ -165,11 +165,11 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: s
     data = rw.RankingDataset([[0.5], [2.0], [1.0]], [1, 0, 2], [0, 2, 3], query_ids=["a", "b"])
     path = tmp_path / "rows"
     if form == "letor":
-        rw.write_letor(data, path)
+        rw.data.write_letor(data, path)
     elif form == "csv":
-        rw.to_frame(data).write_csv(path)
+        rw.data.to_frame(data).write_csv(path)
     else:
-        rw.write_parquet(data, path)
+        rw.data.write_parquet(data, path)
     content = gzip.compress(path.read_bytes()) if form != "parquet" else path.read_bytes()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     found = rw.read_data("-", format=form if named else None)

@@ -85,7 +85,7 @@ def test_a_mini_batch_takes_its_part_of_the_teacher(text):
 @pytest.mark.parametrize("text", DISTILLED)
 def test_the_public_checks_pass(text):
     assert rw.objective(text).reads == ("teacher_scores",)
-    assert rw.check_objective(text).passed
+    assert rw.objectives.check_objective(text).passed
 
 
 def test_a_high_temperature_is_margin_mse():
@@ -107,8 +107,8 @@ def test_a_sum_passes_columns_to_the_terms_that_read_them():
     parts = [
         0.5 * at("distil", scores).gradient,
         0.125 * at("margin_mse", scores).gradient,
-        0.25 * rw.LambdaRank()(scores, labels, OFFSETS).gradient,
-        rw.XENDCG(gamma="one")(scores, labels, OFFSETS).gradient,
+        0.25 * rw.objectives.LambdaRank()(scores, labels, OFFSETS).gradient,
+        rw.objectives.XENDCG(gamma="one")(scores, labels, OFFSETS).gradient,
     ]
     np.testing.assert_allclose(actual.gradient, sum(parts), atol=1e-12)
     with pytest.raises(ValueError, match="lambdarank takes no teacher_scores.*go to Distil and MarginMSE"):
@@ -134,5 +134,5 @@ def test_errors():
         with pytest.raises(ValueError, match="temperature must be a number in"):
             rw.objective(f"distil(temperature={wrong})")
     with pytest.raises(ValueError, match="unknown newton"):
-        rw.Distil(newton="exact")
+        rw.objectives.Distil(newton="exact")
     assert rw.objective("stochastic(distil(temperature=3.0))").noise_scale == 1.5  # type: ignore[attr-defined]

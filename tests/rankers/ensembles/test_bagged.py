@@ -13,7 +13,7 @@ import rankwise as rw
 from rankwise.arrays import rows_of
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
-from rankwise.rankers.ensembles.oof import HeldOut
+from rankwise.rankers.ensembles.out_of_fold import HeldOut
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 15, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
@@ -110,7 +110,7 @@ def test_bag_is_the_same_whatever_the_number_of_processes(library, parts):
     train, valid = parts
     one, two = (
         rw.bagged(ranker(library, "stochastic(softmax_ce)"), folds=3, processes=count).fit(
-            train, valid, measure={"again": valid}
+            train, valid, eval_sets={"again": valid}
         )
         for count in (1, 2)
     )
@@ -145,7 +145,7 @@ def test_killed_process_is_an_error_from_which_training_resumes(parts, tmp_path)
             (set(multiprocessing.active_children()) - before).pop().kill()
 
     with pytest.raises(ChildProcessError, match=r"trains members of a bag has ended.*resume=True"):
-        rw.bagged(ranker(**settings), folds=2, processes=2).fit(train, valid, watch=kill)
+        rw.bagged(ranker(**settings), folds=2, processes=2).fit(train, valid, callback=kill)
     resumed = rw.bagged(ranker(**settings), folds=2).fit(train, valid, resume=True)
     assert same(resumed, rw.bagged(ranker(rounds=6, patience=None), folds=2).fit(train, valid), valid)
 
@@ -168,7 +168,7 @@ def test_member_that_has_nothing_more_to_learn_waits_for_the_others(tmp_path):
 
     kept = {"checkpoint": tmp_path / "kept", "checkpoint_every": 1}
     with pytest.raises(Killed):
-        bag(**kept).fit(data, watch=stop)
+        bag(**kept).fit(data, callback=stop)
     resumed = bag(**kept).fit(data, resume=True)
     assert same(resumed, plain, data)
     assert np.array_equal(resumed.oof_scores_, plain.oof_scores_)
@@ -353,7 +353,7 @@ def test_errors_say_what_to_do(data):
     with pytest.raises(ValueError, match=r"cannot be sent to other processes.*processes=1"):
         rw.bagged(ranker(objective=lambda *three: objective_here(*three)), folds=2, processes=2).fit(data)
     with pytest.raises(ValueError, match="only LightGBM and XGBoost train on a cluster: got bagged"):
-        rw.dask.fit(rw.bagged(ranker()), data)  # type: ignore[type-var]
+        rw.cluster.dask.fit(rw.bagged(ranker()), data)  # type: ignore[type-var]
     flat = data.with_(labels=np.zeros(data.n_docs))
     with pytest.raises(ValueError, match="no query"):
         rw.bagged(ranker(), folds=2).fit(flat)

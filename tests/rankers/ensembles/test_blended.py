@@ -10,8 +10,8 @@ import pytest
 import rankwise as rw
 from rankwise.data.splits import fold_of_query
 from rankwise.models import storage
+from rankwise.rankers.ensembles.blend_weights import choose_weights, score_deviation
 from rankwise.rankers.ensembles.feature import FeatureRanker
-from rankwise.rankers.ensembles.weights import choose_weights, spread
 from rankwise.rankers.table import ranker_class
 
 SMALL: dict[str, Any] = {"rounds": 8, "leaves": 5, "min_documents": 3, "threads": 1, "learning_rate": 0.2}
@@ -132,10 +132,10 @@ def test_what_a_blend_reports_is_of_rounds_and_weights_that_other_folds_chose(pa
         own, others = data.take(fold == number), fold != number
         rows = np.repeat(fold == number, data.sizes)
         # Weights were selected on the other fold alone.
-        scores = [bag.oof_scores_ / spread(bag.oof_scores_, data.offsets) for bag in bags]
+        scores = [bag.oof_scores_ / score_deviation(bag.oof_scores_, data.offsets) for bag in bags]
         weights = _selected(scores, data, others)
         parts_of = [bag.held_out_.cross_fitted[rows] for bag in bags]
-        blended = sum(w * one / spread(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
+        blended = sum(w * one / score_deviation(one, own.offsets) for w, one in zip(weights, parts_of, strict=True))
         expected[fold == number] = metric(blended, own.labels, own.offsets)
     np.testing.assert_allclose(blend.out_of_fold_["ndcg@10"], expected, rtol=1e-9)
 
@@ -194,13 +194,13 @@ def test_resumed_blend_is_the_one_that_was_never_interrupted(parts, tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        blend("kept").fit(train, valid, watch=kill)
+        blend("kept").fit(train, valid, callback=kill)
     with pytest.raises(FileExistsError, match="resume=True"):
         blend("kept").fit(train, valid)
     with pytest.raises(ValueError, match=r"holds another blend \(members differs\)"):
         blend("kept", leaves=3).fit(train, valid, resume=True)
     seen: list[int] = []
-    resumed = blend("kept").fit(train, valid, resume=True, watch=lambda done, _: seen.append(done))
+    resumed = blend("kept").fit(train, valid, resume=True, callback=lambda done, _: seen.append(done))
     assert seen[0] == 5  # neither the first member nor the first rounds of the second were trained again
     whole = blend("whole").fit(train, valid)
     assert same(resumed, whole, valid)
@@ -217,7 +217,7 @@ def test_interruption_ends_the_blend(parts):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match=r"interrupted in member 1 of 2, lightgbm\(xendcg\)"):
-        rw.blended([ranker(), "a"], folds=2).fit(train, valid, watch=interrupt)
+        rw.blended([ranker(), "a"], folds=2).fit(train, valid, callback=interrupt)
 
 
 def test_processes_do_not_change_it(parts):
@@ -249,7 +249,7 @@ def test_blend_is_a_ranker_everywhere(parts):
     assert repr(copy) == repr(blend)
     copy.set_params(ranker_1__leaves=3, folds=3)
     assert (copy.get_params()["ranker_1__leaves"], copy.folds, inner.leaves) == (3, 3, 5)
-    blend.fit(train, measure={"other": valid})
+    blend.fit(train, eval_sets={"other": valid})
     assert not inner.__sklearn_is_fitted__()
     assert blend.history_["other ndcg@10"] == [pytest.approx(blend.score(valid))]
     assert len(rw.cross_validate(rw.blended([inner, "a"], folds=2), train, folds=2).models) == 2

@@ -472,9 +472,12 @@ def test_scores_that_a_curve_ties_are_a_warning(ranker, method):
         rw.calibrate(ranker.fit(train), fresh, method)
 
 
-@pytest.mark.parametrize("recommender", [rw.EASE, rw.Popularity, lambda: rw.FactorizationRanker(epochs=1, threads=1)])
+@pytest.mark.parametrize(
+    "recommender",
+    [rw.recommend.EASE, rw.recommend.Popularity, lambda: rw.recommend.FactorizationRanker(epochs=1, threads=1)],
+)
 def test_recommenders_are_refused(recommender):
-    ratings = rw.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
+    ratings = rw.recommend.synthetic_ratings(n_users=12, n_items=20, n_ratings=9.0, seed=1)
     for calibrated in (
         lambda: rw.CalibratedRanker(recommender()),
         lambda: rw.calibrate(recommender().fit(ratings), ratings.dataset(1, seed=0)),

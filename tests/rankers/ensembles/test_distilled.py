@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import rankwise as rw
 from rankwise.data.frames import to_frame
-from rankwise.rankers.ensembles.distilled import in_units_of_their_spread, with_unlabelled
+from rankwise.rankers.ensembles.distilled import standardized_scores, with_unlabelled
 from tests.cli.running import refused, run
 
 SMALL: dict[str, Any] = {"rounds": 25, "leaves": 7, "min_documents": 5, "learning_rate": 0.2, "threads": 1}
@@ -59,13 +59,13 @@ def contrary(features: Any) -> Any:
 def agreement(model: Any, data: rw.RankingDataset) -> float:
     """The correlation of a model's scores with the contrary teacher's, within lists."""
     both = (model.predict(data), contrary(data.features))
-    one, two = (in_units_of_their_spread(np.asarray(scores), data) for scores in both)
+    one, two = (standardized_scores(np.asarray(scores), data) for scores in both)
     return float(np.mean(one * two))
 
 
 def test_the_student_is_trained_on_the_mixture_of_losses(train, teacher):
     model = rw.distilled(teacher, student(), weight=0.3, loss="distil", temperature=2.0).fit(train)
-    taught = train.with_(teacher_scores=in_units_of_their_spread(teacher.predict(train), train))
+    taught = train.with_(teacher_scores=standardized_scores(teacher.predict(train), train))
     by_hand = student("0.3*distil(temperature=2.0) + 0.7*lambdarank").fit(taught)
     np.testing.assert_array_equal(model.predict(train), by_hand.predict(train))
     assert repr(model.ranker_.objective) == by_hand.objective
@@ -116,7 +116,7 @@ def test_the_teachers_unit_and_zero_do_not_count(train, more, teacher):
     scores = np.array([1.0, 3.0, 7.0, 10.0, 10.0])
     lists = rw.RankingDataset(np.zeros((5, 1)), np.zeros(5), [0, 2, 3, 5])
     # Less their means: −1, 1; a list of one, which says nothing; 0, 0. The root of the mean square over four: √½.
-    np.testing.assert_allclose(in_units_of_their_spread(scores, lists), np.sqrt(2.0) * np.array([-1.0, 1, 0, 0, 0]))
+    np.testing.assert_allclose(standardized_scores(scores, lists), np.sqrt(2.0) * np.array([-1.0, 1, 0, 0, 0]))
 
 
 def test_labels_of_unlabelled_queries_do_not_count(train, more, teacher):
@@ -134,7 +134,7 @@ def test_labels_of_unlabelled_queries_do_not_count(train, more, teacher):
     text = "0.5*distil + 0.5*weighted(listnet, by=relevant, power=0.0)"
     scores, labels = np.array([1.0, 0.0, 1.0, 0.0]), [1.0, 0.0, 0.0, 0.0]
     mixed = rw.objective(text)(scores, labels, [0, 2, 4], teacher_scores=-scores)
-    only = rw.Distil()(scores, labels, [0, 2, 4], teacher_scores=-scores)
+    only = rw.objectives.Distil()(scores, labels, [0, 2, 4], teacher_scores=-scores)
     np.testing.assert_allclose(mixed.gradient[2:], 0.5 * only.gradient[2:], atol=1e-15)
 
 
@@ -208,7 +208,7 @@ def test_validation_stopping_and_checkpoints_are_the_students(train, more, test,
 
     model = rw.distilled(teacher, student(checkpoint=tmp_path / "state", **settings | {"patience": None}))
     with pytest.raises(Enough):
-        clone(model).fit(train, more, watch=stop)
+        clone(model).fit(train, more, callback=stop)
     resumed = clone(model).fit(train, more, resume=True)
     straight = rw.distilled(teacher, student(**settings | {"patience": None})).fit(train, more)
     np.testing.assert_array_equal(resumed.predict(test), straight.predict(test))
@@ -238,7 +238,7 @@ def test_errors_say_what_to_do(train, teacher):
     ):
         rw.distilled(teacher, rw.LightGBMRanker)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="trees or nets, .*: got FactorizationRanker"):
-        rw.distilled(teacher, rw.FactorizationRanker())
+        rw.distilled(teacher, rw.recommend.FactorizationRanker())
     with pytest.raises(ValueError, match=r"own objective cannot be mixed.*got native:lambdarank.*weight=1.0"):
         rw.distilled(teacher, student("native:lambdarank"), weight=0.5).fit(train)
     rw.distilled(teacher, student("native:lambdarank", rounds=2)).fit(train)
@@ -263,7 +263,7 @@ def test_errors_say_what_to_do(train, teacher):
 
 
 def test_the_command_line_trains_a_student(train, more, teacher, tmp_path: Path):
-    rw.write_parquet(train, tmp_path / "train.parquet")
+    rw.data.write_parquet(train, tmp_path / "train.parquet")
     to_frame(more).drop("label").write_csv(tmp_path / "more.csv")
     teacher.save(tmp_path / "teacher")
     words = ("train", tmp_path / "train.parquet", "--teacher", tmp_path / "teacher", "--rounds", 5, "--threads", 1)

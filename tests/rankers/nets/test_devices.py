@@ -91,8 +91,10 @@ def test_no_step_waits_for_the_device(parts, settings, monkeypatch):
 
 
 def test_no_step_of_a_factorization_waits_either():
-    ratings = rw.synthetic_ratings(n_users=30, n_items=40, n_ratings=10, seed=1)
-    ranker = rw.FactorizationRanker("softmax_ce", optimizer="sgd", factors=4, batch_users=8, threads=1, device="cpu")
+    ratings = rw.recommend.synthetic_ratings(n_users=30, n_items=40, n_ratings=10, seed=1)
+    ranker = rw.recommend.FactorizationRanker(
+        "softmax_ce", optimizer="sgd", factors=4, batch_users=8, threads=1, device="cpu"
+    )
     lists = ratings.dataset(2, seed=1)
     learner = learner_of(ranker, lists)
     with Waits() as waits:

@@ -162,7 +162,7 @@ def test_presets_and_missing_values_are_kept_in_a_saved_model(data, tmp_path):
 
 
 def test_clicks_are_debiased_by_propensities():
-    clicks = rw.simulate_clicks(rw.synthetic(n_queries=20, seed=4), model="position", impressions=2, seed=1)
+    clicks = rw.clicks.simulate_clicks(rw.synthetic(n_queries=20, seed=4), model="position", impressions=2, seed=1)
     fair = ranker(debias=True, epochs=2).fit(clicks)
     by_hand = ranker(epochs=2).fit(clicks.with_(labels=clicks.labels / np.asarray(clicks.propensities)))
     assert np.allclose(fair.predict(clicks), by_hand.predict(clicks), atol=1e-6)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.models.formats.nodes import LEAF, Nodes, below
+from rankwise.models.formats.tree_arrays import LEAF, Nodes, below
 from rankwise.models.scoring.quickscorer import questions, score
 from rankwise.rankers.table import ranker_class
 
@@ -213,7 +213,7 @@ def test_training_again_leaves_a_scorer_as_it_was(data):
 
 def test_rankers_that_cannot_have_one(data):
     named = data.with_(document_ids=np.arange(data.n_docs) % 20)
-    factors = rw.FactorizationRanker("softmax_ce", factors=2, epochs=1, threads=1, device="cpu").fit(named)
+    factors = rw.recommend.FactorizationRanker("softmax_ce", factors=2, epochs=1, threads=1, device="cpu").fit(named)
     with pytest.raises(ValueError, match="FactorizationRanker scores ids of users and items, and no features"):
         factors.scorer()
     with pytest.raises(ValueError, match="this LightGBMRanker is not trained yet"):

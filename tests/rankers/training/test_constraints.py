@@ -160,10 +160,10 @@ def test_training_resumes_bit_for_bit(parts, tmp_path, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnmetConstraintWarning)
         whole = ranker().fit(*parts)
-        ranker(checkpoint=tmp_path / "kept").fit(*parts, watch=stop)
+        ranker(checkpoint=tmp_path / "kept").fit(*parts, callback=stop)
         seen = []
         resumed = ranker(checkpoint=tmp_path / "kept")
-        resumed.fit(*parts, resume=True, watch=lambda round, _: seen.append(round))
+        resumed.fit(*parts, resume=True, callback=lambda round, _: seen.append(round))
     assert seen == list(range(4, rounds + 1)), unit
     assert resumed.history_ == whole.history_
     assert resumed.best_round_ == whole.best_round_
@@ -234,7 +234,7 @@ def test_what_cannot_be_kept_is_refused(parts):
 
 def test_bounds_of_scores_on_a_device_are_computed_from_a_copy(parts):
     class Scores(DeviceScores):
-        def measurer(self, metric, labels, offsets, weights):
+        def measurer(self, metric, data):
             return lambda scores: 0.25  # stands for a kernel's mean
 
         def array(self):

@@ -116,9 +116,9 @@ def test_rankers_keep_the_round_that_the_smoothed_rule_names(library, data, vali
         model = rw.NeuralRanker("softmax_ce", epochs=15, **nets, **settings)
         same = rw.NeuralRanker("softmax_ce", threads=1, **nets)
     else:
-        data = valid = rw.synthetic_ratings(30, 40, n_ratings=12, seed=1)
-        model = rw.FactorizationRanker(factors=3, epochs=15, device="cpu", **settings)
-        same = rw.FactorizationRanker(factors=3, threads=1, device="cpu")
+        data = valid = rw.recommend.synthetic_ratings(30, 40, n_ratings=12, seed=1)
+        model = rw.recommend.FactorizationRanker(factors=3, epochs=15, device="cpu", **settings)
+        same = rw.recommend.FactorizationRanker(factors=3, threads=1, device="cpu")
     model.fit(data, valid)
     means = np.convolve(np.mean([model.history_[str(m)] for m in ("ndcg@5", "ap")], axis=0), np.ones(3) / 3, "valid")
     assert means[model.best_round_ - 3] == pytest.approx(means.max())

@@ -18,7 +18,7 @@ def judged():
 
 @pytest.fixture(scope="module")
 def clicks(judged):
-    return rw.simulate_clicks(judged, model="position", impressions=3, ranker=np.arange(judged.n_docs), seed=1)
+    return rw.clicks.simulate_clicks(judged, model="position", impressions=3, ranker=np.arange(judged.n_docs), seed=1)
 
 
 def by_hand(text, scores, clicks, weights):
@@ -53,7 +53,7 @@ def test_the_gain_of_a_graded_click_counts():
 def test_clicks_count_without_the_bias_of_their_places(judged):
     chances = np.array([0.05, 0.3, 0.5, 0.7, 0.95])[judged.labels.astype(int)]
     best, shown = chances + 1e-6 * np.arange(judged.n_docs), -np.arange(judged.n_docs, dtype=float)
-    log = rw.simulate_clicks(judged, model="position", impressions=400, ranker=shown, keep_empty=True, seed=2)
+    log = rw.clicks.simulate_clicks(judged, model="position", impressions=400, ranker=shown, keep_empty=True, seed=2)
     rows = np.concatenate([np.arange(a, b) for a, b in zip(judged.offsets, judged.offsets[1:], strict=False)])
     again = np.concatenate([np.tile(rows[a:b], 400) for a, b in zip(judged.offsets, judged.offsets[1:], strict=False)])
     np.testing.assert_array_equal(log.features, judged.features[again])  # shown in the order of rows

@@ -86,9 +86,9 @@ def test_other_trees_have_as_many_leaves_as_they_are_asked_for(policy, most, dat
 
 def test_nothing_learned_names_min_documents_only_where_it_has_an_effect():
     lists = rw.RankingDataset.from_sizes([[0.0], [0.0], [1.0], [1.0]], [1, 0, 1, 0], [4])
-    with pytest.raises(rw.NothingLearnedError, match="no split of 4 documents that improves the loss"):
+    with pytest.raises(rw.errors.NothingLearnedError, match="no split of 4 documents that improves the loss"):
         ranker("native:QueryRMSE", min_documents=50).fit(lists)
-    with pytest.raises(rw.NothingLearnedError, match="that leaves min_documents=50 on each side"):
+    with pytest.raises(rw.errors.NothingLearnedError, match="that leaves min_documents=50 on each side"):
         ranker(grow_policy="Lossguide", min_documents=50).fit(lists)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import rankwise as rw
 from rankwise.experiments.running.sources import Source
-from rankwise.experiments.running.trials import Cell
+from rankwise.experiments.running.trials import TrialCell
 from rankwise.experiments.spec import find_spec, recipes
 from rankwise.model_selection.search import checked_search
 from rankwise.rankers.table import ranker_class
@@ -165,7 +165,7 @@ def test_experiments_train_as_they_did_whatever_the_number_of_documents():
         for title, chosen in spec.parsed().items():
             if chosen.name not in LIBRARIES:
                 continue
-            cell = Cell(
+            cell = TrialCell(
                 spec=spec, source=SOURCE, level=spec.levels[0], trial=0, method=title, threads=1, fingerprint="f"
             )
             settings = spec.settings_of(title, SOURCE.name, cell.level)

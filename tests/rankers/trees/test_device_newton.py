@@ -9,7 +9,7 @@ import xgboost as xgb
 
 import rankwise as rw
 from rankwise.objectives import prepared
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.trees.newton import newton, newton_on_device
 from rankwise.rankers.trees.protocol import Settings
 from rankwise.rankers.trees.xgboost.ranker import XGBoost
@@ -151,8 +151,8 @@ def test_an_objective_for_ones_own_loop_gives_tensors():
     for weights in (None, np.linspace(0.5, 1.5, data.n_queries)):
         own = xgb.DMatrix(data.features, data.labels, group=data.sizes, weight=weights, nthread=1)
         for relative in (True, False):
-            there = rw.xgboost_objective("lambdarank", relative=relative, device=DEVICE)(scores, own)
-            here = rw.xgboost_objective("lambdarank", relative=relative)(scores, own)
+            there = rw.objectives.xgboost_objective("lambdarank", relative=relative, device=DEVICE)(scores, own)
+            here = rw.objectives.xgboost_objective("lambdarank", relative=relative)(scores, own)
             for one, other in zip(there, here, strict=True):
                 assert one.dtype == torch.float32
                 np.testing.assert_allclose(one.cpu().numpy(), other, rtol=2e-4, atol=2e-5 * np.abs(other).max())

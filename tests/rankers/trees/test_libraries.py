@@ -67,7 +67,7 @@ def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change
     settings: dict[str, Any] = {"rounds": 7, "patience": None, "metrics": ("ndcg@5",), "checkpoint_every": 3}
     plain = ranker(library, **settings).fit(data, valid)
     folder = tmp_path / "checkpoint"
-    model = ranker(library, **settings, checkpoint=folder).fit(data, valid, measure={"train": data, "other": valid})
+    model = ranker(library, **settings, checkpoint=folder).fit(data, valid, eval_sets={"train": data, "other": valid})
     assert same(model, plain, valid)
     assert model.history_["ndcg@5"] == plain.history_["ndcg@5"] == model.history_["other ndcg@5"]
     for done in range(1, model.best_round_ + 1):
@@ -76,13 +76,15 @@ def test_data_that_are_measured_beside_have_the_metric_of_every_round_and_change
         assert model.history_["train ndcg@5"][done - 1] == pytest.approx(expected, abs=1e-12)
     resumed = ranker(library, **settings, checkpoint=folder)
     with pytest.raises(ValueError, match=r"another training \(data: measure train differs\)"):
-        resumed.fit(data, valid, measure={"train": valid, "other": valid}, resume=True)
-    resumed.fit(data, valid, measure={"train": data, "other": valid}, resume=True)
+        resumed.fit(data, valid, eval_sets={"train": valid, "other": valid}, resume=True)
+    resumed.fit(data, valid, eval_sets={"train": data, "other": valid}, resume=True)
     assert resumed.history_ == model.history_
-    with pytest.raises(ValueError, match=r"measure must be a table of data sets by name: got ''. Hint: pass measure="):
-        ranker(library, rounds=2).fit(data, measure={"": valid})
+    with pytest.raises(
+        ValueError, match=r"eval_sets must be a table of data sets by name: got ''. Hint: pass eval_sets="
+    ):
+        ranker(library, rounds=2).fit(data, eval_sets={"": valid})
     with pytest.raises(ValueError, match="features"):
-        ranker(library, rounds=2).fit(data, measure={"other": valid.with_(features=valid.features[:, :3])})
+        ranker(library, rounds=2).fit(data, eval_sets={"other": valid.with_(features=valid.features[:, :3])})
 
 
 def test_an_older_model_is_continued_on_new_data(library, data, valid):
@@ -194,14 +196,14 @@ LOSSES: dict[str, dict[str, tuple[Any, str]]] = {
         "lambdarank_unbiased": (True, "set it on the ranker, debias=True"),
         "ndcg_exp_gain": (False, "lambdarank(gain='exponential') or gain='linear'"),
     },
-    "catboost": {"target_border": (1.5, "rw.binarize")},
+    "catboost": {"target_border": (1.5, "rw.data.binarize")},
 }
 
 
 @pytest.mark.parametrize(("library", "name"), [(library, name) for library in LOSSES for name in LOSSES[library]])
 def test_parameters_of_the_librarys_own_losses_reach_them_and_are_refused_elsewhere(library, name, data):
     value, ours = LOSSES[library][name]
-    for objective in ("lambdarank", "stochastic(lambdarank)", rw.XENDCG()):
+    for objective in ("lambdarank", "stochastic(lambdarank)", rw.objectives.XENDCG()):
         with pytest.raises(
             ValueError, match=re.escape(f"'{name}' belongs to other objectives of {library}")
         ) as refused:

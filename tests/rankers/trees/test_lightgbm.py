@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import rankwise as rw
-from rankwise.objectives.lists import Derivatives
+from rankwise.objectives.ragged import Derivatives
 from rankwise.rankers.training.loop import State
 from rankwise.rankers.training.progress import ProgressBar
 from rankwise.rankers.training.stopping import Stopping
@@ -110,7 +110,7 @@ def test_all_ways_to_pass_the_same_data_give_the_same_model(data, valid):
     expected = ranker("lambdarank").fit(data, valid)
     names = list(data.feature_names)
     table = pl.DataFrame(data.features, schema=names)
-    whole = rw.to_frame(data)
+    whole = rw.data.to_frame(data)
     arrays = (data.features, data.labels)
     held_out = (valid.features, valid.labels, valid.qids())
     fits = [
@@ -118,7 +118,7 @@ def test_all_ways_to_pass_the_same_data_give_the_same_model(data, valid):
         ranker("lambdarank").fit(*arrays, group=data.sizes, valid=valid.with_(feature_names=None)),
         ranker("lambdarank").fit(table, pl.Series(data.labels), qid=pl.Series(data.qids()), valid=valid),
         ranker("lambdarank").fit(table.to_pandas(), pd.Series(data.labels), qid=data.qids().astype(str), valid=valid),
-        ranker("lambdarank").fit(whole, valid=rw.to_frame(valid)),
+        ranker("lambdarank").fit(whole, valid=rw.data.to_frame(valid)),
     ]
     for model in fits:
         assert same(model, expected, valid)
@@ -497,19 +497,21 @@ def test_callables_for_a_loop_of_ones_own(data, valid):
     held_out = lgb.Dataset(valid.features, valid.labels, group=valid.sizes, reference=own)
     seen: dict = {}
     booster = lgb.train(
-        params | {"objective": rw.lightgbm_objective("xendcg", seed=4, query_ids=data.query_ids)},
+        params | {"objective": rw.objectives.lightgbm_objective("xendcg", seed=4, query_ids=data.query_ids)},
         own,
         num_boost_round=12,
         valid_sets=[held_out],
-        feval=rw.lightgbm_metric("ndcg@10"),
+        feval=rw.metrics.lightgbm_metric("ndcg@10"),
         callbacks=[lgb.record_evaluation(seen)],
     )
     model = ranker(seed=4, patience=None).fit(data, valid)
     expected = ranker(seed=4).fit(data)
     assert np.array_equal(booster.predict(data.features), expected.predict(data))
     assert seen["valid_0"]["ndcg@10"] == pytest.approx(model.history_["ndcg@10"])
-    first = lgb.train(params | {"objective": rw.lightgbm_objective("xendcg", seed=4)}, own, num_boost_round=5)
-    rest = rw.lightgbm_objective("xendcg", seed=4, start_round=5)
+    first = lgb.train(
+        params | {"objective": rw.objectives.lightgbm_objective("xendcg", seed=4)}, own, num_boost_round=5
+    )
+    rest = rw.objectives.lightgbm_objective("xendcg", seed=4, start_round=5)
     whole = lgb.train(params | {"objective": rest}, own, num_boost_round=7, init_model=first)
     assert np.array_equal(whole.predict(data.features), expected.predict(data))
 
@@ -518,7 +520,7 @@ def test_callables_honour_weights_of_rows_that_agree_within_a_query(data):
     weights = 1.0 + np.arange(data.n_queries) % 3
     rows = np.repeat(weights, data.sizes)
     params: dict = {"learning_rate": 0.1, "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbosity": -1}
-    params |= {"force_col_wise": True, "objective": rw.lightgbm_objective("lambdarank")}
+    params |= {"force_col_wise": True, "objective": rw.objectives.lightgbm_objective("lambdarank")}
     own = lgb.Dataset(data.features, data.labels, group=data.sizes, weight=rows)
     booster = lgb.train(params, own, num_boost_round=12)
     assert np.array_equal(
@@ -555,7 +557,7 @@ def test_a_loss_is_shown_only_where_rounds_compare(data, capsys):
 
 def test_clicks_are_debiased_by_propensities():
     data = rw.synthetic(n_queries=60, n_features=10, seed=4)
-    clicks = rw.simulate_clicks(data, model="position", impressions=3, seed=1)
+    clicks = rw.clicks.simulate_clicks(data, model="position", impressions=3, seed=1)
     settings: Any = {"rounds": 3, "threads": 1, "leaves": 5}
     plain, fair = (rw.LightGBMRanker("softmax_ce", debias=d, **settings).fit(clicks) for d in (False, True))
     assert not np.array_equal(plain.predict(data), fair.predict(data))
@@ -578,5 +580,5 @@ def test_a_watch_sees_every_round_and_may_end_training(data, valid):
             raise TimeoutError("enough")
 
     with pytest.raises(TimeoutError, match="enough"):
-        ranker().fit(data, valid, watch=watch)
+        ranker().fit(data, valid, callback=watch)
     assert seen == [(1, 1), (2, 2), (3, 3)]

@@ -197,7 +197,7 @@ def test_auto_ranker_keeps_them_and_leaves_nets_out(data):
 
 
 def test_the_command_line_and_files_of_parameters_know_them(data, tmp_path):
-    path = rw.write_parquet(data, tmp_path / "train.parquet")
+    path = rw.data.write_parquet(data, tmp_path / "train.parquet")
     words = ["--set", "rounds=15", "--set", "leaves=8", "--threads", "1"]
     signs = '{"price": -1, "rating": 1}'
     run("train", path, "-o", tmp_path / "set", *words, "--set", f"monotone_constraints={signs}")

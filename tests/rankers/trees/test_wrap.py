@@ -70,7 +70,7 @@ MODELS: dict[str, Any] = {
     "lightgbm classifier": lambda data: of_lightgbm(lgb.LGBMClassifier, data),
     "lgb.Booster": lambda data: of_lightgbm(lgb.LGBMRanker, data, objective="rank_xendcg").booster_,
     "lightgbm custom": lambda data: lgb.train(
-        {"objective": rw.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1},
+        {"objective": rw.objectives.lightgbm_objective("xendcg"), "num_threads": 1, "verbosity": -1},
         lgb.Dataset(data.features, data.labels, group=data.sizes),
         num_boost_round=5,
     ),
@@ -100,7 +100,7 @@ MODELS: dict[str, Any] = {
         {"nthread": 1, "disable_default_eval_metric": 1},
         xgb.DMatrix(data.features, data.labels, group=data.sizes, nthread=1),
         num_boost_round=5,
-        obj=rw.xgboost_objective("xendcg"),
+        obj=rw.objectives.xgboost_objective("xendcg"),
     ),
     "YetiRank": lambda data: of_catboost(cb.CatBoostRanker, data),
     "catboost regressor": lambda data: of_catboost(cb.CatBoostRegressor, data, grow_policy="Lossguide"),

@@ -100,8 +100,8 @@ def test_our_callable_in_their_loop_grows_the_rankers_trees(method, weighted, da
         params,
         matrix(data, weight=weights),
         num_boost_round=10,
-        obj=rw.xgboost_objective(text, seed=4, query_ids=data.query_ids, relative=False),
-        custom_metric=rw.xgboost_metric("ndcg@5"),
+        obj=rw.objectives.xgboost_objective(text, seed=4, query_ids=data.query_ids, relative=False),
+        custom_metric=rw.metrics.xgboost_metric("ndcg@5"),
         evals=[(matrix(data, weight=weights), "train")],
         evals_result=seen,
         verbose_eval=False,
@@ -121,7 +121,7 @@ def test_workers_of_a_cluster_draw_as_one_machine(objective, data, monkeypatch):
 
     def derived(part, margins):
         matrix = xgb.DMatrix(part.features, part.labels, group=part.sizes, nthread=1)
-        return rw.xgboost_objective(objective, relative=False)(margins, matrix)
+        return rw.objectives.xgboost_objective(objective, relative=False)(margins, matrix)
 
     expected = derived(data, margins)
     assert not np.array_equal(expected[0][parts[0].n_docs :], derived(parts[1], margins[parts[0].n_docs :])[0])
@@ -138,7 +138,9 @@ def test_workers_of_a_cluster_draw_as_one_machine(objective, data, monkeypatch):
 
 def test_a_matrix_without_groups_is_an_error(data):
     with pytest.raises(ValueError, match="the DMatrix has no groups. Hint: pass qid="):
-        xgb.train({"nthread": 1}, xgb.DMatrix(data.features, data.labels), obj=rw.xgboost_objective("xendcg"))
+        xgb.train(
+            {"nthread": 1}, xgb.DMatrix(data.features, data.labels), obj=rw.objectives.xgboost_objective("xendcg")
+        )
 
 
 def test_the_file_names_an_objective_and_the_features(data, tmp_path):

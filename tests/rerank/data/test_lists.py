@@ -105,7 +105,7 @@ def test_lists_are_a_data_set_with_texts():
     assert type(lists.data) is rw.RankingDataset
     assert lists.data.document_texts is None
     np.testing.assert_array_equal(lists.data.teacher_scores, lists.teacher_scores)
-    frame = rw.to_frame(lists)
+    frame = rw.data.to_frame(lists)
     columns: Any = {"query_text": "query_text", "document_text": "document_text", "features": []}
     again: Any = Lists.from_frame(frame, teacher_score="teacher_score", **columns)
     assert (type(again), again.documents) == (Lists, lists.documents)

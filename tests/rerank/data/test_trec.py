@@ -191,7 +191,7 @@ def test_queries_and_corpora_may_be_columns_of_text(tmp_path):
 
 def test_real_qrels_and_runs_agree_with_the_join_of_trec_eval():
     qrels, run = shared.data("trec-eval-test/qrels.rel_level.gz"), shared.data("trec-eval-test/results.test.gz")
-    data: Any = rw.judge(run, qrels)[1]
+    data: Any = rw.trec.join(run, qrels)[1]
     texts = dict.fromkeys(data.document_ids.tolist(), "text")
     lists = read_trec(qrels, dict.fromkeys(data.query_ids.tolist(), "query"), texts, run=run)
     order = np.lexsort((data.document_ids, np.repeat(np.arange(data.n_queries), data.sizes)))
@@ -253,7 +253,7 @@ def test_what_a_data_set_of_ir_datasets_does_not_have_is_named():
     with pytest.raises(ValueError, match="has no qrels.*Hint: load one that has qrels, or pass the qrels as a file"):
         rw.evaluate(RUN, Dataset({}, RUN))
     with pytest.raises(ValueError, match="has no scoreddocs"):
-        rw.judge(Dataset(QRELS, {}), QRELS)
+        rw.trec.join(Dataset(QRELS, {}), QRELS)
     unknown = Dataset({"q1": {"nowhere": 1}}, {})
     with pytest.raises(ValueError, match="there is no text of 1 document of the lists: got 'nowhere' of query 'q1'"):
         rw.rerank.read_ir_dataset(unknown)

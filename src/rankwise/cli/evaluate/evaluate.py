@@ -1,7 +1,8 @@
 """The commands ``evaluate`` and ``compare``."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,15 +11,19 @@ import typer
 import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import console, inputs, options, outputs
+from rankwise.check.parameters import AtLeast, OneOf, Option, Unset
+from rankwise.cli import arguments, console, inputs, outputs
+from rankwise.cli.arguments import DATA, DEFAULT_METRICS, SCORES
 from rankwise.cli.data_options import Reading
-from rankwise.cli.options import DEFAULT_METRICS
+from rankwise.cli.options import But
+from rankwise.cli.running import Running
 from rankwise.statistics.tables import NOTHING, Table
 
 if TYPE_CHECKING:
     import polars as pl
 
     from rankwise.data.dataset import RankingDataset
+    from rankwise.metrics.base import Metric
     from rankwise.statistics.evaluation import Evaluation
     from rankwise.statistics.judged import JudgedEvaluation
 
@@ -29,209 +34,61 @@ _OURS = (
 )
 
 
-def evaluate(
-    *,
-    rankings: options.Rankings,
-    metrics: list[str] = DEFAULT_METRICS,
-    conventions: str | None = None,
-    qrels: Path | None = None,
-    judge: str | None = None,
-    all_topics: bool = False,
-    titles: str | None = None,
-    confidence: float = 0.95,
-    policy: str | None = None,
-    samples: int | None = None,
-    exposure_cutoff: int | None = None,
-    calibration: bool = False,
-    calibration_label: str | None = None,
-    plot: Path | None = None,
-    seed: int = 0,
-    reading: Reading,
-    progress: bool | None = None,
-    output: Path | None = None,
-    per_query: Path | None = None,
-    force: bool = False,
-    json: bool = False,
-) -> None:
-    """Evaluate rankings: the mean of each metric, its interval, and how many queries count.
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """The metrics that the user wants, and what they are measured by."""
 
-    [cyan]rankwise evaluate test.txt scores.txt[/cyan]
-    [cyan]rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv[/cyan]
-    [cyan]rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json[/cyan]
-    [cyan]rankwise evaluate --qrels qrels.txt run.txt --metrics map,ndcg_cut_10,bpref[/cyan]
-    [cyan]rankwise evaluate --qrels qrels.txt --judge llm.txt run.txt --metrics ndcg@10[/cyan]
-    [cyan]rankwise evaluate test.txt scores.txt --policy plackett_luce --samples 1000[/cyan]
-    [cyan]rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10[/cyan]
-    [cyan]rankwise evaluate test.csv calibrated-model --calibration --plot reliability.png[/cyan]
+    words: Annotated[arguments.Metrics, Option("metrics", short="-m", metavar="LIST")] = DEFAULT_METRICS
+    conventions: Annotated[
+        str | None,
+        "Count gains, ties and queries without relevant documents as another library does: lightgbm, xgboost, "
+        "catboost, sklearn or trec_eval; rankwise names our own way.",
+        Unset("by the names of metrics"),
+        Option(metavar="NAME"),
+    ] = None
+    qrels: Annotated[
+        Path | None,
+        "Take relevance from a TREC qrels file instead of DATA; the rankings are TREC runs.",
+        Option(metavar="FILE"),
+    ] = None
+    judge: Annotated[
+        str | None,
+        "Grades of a judge, such as an LLM, for all queries: qrels, also .csv, or a column of the table --qrels. Few "
+        "human labels, --qrels, then suffice.",
+        Option(metavar="FILE"),
+    ] = None
+    all_topics: Annotated[
+        bool, "With --qrels: count topics that a run has no line for, as trec_eval -c does.", Option()
+    ] = False
+    names: Annotated[
+        Sequence[str],
+        "What metrics are called in the tables: one title for each, between commas, in their order.",
+        Option("titles", metavar="LIST"),
+    ] = ()
+    policy: arguments.Policy = None
+    samples: arguments.Samples = None
 
-    --calibration: Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated.
-    --calibration-label NAME: With --calibration: compare with these labels, of --label NAME=COLUMN.
-    --plot FILE: With --calibration: draw the reliability curve: .png, .svg or .pdf.
-    --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
-    """
-    outputs.free(output, outputs.TABLES, force=force)
-    outputs.free(plot, outputs.PICTURES, force=force)
-    outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
-    if plot is not None and not calibration:
-        raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
-    if calibration_label is not None and not calibration:
-        raise check.error("--calibration-label is of --calibration", hint="add --calibration")
-    how = {"confidence": confidence, "policy": policy, "samples": samples, "seed": seed}
-    how["exposure_cutoff"] = exposure_cutoff
-    requested = _Metrics(metrics, conventions, qrels, titles)
-    if judge is not None:
-        beside = {"--per-query": per_query, "--policy": policy, "--titles": titles, "--all-topics": all_topics}
-        beside |= {"--calibration": calibration}
-        _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, confidence=confidence)
-        return
-    evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
-    document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | requested.described()
-    first, *rest = zip(*(one.tables(titles=requested.titles) for one in evaluations.values()), strict=True)
-    details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
-    tables = [requested.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
-    titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
-    if calibration:
-        reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
-        document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
-        tables.append(summary({name: one.table() for name, one in reliabilities.items()}))
-        titles_of.append("Reliability")
-        if plot is not None:
-            if len(reliabilities) > 1:
-                raise check.error("--plot draws one ranking", got=", ".join(reliabilities), hint="name one")
-            next(iter(reliabilities.values())).plot(plot, force=force)
-    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
-    outputs.show(document, *zip(titles_of, tables, strict=True), json=json, wrote=(output, per_query, plot))
+    @cached_property
+    def metrics(self) -> "dict[str, Metric]":
+        """Metrics by what the user wrote."""
+        return {text: rw.metric(text, conventions=self.conventions) for text in self.words}
 
-
-def compare(
-    *,
-    rankings: Annotated[list[str], typer.Argument(metavar="DATA name=SCORES", help=f"{options.DATA} {options.SCORES}")],
-    metrics: list[str] = DEFAULT_METRICS,
-    conventions: str | None = None,
-    qrels: Path | None = None,
-    judge: str | None = None,
-    sampled: str | None = None,
-    all_topics: bool = False,
-    titles: str | None = None,
-    baseline: str | None = None,
-    test: str = "fisher",
-    alpha: float = 0.05,
-    correction: str = "holm",
-    pairs: bool = True,
-    format: str = "text",  # noqa: A002
-    output: Path | None = None,
-    plot: Path | None = None,
-    report: Path | None = None,
-    policy: str | None = None,
-    samples: int | None = None,
-    seed: int = 0,
-    reading: Reading,
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
-) -> None:
-    """Test which ranking is better, by how much, and whether that is more than chance.
-
-    Rankings are paired query by query. A raised letter marks a ranking that is significantly better than the one of
-    that letter. A ranking without name= is called after its file; runs whose files are called alike, by their tags.
-
-    [cyan]rankwise compare test.txt old=old.txt new=new.txt[/cyan]
-    [cyan]rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png[/cyan]
-    [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex[/cyan]
-    [cyan]rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html[/cyan]
-    [cyan]rankwise compare --qrels judged.csv --judge llm.txt --sampled probability old.run new.run -m dcg@10[/cyan]
-    [cyan]rankwise compare old=results-a new=results-b[/cyan]   (what 'rankwise train --folds' wrote)
-
-    --sampled COLUMN: With --judge: the column of probabilities with which 'rankwise judge plan' drew the documents.
-    --baseline NAME: Test only against this ranking.
-    --test fisher|t|wilcoxon: The paired test that decides what is significant.
-    --alpha X: The level of significance.
-    --correction holm|none: The correction for testing many pairs at once.
-    --pairs/--no-pairs: Show the tests of every pair as well.
-    --format text|markdown|latex: How the tables are written.
-    --output -o FILE: Write the tables: .json, .csv, .md, .tex, .txt.
-    --plot FILE: Draw the differences per query: .png, .svg or .pdf.
-    --report FILE: Write a page for a browser, with an explorer of all rankings: .html.
-    """
-    outputs.free(output, outputs.TABLES, force=force)
-    outputs.free(plot, outputs.PICTURES, force=force)
-    outputs.free(report, outputs.PAGES, force=force)
-    write = check.choice("format", format, ("text", "markdown", "latex"))
-    check.choice("test", test, ("fisher", "t", "wilcoxon"))
-    how = {"confidence": 1.0 - alpha, "policy": policy, "samples": samples, "seed": seed}
-    requested = _Metrics(metrics, conventions, qrels, titles)
-    if judge is not None or sampled is not None:
-        beside: Keywords = {"--plot": plot, "--report": report, "--policy": policy, "--titles": titles}
-        beside |= {"--all-topics": all_topics, "--test": test != "fisher", "--format": write != "text"}
-        tests = {"sampled": sampled, "baseline": baseline, "alpha": alpha, "correction": correction}
-        _judged(rankings, qrels, judge, requested, output, beside, force=force, json=json, **tests)
-        return
-    evaluations = _evaluations(rankings, requested, qrels, all_topics, reading, how, progress)
-    if len(evaluations) < 2:
-        raise check.error(
-            "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
-        )
-    result = rw.compare(evaluations, baseline=baseline, test=test, alpha=alpha, correction=correction, seed=seed)
-    first, *rest = result.tables(pairs=pairs, titles=requested.titles)
-    tables, document = [requested.noted(first), *rest], result.to_dict() | requested.described()
-    if output is not None:
-        outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=force)
-    if plot is not None:
-        result.plot(plot, force=force)
-    if report is not None:
-        details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(qrels)} if qrels else {})
-        details |= {"Conventions": str(requested.described()["conventions"])} if requested.described_by else {}
-        result.to_report(
-            report, titles=requested.titles or requested.written(result.metrics), about=details, force=force
-        )
-    if json or write == "text":
-        titled = zip(("", "Every pair"), tables, strict=False)
-        outputs.show(document, *titled, json=json, wrote=(output, plot, report))
-    else:
-        typer.echo("\n\n".join(getattr(table, write)() for table in tables))
-
-
-def _judged(
-    words: list[str], qrels: Path | None, judge: str | None, requested: "_Metrics", output: Path | None,
-    beside: Mapping[str, object], *, force: bool, json: bool, **settings: Any,
-) -> None:  # fmt: skip
-    """Evaluate or compare runs by human labels and a judge."""
-    from rankwise.evaluation.judged import evaluate_judged
-
-    for word, value in {"no --qrels": qrels is None, **beside}.items():
-        if value:
-            raise check.error("--judge goes with runs and --qrels, and without some options", got=word)
-    rankings = [inputs.file(word) for word in words]
-    runs = [rw.read_run(path) for _, path in rankings]
-    names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
-    estimate: Callable[..., JudgedEvaluation] = rw.compare if "alpha" in settings else evaluate_judged
-    result = estimate(
-        dict(zip(names, runs, strict=True)), str(qrels), [*requested.metrics.values()], judge=judge, **settings
-    )
-    table, document = requested.noted(result.table()), result.to_dict() | requested.described()
-    if output is not None:
-        outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=force)
-    outputs.show(document, ("", table), json=json, wrote=(output,))
-
-
-class _Metrics:
-    """The metrics that the user wants, as they were written and as they are computed, and what tables call them."""
-
-    def __init__(self, metrics: list[str], conventions: str | None, qrels: Path | None, titles: str | None) -> None:
+    @cached_property
+    def described_by(self) -> dict[str, list[str]]:
+        """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
         from rankwise.metrics.conventions import convention_of
 
-        self.words = metrics
-        self.conventions = conventions
-        texts = inputs.items(",".join(metrics))
-        self.metrics = {text: rw.metric(text, conventions=conventions) for text in texts}
-        self.described_by: dict[str, list[str]] = {}
-        """Library -> the metrics that follow its conventions, in full; of runs, and where the user names a library."""
-        if conventions or qrels:
-            for text, one in self.metrics.items():
-                self.described_by.setdefault(conventions or convention_of(text), []).append(str(one))
-        self.titles: list[str] | dict[str, str] | None = None if titles is None else inputs.items(titles)
-        if titles is None and self.described_by:  # the note has the long form
-            self.titles = {str(one): text for text, one in self.metrics.items()}
+        described: dict[str, list[str]] = {}
+        for text, one in self.metrics.items() if self.conventions or self.qrels else ():
+            described.setdefault(self.conventions or convention_of(text), []).append(str(one))
+        return described
+
+    @property
+    def titles(self) -> list[str] | dict[str, str] | None:
+        """What tables call the metrics; where a note has the long form, what the user wrote."""
+        if self.names:
+            return list(self.names)
+        return {str(one): text for text, one in self.metrics.items()} if self.described_by else None
 
     def written(self, metrics: Sequence[str]) -> dict[str, str]:
         """What the user wrote for each of these metrics."""
@@ -251,25 +108,168 @@ class _Metrics:
         """Return the same for JSON."""
         return {"conventions": ", ".join(self.described_by)} if self.described_by else {}
 
+    def reject(self, beside: Mapping[str, object]) -> None:
+        """Raise if an option does not go with a judge."""
+        without = {"no --qrels": self.qrels is None, "--policy": self.policy, "--titles": self.names}
+        for word, value in (without | {"--all-topics": self.all_topics, **beside}).items():
+            if value:
+                raise check.error("--judge goes with runs and --qrels, and without some options", got=word)
+
+
+def evaluate(
+    rankings: Annotated[list[str], f"{DATA} {SCORES}", Option(metavar="DATA SCORES")],
+    *,
+    measuring: Measuring,
+    level: arguments.Level = 0.95,
+    exposure_cutoff: Annotated[
+        int | None, AtLeast(1), "With --policy: only the first K ranks expose documents.", Unset("all ranks"),
+        Option(metavar="K"),
+    ] = None,
+    calibration: Annotated[
+        bool, "Scores are probabilities: also show how well they agree with labels of at least 1, or as calibrated."
+    ] = False,
+    calibration_label: Annotated[
+        str | None, "With --calibration: compare with these labels, of --label NAME=COLUMN."
+    ] = None,
+    plot: Annotated[arguments.Plot, "With --calibration: the reliability curve."] = None,
+    output: arguments.Summary = None,
+    per_query: arguments.PerQuery = None,
+    reading: Reading,
+    running: Annotated[Running, But("threads")],
+) -> None:  # fmt: skip
+    """Evaluate rankings: the mean of each metric, its interval, and how many queries count.
+
+    rankwise evaluate test.txt scores.txt
+    rankwise evaluate test.parquet a.npy b.npy --metrics ndcg@10,ap --per-query values.csv
+    rankwise evaluate mq2008 scores.txt --fold 2 --conventions lightgbm --json
+    rankwise evaluate --qrels qrels.txt run.txt --metrics map,ndcg_cut_10,bpref
+    rankwise evaluate --qrels qrels.txt --judge llm.txt run.txt --metrics ndcg@10
+    rankwise evaluate test.csv model --policy plackett_luce --groups seller --exposure-cutoff 10
+    rankwise evaluate test.csv calibrated-model --calibration --plot reliability.png
+    """
+    running.free(output, outputs.TABLES)
+    running.free(plot, outputs.PICTURES)
+    running.free(per_query, outputs.FRAMES, beside=output)
+    if plot is not None and not calibration:
+        raise check.error("--plot draws the curve of --calibration", hint="add --calibration")
+    if calibration_label is not None and not calibration:
+        raise check.error("--calibration-label is of --calibration", hint="add --calibration")
+    if measuring.judge is not None:
+        measuring.reject({"--per-query": per_query, "--calibration": calibration})
+        _judged(rankings, measuring, output, running, level=level)
+        return
+    evaluations = _evaluations(rankings, measuring, reading, running, level, exposure_cutoff)
+    document = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}} | measuring.described()
+    first, *rest = zip(*(one.tables(titles=measuring.titles) for one in evaluations.values()), strict=True)
+    details = [summary(dict(zip(evaluations, tables, strict=True))) for tables in rest]
+    tables = [measuring.noted(summary(dict(zip(evaluations, first, strict=True)))), *details]
+    titles_of = ["", *(["Exposure by group", "Disparity"][: len(details)])]
+    if calibration:
+        reliabilities = {name: one.reliability(label=calibration_label) for name, one in evaluations.items()}
+        document["calibration"] = {name: one.to_dict() for name, one in reliabilities.items()}
+        tables.append(summary({name: one.table() for name, one in reliabilities.items()}))
+        titles_of.append("Reliability")
+        if plot is not None:
+            if len(reliabilities) > 1:
+                raise check.error("--plot draws one ranking", got=", ".join(reliabilities), hint="name one")
+            next(iter(reliabilities.values())).plot(plot, force=running.force)
+    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=running.force)
+    running.show(document, *zip(titles_of, tables, strict=True), wrote=(output, per_query, plot))
+
+
+def compare(
+    rankings: Annotated[list[str], f"{DATA} {SCORES}", Option(metavar="DATA name=SCORES")],
+    *,
+    measuring: Measuring,
+    sampled: Annotated[
+        str | None, "With --judge: the column of probabilities with which 'rankwise judge plan' drew the documents.",
+        Option(metavar="COLUMN"),
+    ] = None,
+    baseline: Annotated[str | None, "Test only against this ranking."] = None,
+    test: Annotated[
+        str, OneOf(("fisher", "t", "wilcoxon"), "test"), "The paired test that decides what is significant.",
+        Option("paired-test"),
+    ] = "fisher",
+    level: arguments.Level = 0.95,
+    correction: Annotated[str, OneOf(("holm", "none")), "The correction for testing many pairs at once."] = "holm",
+    pairs: Annotated[bool, "Show the tests of every pair as well."] = True,
+    format: Annotated[str, OneOf(("text", "markdown", "latex")), "How the tables are written."] = "text",  # noqa: A002
+    output: arguments.Summary = None,
+    plot: Annotated[arguments.Plot, "It shows the differences per query."] = None,
+    report: Annotated[arguments.Page, "It has an explorer of all rankings."] = None,
+    reading: Reading,
+    running: Annotated[Running, But("threads")],
+) -> None:  # fmt: skip
+    """Test which ranking is better, by how much, and whether that is more than chance.
+
+    Rankings are paired query by query. A raised letter marks a ranking that is significantly better than the one of
+    that letter. A ranking without name= is called after its file; runs whose files are called alike, by their tags.
+    Folders that 'rankwise cross-validate' wrote are compared without data: rankwise compare old=a new=b.
+
+    rankwise compare test.txt old=old.txt new=new.txt
+    rankwise compare test.txt bm25=a.npy tree=b.npy net=c.npy --baseline bm25 --plot differences.png
+    rankwise compare --qrels qrels.txt run1.txt run2.txt --metrics ap,ndcg@20 --format latex
+    rankwise compare --qrels qrels.txt run1.txt run2.txt --report page.html
+    rankwise compare --qrels judged.csv --judge llm.txt --sampled probability old.run new.run -m dcg@10
+    """
+    running.free(output, outputs.TABLES)
+    running.free(plot, outputs.PICTURES)
+    running.free(report, outputs.PAGES)
+    tests: Keywords = {"baseline": baseline, "level": level, "correction": correction}
+    if measuring.judge is not None or sampled is not None:
+        beside = {"--plot": plot, "--report": report, "--paired-test": test != "fisher", "--format": format != "text"}
+        measuring.reject(beside)
+        _judged(rankings, measuring, output, running, sampled=sampled, **tests)
+        return
+    evaluations = _evaluations(rankings, measuring, reading, running, level)
+    if len(evaluations) < 2:
+        raise check.error(
+            "a comparison needs two rankings", got=", ".join(evaluations), hint="name another: NAME=SCORES"
+        )
+    result = rw.compare(evaluations, test=test, seed=running.seed, **tests)
+    first, *rest = result.tables(pairs=pairs, titles=measuring.titles)
+    tables, document = [measuring.noted(first), *rest], result.to_dict() | measuring.described()
+    if output is not None:
+        outputs.save(output, document=document, tables=tables, frame=result.to_frame(), force=running.force)
+    if plot is not None:
+        result.plot(plot, force=running.force)
+    if report is not None:
+        details = {"Rankings": " ".join(rankings)} | ({"Judgments": str(measuring.qrels)} if measuring.qrels else {})
+        details |= {"Conventions": str(measuring.described()["conventions"])} if measuring.described_by else {}
+        titles = measuring.titles or measuring.written(result.metrics)
+        result.to_report(report, titles=titles, about=details, force=running.force)
+    if running.json or format == "text":
+        running.show(document, *zip(("", "Every pair"), tables, strict=False), wrote=(output, plot, report))
+    else:
+        typer.echo("\n\n".join(getattr(table, format)() for table in tables))
+
+
+def _judged(words: list[str], measuring: Measuring, output: Path | None, running: Running, **settings: Any) -> None:
+    """Evaluate or compare runs by human labels and a judge."""
+    from rankwise.evaluation.judged import evaluate_judged
+
+    rankings = [inputs.file(word) for word in words]
+    runs = [rw.trec.read_run(path) for _, path in rankings]
+    names = inputs.names([(name, path, run["tag"][0]) for (name, path), run in zip(rankings, runs, strict=True)])
+    estimate: Callable[..., JudgedEvaluation] = rw.compare if "baseline" in settings else evaluate_judged
+    systems, metrics = dict(zip(names, runs, strict=True)), [*measuring.metrics.values()]
+    result = estimate(systems, str(measuring.qrels), metrics, judge=measuring.judge, **settings)
+    table, document = measuring.noted(result.table()), result.to_dict() | measuring.described()
+    if output is not None:
+        outputs.save(output, document=document, tables=[table], frame=result.to_frame(), force=running.force)
+    running.show(document, ("", table), wrote=(output,))
+
 
 def _evaluations(
-    words: list[str],
-    requested: _Metrics,
-    qrels: Path | None,
-    all_topics: bool,
-    reading: Reading,
-    how: "Keywords",
-    progress: bool | None,
+    words: list[str], measuring: Measuring, reading: Reading, running: Running, level: float, cutoff: int | None = None
 ) -> "dict[str, Evaluation]":
     """Read the data and every ranking, and evaluate them."""
-    from rankwise.data.compressed import shown
-    from rankwise.evaluation.rankings import columns_to_rank, read_ranking
+    from rankwise.data.file_formats import shown
+    from rankwise.evaluation.score_files import columns_to_rank, read_ranking
 
-    beside = {"--conventions": requested.conventions, "--qrels": qrels, "--part": reading.part, "--fold": reading.fold}
-    beside["--policy"] = how["policy"]
-    if qrels is None and (results := _stored(words, requested.words, beside)) is not None:
-        details = {name: how[name] for name in ("confidence", "seed")}
-        return {name: replace(one, **details) for name, one in results.items()}
+    qrels = measuring.qrels
+    if qrels is None and (results := _stored(words, measuring, reading)) is not None:
+        return {name: replace(one, level=level, seed=running.seed) for name, one in results.items()}
     rankings = [inputs.file(word) for word in (words if qrels else words[1:])]
     if not rankings:
         what = "evaluating needs DATA and at least one file of SCORES, or --qrels QRELS and at least one RUN"
@@ -277,27 +277,29 @@ def _evaluations(
     inputs.once_from_standard_input(str(qrels or words[0]), *(str(path) for _, path in rankings))
     if not qrels:
         inputs.names([(name, path, "") for name, path in rankings])  # complains before the work begins
+    how: Keywords = {"policy": measuring.policy, "samples": measuring.samples, "exposure_cutoff": cutoff}
+    how |= {"level": level, "seed": running.seed}
     models = {path: rw.load(path) for _, path in rankings if path.is_dir()}
     evaluations, tags = [], []
-    with console.progress(len(rankings) + (not qrels), progress) as bar:
+    with running.steps(len(rankings) + (not qrels)) as bar:
         by: RankingDataset | pl.DataFrame
         if qrels:
-            aspects = any(getattr(one, "reads_aspects", False) for one in requested.metrics.values())
-            by = rw.read_qrels(qrels, aspects=aspects)  # once, for all runs
+            aspects = any(name.startswith("more_labels") for one in measuring.metrics.values() for name in one.reads)
+            by = rw.trec.read_qrels(qrels, aspects=aspects)  # once, for all runs
         else:
             bar.step(f"Reading {words[0]}")
-            named = {"features", "categorical"} & reading.options.keys()
+            named = {"features", "categorical"} & reading.arguments.keys()
             tables = {} if named else columns_to_rank(models.values())
             by = reading.data(words[0], bar=bar, tables=tables)
         for _, path in rankings:
             bar.step(f"Evaluating {shown(path)}")
-            scores, judged, tag = read_ranking(path, by, all_topics=all_topics, model=models.get(path))
+            scores, judged, tag = read_ranking(path, by, all_topics=measuring.all_topics, model=models.get(path))
             seen = models[path].seen_in_training(by) if path in models else None
             if seen is not None and seen.any():
                 what = f"{seen.sum():,} of these {seen.size:,} queries have the features of queries that {shown(path)} "
                 console.note(f"{what}was trained on: what is measured on them says little about new queries")
             with check.naming(shown(path)):
-                one = rw.evaluate(scores, judged, list(requested.metrics.values()), **how)
+                one = rw.evaluate(scores, judged, list(measuring.metrics.values()), **how)
             if one.ranked is not None and (predicts := getattr(models.get(path), "predicts_", None)):
                 one = replace(one, ranked=one.ranked._replace(predicts=predicts))
             evaluations.append(one)
@@ -306,15 +308,12 @@ def _evaluations(
     return dict(zip(names, evaluations, strict=True))
 
 
-def _stored(
-    words: Sequence[str], metrics: Sequence[str], beside: Mapping[str, object]
-) -> "dict[str, Evaluation] | None":
-    """Read what ``train --folds`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
-    from rankwise.evaluation import stored
-    from rankwise.metrics import metric
+def _stored(words: Sequence[str], measuring: Measuring, reading: Reading) -> "dict[str, Evaluation] | None":
+    """Read what ``cross-validate`` or ``--per-query`` wrote, where the command line names that; None if it does not."""
+    from rankwise.evaluation import evaluation_files
 
     paths = [Path(word.partition("=")[2] or word) for word in words]
-    ready = [stored.is_evaluation(path) for path in paths]
+    ready = [evaluation_files.is_evaluation(path) for path in paths]
     if not any(ready):
         return None
     if not all(ready):
@@ -322,13 +321,14 @@ def _stored(
         raise check.error(
             "results and data or scores do not go together", got=str(paths[ready.index(False)]), hint=hint
         )
-    for word, value in beside.items():
+    beside = {"--conventions": measuring.conventions, "--part": reading.part, "--fold": reading.fold}
+    for word, value in (beside | {"--policy": measuring.policy}).items():
         if value:
             raise check.error("results hold the values of metrics already", got=word, hint=f"leave {word} out")
-    evaluations = {name: stored.read_evaluation(path) for name, path in inputs.named(words).items()}
-    if list(metrics) == DEFAULT_METRICS:
+    evaluations = {name: evaluation_files.read_evaluation(path) for name, path in inputs.named(words).items()}
+    if tuple(measuring.words) == DEFAULT_METRICS:
         return evaluations
-    requested = [str(metric(one)) for one in inputs.items(",".join(metrics))]
+    requested = list(map(str, measuring.metrics.values()))
     for name, one in evaluations.items():
         missing = [expression for expression in requested if expression not in one.metrics]
         if missing:

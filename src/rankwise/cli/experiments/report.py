@@ -1,12 +1,15 @@
 """The commands ``demo`` and ``report``."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rankwise import check, settings_files
-from rankwise.cli import console, inputs
+from rankwise.check.parameters import Option, Unset
+from rankwise.cli import console
+from rankwise.cli.options import Only
+from rankwise.cli.running import Running
 
 if TYPE_CHECKING:
     from rankwise.model_selection.result import Tuning
@@ -15,29 +18,28 @@ _LARGEST_SEARCH = 2**26  # bytes of JSON
 
 
 def demo(
-    output: Path = Path("results/demo"),
-    force: bool = False,
-    progress: bool | None = None,
-    json: bool = False,
+    *,
+    output: Annotated[
+        Path, "The folder for the results; created if it does not exist.", Option(short="-o", metavar="DIR")
+    ] = Path("results/demo"),
+    running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
     """Show what rankwise does, on synthetic data.
 
     Generates a data set like those of web search, splits it by query, trains trees with five objectives of rankwise and
     two of LightGBM itself, and tests which ranks best, by how much, and whether that is significant. A short search as
     that of "rankwise auto" follows, with its leaderboard. A report with a query explorer, tables, values per query,
-    plots, data and models go into the folder; running it again replaces them.
+    plots, data and models go into the folder; running it again replaces them, and --force writes into a folder that
+    holds other files as well.
 
-    [cyan]rankwise demo[/cyan]
-    [cyan]rankwise demo --output /tmp/demo --json[/cyan]
-
-    --output -o DIR: The folder for the results; created if it does not exist.
-    --force: Write into a folder that holds other files as well.
+    rankwise demo
+    rankwise demo --output /tmp/demo --json
     """
     from rankwise.demo.run import STEPS, demonstrate
 
-    with console.progress(STEPS, progress) as bar:
-        result = demonstrate(output, force=force, progress=bar.step)
-    if json:
+    with running.steps(STEPS) as bar:
+        result = demonstrate(output, force=running.force, progress=bar.step)
+    if running.json:
         console.document(result.to_dict())
         return
     introduced, concluded = result.search()
@@ -59,14 +61,17 @@ def demo(
 
 
 def report(
-    results: Annotated[
-        Path, typer.Argument(metavar="RESULTS", help="The folder that 'rankwise reproduce' wrote, or a pack of it.")
-    ],
-    output: Path | None = None,
-    search: list[str] | None = None,
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
+    results: Annotated[Path, "The folder that 'rankwise reproduce' wrote, or a pack of it.", Option(metavar="RESULTS")],
+    *,
+    output: Annotated[
+        Path | None, "The folder for the report.", Unset("RESULTS itself"), Option(short="-o", metavar="DIR")
+    ] = None,
+    tuning: Annotated[
+        Mapping[str, str],
+        "Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.",
+        Option(metavar="NAME=FILE"),
+    ] = MappingProxyType({}),
+    running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
     """Write the report of an experiment: one HTML page, and every figure and table as files.
 
@@ -74,28 +79,22 @@ def report(
     and an explorer in which the rankings of two models stand side by side, query by query. Beside it lie SVG, PNG, CSV,
     LaTeX and Markdown.
 
-    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
-    [cyan]rankwise report results/2021-table1-quick[/cyan]
-    [cyan]rankwise report results/2021-table1 --output report --force[/cyan]
-
-    --output -o DIR: The folder for the report. [default: RESULTS itself]
-    --search NAME=FILE: Show this search for parameters as well: the output of 'rankwise tune --json'; may be repeated.
+    rankwise reproduce 2021-table1 --quick
+    rankwise report results/2021-table1-quick
+    rankwise report results/2021-table1 --output report --force
     """
     from rankwise.experiments.results import Results
-    from rankwise.report.write import FILES, ready, write_report
+    from rankwise.report.write import FILES, check_report_target, write_report
 
     beside = results.with_suffix("") if results.is_file() else results
     folder = beside if output is None else output
-    ready(folder, force=force)
-    searches = {name: _search(path) for name, path in inputs.pairs(search or [], "NAME=FILE").items()}
+    check_report_target(folder, force=running.force)
+    searches = {name: _search(path) for name, path in tuning.items()}
     loaded = Results.read(results)
-    with console.progress(None, progress) as bar:
-        page = write_report(loaded, folder, tunings=searches, force=force, progress=bar.step)
+    with running.steps(None) as bar:
+        page = write_report(loaded, folder, tunings=searches, force=running.force, progress=bar.step)
     written = {"page": str(page), "files": sorted(path.name for path in (folder / FILES).iterdir())}
-    if json:
-        console.document(written)
-        return
-    console.say(f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
+    running.say(written, f"Report: {page}, with {len(written['files'])} files in {folder / FILES}.")
 
 
 def _search(path: str) -> "Tuning":

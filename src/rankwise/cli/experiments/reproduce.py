@@ -4,103 +4,101 @@ import contextlib
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rankwise import check
-from rankwise.cli import console, inputs, outputs
+from rankwise.arrays import Keywords
+from rankwise.check.parameters import AtLeast, Option, Unset
+from rankwise.cli import console, inputs
 from rankwise.cli.data_options import Reading
+from rankwise.cli.options import But, Of, Only
+from rankwise.cli.running import Running
 from rankwise.statistics.tables import Table, duration
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from rankwise.experiments.results import Results
-    from rankwise.experiments.running.run import Progress, Report, Work
+    from rankwise.experiments.running.run import ExperimentRun, Progress, Report
     from rankwise.experiments.spec import Spec
 
 _ROWS = 16  # of means at once
 _EVERY = 20.0  # seconds between lines where there is no terminal
 
 
+def _engine() -> Mapping[str, Sequence[Callable[..., Any]]]:
+    """Return the function that runs an experiment, whose parameters are options."""
+    from rankwise.experiments.running import run
+
+    return {"": [run.run]}
+
+
 def reproduce(
-    *,
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="An experiment from --list, or a .toml file that describes one of yours."),
+        str | None, "An experiment from --list, or a .toml file that describes one of yours.", Option(metavar="NAME")
     ] = None,
-    list_: bool = False,
-    data: list[str] | None = None,
-    data_folder: Path | None = None,
-    output: Path | None = None,
-    trials: int | None = None,
-    quick: bool = False,
-    jobs: int | None = None,
-    dask: str | None = None,
-    set_: list[str] | None = None,
-    estimate: bool = False,
-    reading: Reading,
-    progress: bool | None = None,
-    json: bool = False,
+    *,
+    list_: Annotated[bool, "List the experiments: paper, data, cost."] = False,
+    data: Annotated[
+        list[str] | None,
+        "Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; may be "
+        "repeated.",
+        Option(metavar="DATA"),
+    ] = None,
+    output: Annotated[
+        Path | None, "The folder for the results.", Unset("results/NAME"), Option(short="-o", metavar="DIR")
+    ] = None,
+    trials: Annotated[int | None, AtLeast(1), "Number of trials."] = None,
+    quick: Annotated[
+        bool, "A small form that takes a minute or two; its figures are not comparable with the paper's."
+    ] = False,
+    set_: Annotated[
+        Mapping[str, object],
+        "Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.",
+        Option(metavar="NAME=VALUE"),
+    ] = inputs.NONE,
+    estimate: Annotated[bool, "Only estimate how long it will take."] = False,
+    working: Annotated[Keywords, Of(_engine)],
+    reading: Annotated[Reading, But("part", "fold", "download", "folder")],
+    running: Annotated[Running, Only("progress", "json")],
 ) -> None:
     """Run an experiment of a paper, or your own, and compare the outcome with the published figures.
 
     Every trial is kept as it ends: the same command resumes a run that was interrupted, and more trials keep the old
     ones. Without --data the papers' experiments run on synthetic data.
 
-    [cyan]rankwise reproduce --list[/cyan]
-    [cyan]rankwise reproduce 2021-table1 --quick[/cyan]
-    [cyan]rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20[/cyan]
-    [cyan]rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100[/cyan]
-
-    --list: List the experiments: paper, data, cost.
-    --data DATA: Run it on this instead: a name of the catalog, a file, NAME=FILE, or 'synthetic(n_queries=500)'; may be
-        repeated.
-    --data-folder DIR: The folder of the catalog's data sets. [default: RANKWISE_DATA]
-    --output -o DIR: The folder for the results. [default: results/NAME]
-    --trials N>=1: How many trials.
-    --quick: A small form that takes a minute or two; its figures are not comparable with the paper's.
-    --jobs N>=1: How many processes; the threads are divided among them.
-    --dask ADDRESS: Compute on the workers of this Dask cluster.
-    --set KEY=VALUE: Change a key of the description: seed=1, or settings.rounds=100 for all methods; may be repeated.
-    --estimate: Only estimate how long it will take.
+    rankwise reproduce --list
+    rankwise reproduce 2021-table1 --quick
+    rankwise reproduce 2021-table1 --data mq2008 --data-folder ~/letor --trials 20
+    rankwise reproduce mine.toml --jobs 4 --set settings.rounds=100
     """
     if list_ or name is None:
-        _list(json)
+        _list(running)
         return
-    from rankwise.experiments.reproduce import described, results_folder
+    from rankwise.experiments.reproduce import experiment_spec, results_folder
     from rankwise.experiments.running import run as engine
 
-    changes = {**inputs.settings(set_ or []), "data": data, "trials": trials, "columns": reading.options or None}
-    spec = described(name, quick=quick, changes={key: value for key, value in changes.items() if value is not None})
+    changes = {**set_, "data": data, "trials": trials, "columns": reading.arguments or None}
+    spec = experiment_spec(
+        name, quick=quick, changes={key: value for key, value in changes.items() if value is not None}
+    )
     folder = output or results_folder(spec, quick=quick)
     command = " ".join(["rankwise", *map(shlex.quote, map(check.shown, sys.argv[1:]))])
     if estimate:
-        work = engine.begin(spec, folder, jobs=jobs, on_cluster=dask is not None, data_folder=data_folder)
-        if json:
-            left = work.progress.seconds_left
-            console.document({"total": work.progress.total, "kept": work.progress.kept, "seconds_left": left})
-        else:
-            console.say(_forecast(work))
+        folders = {name: value for name, value in working.items() if name in ("jobs", "data_folder")}
+        work = engine.begin(spec, folder, on_cluster="dask" in working, **folders)
+        progress = work.progress
+        document = {"total": progress.total, "kept": progress.kept, "seconds_left": progress.seconds_left}
+        running.say(document, _forecast(work))
         return
-    with _watching(spec, folder, enabled=progress) as report:
-        results = engine.run(
-            spec,
-            folder,
-            jobs=jobs,
-            dask=dask,
-            data_folder=data_folder,
-            progress=report,
-            estimate=not quick,
-            command=command,
-        )
-    _show(results, folder, json)
+    with _watching(spec, folder, enabled=running.progress) as report:
+        results = engine.run(spec, folder, progress=report, estimate=not quick, command=command, **working)
+    _show(results, folder, running.json)
 
 
-def _list(json: bool) -> None:
+def _list(running: Running) -> None:
     from rankwise.experiments.spec import find_spec, recipes
 
     specs = [find_spec(name) for name in recipes()]
@@ -114,10 +112,10 @@ def _list(json: bool) -> None:
     )
     header = ("name", "paper by", "what", "the paper's data", "cost")
     table = Table(header=header, rows=rows, align="lllll", notes=notes)
-    outputs.show([spec.plain() for spec in specs], ("", table), json=json)
+    running.show([spec.plain() for spec in specs], ("", table))
 
 
-def _forecast(work: "Work") -> str:
+def _forecast(work: "ExperimentRun") -> str:
     progress = work.progress
     left = progress.seconds_left
     unknown = "the first trainings will tell how long" if work.workers else "nobody knows how long on that cluster"
@@ -195,9 +193,7 @@ def _picture(spec: "Spec", progress: "Progress") -> "Group":
     for (data, level, method), values in list(progress.means.items())[-_ROWS:]:
         text = tables.number(sum(values) / len(values))
         if len(values) >= significance.FEWEST:
-            ends = significance.interval_of_mean(
-                values, bounds=bounds_of(str(spec.decide)), confidence=1.0 - spec.alpha
-            )
+            ends = significance.interval_of_mean(values, bounds=bounds_of(str(spec.decide)), level=1.0 - spec.alpha)
             text += " " + tables.interval(*ends)
         grid.add_row(*map(console.plain, (data, f"{level:g}", method, text, str(len(values)))))
     bar = ProgressBar(total=progress.total, completed=progress.done, width=40)

@@ -3,110 +3,94 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import rankwise as rw
 from rankwise.arrays import Json
-from rankwise.cli import console, inputs, outputs
+from rankwise.check.parameters import Option
+from rankwise.cli import arguments, inputs, outputs
 from rankwise.cli.command import grouped
 from rankwise.cli.evaluate.evaluate import summary
-from rankwise.cli.options import DEFAULT_METRICS
+from rankwise.cli.options import But, Only
 from rankwise.cli.rerank import text_options
 from rankwise.cli.rerank.train import train
+from rankwise.cli.running import Running
 from rankwise.models import storage
 
 if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
 
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The folder that 'rankwise rerank train' wrote, or any cross-encoder.")
-]
+Texts = Annotated[text_options.TextReading, But("negatives")]
 
 
 def score(
-    *,
-    model: Model,
+    model: Annotated[
+        str, "The folder that 'rankwise rerank train' wrote, or any cross-encoder.", Option(metavar="MODEL")
+    ],
     data: text_options.Data,
-    output: Path | None = None,
-    tag: str = "rankwise",
-    run: Path | None = None,
-    depth: int | None = None,
-    read: list[str] | None = None,
-    device: str = "auto",
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
+    *,
+    output: arguments.Scores = None,
+    tag: arguments.Tag = "rankwise",
+    texts: Texts,
+    device: text_options.Device = "auto",
+    running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
     """Score documents with a reranker.
 
-    [cyan]rankwise rerank score reranker test.jsonl > scores.txt[/cyan]
-    [cyan]rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run[/cyan]
-
-    --output -o FILE: The file to write: .csv, .tsv or .parquet, query, document and score; .run or .trec, a TREC run;
-        .npy or .txt, one score per document. Text may end in .gz or .zst, too.
-        [default: standard output, one score per line]
+    rankwise rerank score reranker test.jsonl > scores.txt
+    rankwise rerank score reranker scifact:test --run bm25.run --depth 100 -o reranked.run
     """
     text_options.installed()
-    outputs.free(output, force=force)
+    running.free(output)
     if output is not None:
         outputs.scores_format(output)
-    with console.progress(3, progress) as bar:
+    with running.steps(3) as bar:
         bar.step(f"Reading {data}")
-        lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test", to_score=True)
+        lists = texts.lists(data, split="test", to_score=True)
         bar.step(f"Loading {model}")
         reranker = _loaded(model, device)
         bar.step("Scoring")
         scores = lists.data.unsorted(reranker.predict(lists.with_(rows=None)))
-    outputs.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag=tag, force=force, json=json)
+    running.deliver_scores(scores, lists.data, output, {"model": model, "data": data}, tag=tag)
 
 
 def evaluate(
-    *,
     data: text_options.Data,
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL…", help="Rerankers, folders or names of the Hub, also as name=MODEL.")
+        list[str], "Rerankers, folders or names of the Hub, also as name=MODEL.", Option(metavar="MODEL…")
     ],
-    metrics: list[str] = DEFAULT_METRICS,
-    run: Path | None = None,
-    depth: int | None = None,
-    read: list[str] | None = None,
-    output: Path | None = None,
-    per_query: Path | None = None,
-    device: str = "auto",
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
+    *,
+    metrics: arguments.Metrics = arguments.DEFAULT_METRICS,
+    output: arguments.Summary = None,
+    per_query: arguments.PerQuery = None,
+    texts: Texts,
+    device: text_options.Device = "auto",
+    running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
     """Measure how rerankers rank lists of texts: means with intervals, and of several models every pair tested.
 
-    [cyan]rankwise rerank evaluate test.jsonl reranker[/cyan]
-    [cyan]rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr[/cyan]
-    [cyan]rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100[/cyan]
-
-    --output -o FILE: Write the summary: .json, .csv, .md, .tex, .txt.
+    rankwise rerank evaluate test.jsonl reranker
+    rankwise rerank evaluate test.jsonl before=./base after=reranker --metrics ndcg@10,rr
+    rankwise rerank evaluate scifact:test reranker --run bm25.run --depth 100
     """
     text_options.installed()
-    outputs.free(output, outputs.TABLES, force=force)
-    outputs.free(per_query, outputs.FRAMES, force=force, beside=output)
-    expressions = inputs.items(",".join(metrics))
-    inputs.readable(None, expressions)
+    running.free(output, outputs.TABLES)
+    running.free(per_query, outputs.FRAMES, beside=output)
+    inputs.readable(None, metrics)
     named = inputs.named(models)
-    with console.progress(len(named) + 1, progress) as bar:
+    with running.steps(len(named) + 1) as bar:
         bar.step(f"Reading {data}")
-        lists = text_options.TextReading(run=run, depth=depth, read=read).lists(data, split="test")
+        lists = texts.lists(data, split="test")
         evaluations = {}
         for name, model in named.items():
             bar.step(f"Scoring with {name}")
-            evaluations[name] = _loaded(str(model), device).evaluate(lists, expressions)
+            evaluations[name] = _loaded(str(model), device).evaluate(lists, metrics)
     tables = [summary({name: one.table() for name, one in evaluations.items()})]
     document: Json = {"rankings": {name: one.to_dict() for name, one in evaluations.items()}}
     if len(evaluations) > 1:
         compared = rw.compare(evaluations)
         tables.append(compared.pairs_table())
         document["comparison"] = compared.to_dict()
-    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=force)
-    titled = zip(("", "Every pair"), tables, strict=False)
-    outputs.show(document, *titled, json=json, wrote=(output, per_query))
+    outputs.save_evaluations(evaluations, document, tables, output, per_query, force=running.force)
+    running.show(document, *zip(("", "Every pair"), tables, strict=False), wrote=(output, per_query))
 
 
 def _loaded(model: str, device: str) -> "Reranker":
@@ -119,5 +103,4 @@ def _loaded(model: str, device: str) -> "Reranker":
 
 
 _commands = {"train": train, "score": score, "evaluate": evaluate}
-_TITLE = "Train cross-encoders that rank texts, score with them, and measure them."
-app = grouped(_TITLE, _commands, text_options.OPTIONS)
+app = grouped("Train cross-encoders that rank texts, score with them, and measure them.", _commands)

@@ -1,15 +1,15 @@
 """How a command reads lists of texts: files, BEIR folders, and which documents of a run are on the lists."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import rankwise as rw
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.cli import inputs, options
+from rankwise.check.parameters import AtLeast, Option, Unset
+from rankwise.cli.options import RUNNING
 
 if TYPE_CHECKING:
     from rankwise.rerank.data.lists import Lists
@@ -18,22 +18,11 @@ FORMS = (
     "lists of texts, .jsonl (query, documents, labels on each line), .csv, .tsv or .parquet (also .gz and .zst), - for "
     "standard input, or a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), FOLDER:SPLIT for one of its qrels."
 )
-Data = Annotated[str, typer.Argument(metavar="DATA", help=FORMS[0].upper() + FORMS[1:])]
-OPTIONS = options.SHARED | options.described("""
-Reading data:
---run FILE: Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.
---depth N>=1: With --run: the last rank that is looked at.
---read NAME=VALUE: Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR
-    folder, of rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.
---negatives N>=1: With --run: draw so many documents of each query that nobody judged, hard negatives, to train on.
-    Validation and test data are ranked whole. [default: all of the run]
-
-Running:
---device NAME: Where it computes: auto, cpu, cuda, cuda:1 ….
-""")
-"""Parameter -> option, for every command about texts."""
+Data = Annotated[str, FORMS[0].upper() + FORMS[1:], Option(metavar="DATA")]
+Device = Annotated[str, "Where it computes: auto, cpu, cuda, cuda:1 ….", Option(metavar="DEVICE", group=RUNNING)]
 _FOR_TRAINING = ("negatives", "skip")
 """Arguments of rw.rerank.read_beir that choose what is learned from, and have no say in what is measured."""
+_GROUP = "Reading texts"
 
 
 def installed() -> None:
@@ -46,19 +35,36 @@ def installed() -> None:
 class TextReading:
     """How to read lists of texts, as the command line says."""
 
-    run: Path | None = None
-    negatives: int | None = None
-    depth: int | None = None
-    read: list[str] | None = None
-    seed: int = 0
+    run: Annotated[
+        Path | None,
+        "Of a BEIR folder: a TREC run whose documents are on the lists beside those that were judged.",
+        Option(metavar="FILE", group=_GROUP),
+    ] = None
+    negatives: Annotated[
+        int | None,
+        AtLeast(1),
+        "With --run: documents of each query that nobody judged to draw as hard negatives for training. Validation and "
+        "test data are ranked whole.",
+        Unset("all of the run"),
+        Option(group=_GROUP),
+    ] = None
+    depth: Annotated[int | None, AtLeast(1), "With --run: the last rank that is looked at.", Option(group=_GROUP)] = (
+        None
+    )
+    read: Annotated[
+        Mapping[str, object] | None,
+        "Another argument of rw.rerank.read (query=COLUMN, document=COLUMN, label=COLUMN, …) or, of a BEIR folder, of "
+        "rw.rerank.read_beir (skip=10, teacher=FILE, errors=skip); may be repeated.",
+        Option(metavar="NAME=VALUE", group=_GROUP),
+    ] = None  # fmt: skip
 
-    def lists(self, name: str, *, split: str, to_score: bool = False, measured: bool = False) -> "Lists":
+    def lists(self, name: str, *, split: str, seed: int = 0, to_score: bool = False, measured: bool = False) -> "Lists":
         """Read the lists of DATA; ``split`` is the one of a BEIR folder where the user names none.
 
         Documents that are only to be scored need no labels, and of a run they are those that it retrieved. Lists that
         are ``measured`` are whole: drawn negatives and skipped ranks are for training, and would flatter the model.
         """
-        arguments: Keywords = inputs.settings(self.read or [])
+        arguments: Keywords = dict(self.read or {})
         chosen = {"run": self.run, "negatives": self.negatives, "depth": self.depth}
         folder, named = _folder(name)
         if folder is None:
@@ -74,7 +80,7 @@ class TextReading:
             arguments = {name: value for name, value in arguments.items() if name not in _FOR_TRAINING}
         if to_score and self.run is not None:
             arguments = {"add_judged": False, **arguments}
-        return rw.rerank.read_beir(folder, named or split, **{"seed": self.seed, **arguments})
+        return rw.rerank.read_beir(folder, named or split, **{"seed": seed, **arguments})
 
 
 def _folder(name: str) -> tuple[Path | None, str]:

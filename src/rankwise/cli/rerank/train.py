@@ -1,15 +1,16 @@
 """The command ``rerank train``."""
 
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from rankwise import check
 from rankwise.arrays import Json, Keywords
-from rankwise.cli import console, inputs, outputs
+from rankwise.check.parameters import Option, Unset, declared
+from rankwise.cli import arguments, console, inputs
+from rankwise.cli.options import But, Of, Only
 from rankwise.cli.rerank import text_options
+from rankwise.cli.running import Running
 from rankwise.statistics import tables
 from rankwise.statistics.tables import Table
 
@@ -18,120 +19,78 @@ if TYPE_CHECKING:
     from rankwise.rerank.reranker import Reranker
 
 
+def _rerankers() -> Mapping[str, Sequence[Callable[..., Any]]]:
+    """Return the class whose parameters are options."""
+    text_options.installed()
+    from rankwise.rerank.reranker import Reranker
+
+    return {"Training": [Reranker]}
+
+
 def train(
+    data: Annotated[str, f"Training data: {text_options.FORMS}", Option(metavar="TRAIN")],
     *,
-    data: Annotated[str, typer.Argument(metavar="TRAIN", help=f"Training data: {text_options.FORMS}")],
-    model: str,
-    output: Path,
-    valid: str | None = None,
-    test: str | None = None,
-    objective: str | None = None,
-    epochs: int | None = None,
-    learning_rate: float | None = None,
-    batch_queries: int | None = None,
-    token_budget: int | None = None,
-    max_length: int | None = None,
-    metrics: list[str] | None = None,
-    parts: int | None = None,
-    patience: int | None = None,
-    set_: list[str] | None = None,
-    run: Path | None = None,
-    negatives: int | None = None,
-    depth: int | None = None,
-    read: list[str] | None = None,
-    checkpoint: Path | None = None,
-    resume: bool = False,
-    seed: int = 0,
-    threads: int | None = None,
-    device: str = "auto",
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
+    model: Annotated[
+        str, "What training begins from: a model of the Hugging Face Hub, or a folder.", Option(metavar="MODEL")
+    ],
+    output: arguments.Folder,
+    valid: arguments.Valid = None,
+    test: Annotated[str | None, "Test data: measured at the end, for the model card.", Option(metavar="DATA")] = None,
+    objective: Annotated[arguments.Objective, Unset("softmax_ce")] = None,
+    settings: Annotated[Keywords, Of(_rerankers), But("model")],
+    set_: Annotated[
+        Mapping[str, object], "Another setting of rw.rerank.Reranker; may be repeated.", Option(metavar="NAME=VALUE")
+    ] = inputs.NONE,
+    texts: text_options.TextReading,
+    resume: arguments.Resume = False,
+    running: Annotated[Running, Only("seed", "progress", "force", "json")],
 ) -> None:
     """Train a reranker on lists of texts and write it to a folder, which sentence-transformers opens too.
 
     Its model card has the metrics on validation and test data, with intervals. Ctrl-C interrupts the training and keeps
     the best part so far.
 
-    [cyan]rankwise rerank train train.jsonl --valid valid.jsonl --model ./base -o reranker[/cyan]
-    [cyan]rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker[/cyan]
-    [cyan]rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker[/cyan]
-
-    --model NAME|DIR: What training begins from: a model of the Hugging Face Hub, or a folder.
-    --output -o DIR: The folder that the reranker goes to.
-    --valid DATA: Validation data, by which the best part of training is kept.
-    --test DATA: Test data: measured at the end, for the model card.
-    --objective EXPRESSION: What is optimised: a name from 'rankwise objectives', with arguments and wrappers. [default:
-        softmax_ce]
-    --epochs N>=1: How many times through the lists. [default: 1]
-    --learning-rate X: The highest learning rate. [default: 2e-05]
-    --batch-queries N>=1: Lists in a step, each of them whole. [default: 16]
-    --token-budget N>=1: Tokens in a mini-batch: memory and speed, and nothing else. [default: 16384]
-    --max-length N>=1: Tokens of a pair; longer ones are cut. [default: the model's]
-    --metrics -m LIST: Metrics between commas; the first decides. [default: ndcg@10]
-    --parts N>=1: How often in an epoch validation data are measured. [default: 4]
-    --patience N>=0: Stop after so many parts without a better metric; 0: never. [default: 0]
-    --set NAME=VALUE: Another setting of rw.rerank.Reranker; may be repeated.
-
-    Running:
-    --seed N>=0: The same seed gives the same model.
+    rankwise rerank train train.jsonl --valid valid.jsonl --model ./base -o reranker
+    rankwise rerank train train.jsonl --model ./base --objective lambdarank --epochs 2 -o reranker
+    rankwise rerank train scifact:train --run bm25.run --negatives 15 --model ./base -o reranker
     """
     text_options.installed()
-    force = outputs.free_model(output, force=force, resume=resume)
-    if checkpoint is not None:
-        from rankwise.rankers.training.resume import ready
+    running = running.free_model(output, resume=resume)
+    if "checkpoint" in settings:
+        from rankwise.rankers.training.resume import check_checkpoint_target
 
-        ready(checkpoint, resume=resume)
-    inputs.readable(objective, inputs.items(",".join(metrics or [])))
-    reading = text_options.TextReading(run=run, negatives=negatives, depth=depth, read=read, seed=seed)
-    arguments: Keywords = {
-        "objective": objective,
-        "epochs": epochs,
-        "learning_rate": learning_rate,
-        "batch_queries": batch_queries,
-        "token_budget": token_budget,
-        "max_length": max_length,
-        "metrics": None if metrics is None else tuple(inputs.items(",".join(metrics))),
-        "parts": parts,
-        "patience": patience or None,
-        "checkpoint": checkpoint,
-        "threads": threads,
-        "progress": progress,
-    }
-    reranker = _reranker(
-        model, {name: value for name, value in arguments.items() if value is not None}, set_, seed, device
-    )
-    with console.progress(3, progress) as bar:
+        check_checkpoint_target(settings["checkpoint"], resume=resume)
+    inputs.readable(objective, settings.get("metrics", ()))
+    reranker = _reranker(model, settings | ({} if objective is None else {"objective": objective}), set_)
+    with running.steps(3) as bar:
         lists: dict[str, Lists] = {}
         for part, (name, split) in {"train": (data, "train"), "valid": (valid, "dev"), "test": (test, "test")}.items():
             if name is not None:
                 bar.step(f"Reading {name}")
-                lists[part] = reading.lists(name, split=split, measured=part != "train")
+                lists[part] = texts.lists(name, split=split, seed=running.seed, measured=part != "train")
     if "test" in lists:
         lists["test"].compare_with(lists["train"], "test")
     with console.notes_after() as notes:
         reranker.fit(lists["train"], lists.get("valid"), resume=resume)
     tested = {"test": reranker.evaluate(lists["test"])} if "test" in lists else {}
-    reranker.save(output, evaluations=tested, force=force)
+    reranker.save(output, evaluations=tested, force=running.force)
     evaluations = reranker.evaluations_ | {name: one.to_dict() for name, one in tested.items()}
     document, table = _described(reranker, output, evaluations), _summary(reranker, evaluations)
-    outputs.show(document, ("", table), json=json, notes=notes, wrote=(output,), stopped=reranker.stopped_)
+    running.show(document, ("", table), notes=notes, wrote=(output,), stopped=reranker.stopped_)
 
 
-def _reranker(model: str, arguments: Keywords, set_: list[str] | None, seed: int, device: str) -> "Reranker":
+def _reranker(model: str, settings: Keywords, further: Mapping[str, object]) -> "Reranker":
     """Make the reranker, and complain of a model or settings that will not do before the work begins."""
     from rankwise.rerank import encoders
     from rankwise.rerank.reranker import Reranker
 
     encoders.verify(encoders.folder_of(model))
-    further: Keywords = inputs.settings(set_ or [])
-    names = [one.name for one in fields(Reranker) if one.name != "model"]
+    names = [name for name in declared(Reranker) if name != "model"]
     for name in further:
         if name not in names:
             hint = check.suggestion(name, names, arguments=True).rstrip("?")
             raise check.error("unknown setting of a reranker", got=repr(name), hint=hint)
-    settings: Any = {**arguments, "seed": seed, "device": device, **further}
-    return Reranker(model, **settings)
+    return Reranker(model, **settings | further)
 
 
 def _described(reranker: "Reranker", output: Path, evaluations: Json) -> Json:

@@ -1,37 +1,31 @@
 """The command ``auto``."""
 
-import math
-from pathlib import Path
+from typing import Annotated
 
 import rankwise as rw
 from rankwise import check
-from rankwise.cli import console, inputs, options, outputs
+from rankwise.arrays import Keywords
+from rankwise.check.parameters import Option
+from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
+from rankwise.cli.options import But, Of, Only
+from rankwise.cli.running import Running
 
 
 def auto(
+    data: arguments.Train,
     *,
-    data: options.Train,
-    output: Path,
-    minutes: float = 10.0,
-    metric: str = "ndcg@10",
-    valid: str | None = None,
-    test: str | None = None,
-    report: Path | None = None,
-    prefer: str = "best",
-    max_recipes: int | None = None,
-    monotone: list[str] | None = None,
-    constraint: list[str] | None = None,
-    bag: int = 5,
-    study: Path | None = None,
-    processes: int = 1,
-    dask: str | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    reading: Reading,
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
+    output: arguments.Folder,
+    valid: Annotated[
+        str | None, "More queries to learn from and to choose by; of a set, its part.", Option(metavar="DATA")
+    ] = None,
+    test: Annotated[
+        str | None, "Data to evaluate the ranker on; nothing is chosen by them.", Option(metavar="DATA")
+    ] = None,
+    report: arguments.Page = None,
+    settings: Annotated[Keywords, Of(lambda: {"Search": [rw.AutoRanker]}), But("recipes")],
+    reading: Annotated[Reading, But("part")],
+    running: Annotated[Running, Only("progress", "force", "json")],
 ) -> None:
     """Train recipes until the time is over, and write their average.
 
@@ -39,78 +33,45 @@ def auto(
     that its members have not seen; those that are surely worse than the best are left out of the average. Ctrl-C ends
     the search and keeps the best so far.
 
-    [cyan]rankwise auto train.txt --minutes 10 -o model[/cyan]
-    [cyan]rankwise auto mq2008 --fold 1 --minutes 30 --study search -o model --test mq2008[/cyan]
-    [cyan]rankwise auto train.txt --prefer fast -o model[/cyan]
-    [cyan]rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model[/cyan]
-
-    --output -o DIR: The folder that the ranker that is taken goes to.
-    --minutes X: How long the search may take, over all runs with the same --study; inf: until all recipes are tried.
-    --metric METRIC: What is maximised on queries that members have not seen.
-    --valid DATA: More queries to learn from and to choose by; of a set, its part.
-    --test DATA: Data to evaluate the ranker on once it is taken; nothing is chosen by them.
-    --report FILE: Write the leaderboard as a page for a browser: .html.
-    --prefer KIND: best: the average of all kinds; fast: one forest, which is fast to score and can be exported.
-    --max-recipes N>=1: Try the first N recipes only; with --minutes inf the result repeats.
-    --monotone NAME=SIGN: A feature with which scores only rise (NAME=1) or only fall (NAME=-1); may be repeated. Nets,
-        which cannot be told, are left out.
-    --constraint METRIC=GOAL: A goal that the lower bound of a metric must reach on queries that members have not seen:
-        'ndcg(label=purchase)@10=0.62'; may be repeated.
-    --bag N>=2: Members of the bag that each recipe is trained as, and folds.
-
-    Running:
-    --study DIR: A folder that keeps trained recipes; the same command resumes the search in it.
-    --processes N>=1: How many processes train members side by side.
-    --dask ADDRESS: Train members on the workers of the Dask cluster whose scheduler has this address.
+    rankwise auto train.txt --minutes 10 -o model
+    rankwise auto mq2008 --fold 1 --minutes 30 --checkpoint search -o model --test mq2008
+    rankwise auto train.txt --prefer fast -o model
+    rankwise auto train.txt --minutes inf --max-recipes 3 --report page.html -o model
     """
-    force = outputs.free_model(output, force=force, resume=study is not None and study.exists())
-    outputs.free(report, (".html",), force=force)
+    study = settings.get("study", settings.get("checkpoint"))
+    running = running.free_model(output, resume=study is not None and study.exists())
+    running.free(report, (".html",))
     if study is not None:
         from rankwise.model_selection.auto.store import workspace
 
-        workspace(study, {}).ready(resume=True)
+        workspace(study, {}).check_target(resume=True)
         if study.resolve() == output.resolve():
-            raise check.error("the search needs a folder of its own", got=str(study), hint="name another --study")
-    inputs.readable(None, [metric])
+            raise check.error("the search needs a folder of its own", got=str(study), hint="name another --checkpoint")
     from rankwise.data import leakage
-    from rankwise.rankers import inputs as rankers
+    from rankwise.rankers import fit_arguments as aligning
 
-    model = rw.AutoRanker(
-        None if minutes == math.inf else minutes,
-        metric,
-        prefer=prefer,
-        max_recipes=max_recipes,
-        constraints=None if constraint is None else inputs.goals(constraint),
-        monotone_constraints=inputs.settings(monotone) if monotone else None,  # type: ignore[arg-type]
-        folds=bag,
-        seed=seed,
-        threads=threads,
-        processes=processes,
-        dask=dask,
-        study=study,
-        progress=False if json and progress is None else progress,
-    )
-    with console.progress(2, progress) as bar:
+    if running.json:
+        settings.setdefault("progress", False)
+    model = rw.AutoRanker(**settings)
+    inputs.readable(None, [str(model.metric)])
+    with running.steps(2) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid)
         held_back = None if test is None else reading.data(test)
     outputs.features_of(parts[0])
     if held_back is not None:
-        leakage.compare_parts(parts, rankers.aligned(held_back, parts[0]), "test")
+        leakage.compare_parts(parts, aligning.aligned(held_back, parts[0]), "test")
     with console.notes_after() as notes:
         model.fit(*parts)
-    model.save(output, force=force)
-    tested = None if held_back is None else rw.evaluate(model, held_back, [metric])
+    model.save(output, force=running.force)
+    tested = None if held_back is None else rw.evaluate(model, held_back, [model.metric])
+    board = model.leaderboard_
     if report is not None:
         from rankwise.report.leaderboard import write_leaderboard
 
-        write_leaderboard(model.leaderboard_, report, tested=tested, force=force)
-    document = {"model": output, **model.leaderboard_.to_dict()}
-    tables = [("", model.leaderboard_.table())]
+        write_leaderboard(board, report, tested=tested, force=running.force)
+    document = {"model": output, **board.to_dict()} | ({} if tested is None else {"test": tested.to_dict()})
+    tables = [("", board.table())]
     if tested is not None:
-        document["test"] = tested.to_dict()
         tables.append((f"On {check.shown(str(test))}", tested.table()))
-    outputs.show(
-        document, *tables, json=json, narrow=model.leaderboard_.brief(), notes=notes, wrote=(output, report),
-        stopped=model.stopped_,
-    )  # fmt: skip
+    running.show(document, *tables, narrow=board.brief(), notes=notes, wrote=(output, report), stopped=model.stopped_)

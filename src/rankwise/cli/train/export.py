@@ -3,34 +3,38 @@
 import warnings
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 from rankwise import check
-from rankwise.cli import console, options, outputs
+from rankwise.check.parameters import Option, Unset
+from rankwise.cli import arguments, console
+from rankwise.cli.options import Only
+from rankwise.cli.running import Running
 from rankwise.statistics.tables import Table
 
 
 def export(
-    model: options.Model,
-    output: Path,
-    format_: str,
-    names: Path | None = None,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+    model: arguments.Model,
+    *,
+    output: Annotated[Path, "The file to write.", Option(short="-o", metavar="FILE")],
+    format_: Annotated[
+        str, "The format: onnx, treelite, elasticsearch, ranklib, vespa or solr.", Option(short="-f", metavar="NAME")
+    ],
+    names: Annotated[
+        Path | None, "The names of the features there, one per line in the order of training.",
+        Unset("those of the training data"),
+    ] = None,
+    running: Annotated[Running, Only("force", "json")],
+) -> None:  # fmt: skip
     """Write a model for the system that serves it, where documents get the scores that they get here.
 
     Elasticsearch, Solr and Vespa find features by their names: those of a feature set or store, or rank features.
 
-    [cyan]rankwise export model -o model.onnx --format onnx[/cyan]
-    [cyan]rankwise export model -o model.json --format elasticsearch --names features.txt[/cyan]
-    [cyan]rankwise export model -o model.json --format vespa[/cyan]
-
-    --output -o FILE: The file to write.
-    --format -f NAME: The format: onnx, treelite, elasticsearch, ranklib, vespa or solr.
-    --names FILE: The names of the features there, one per line in the order of training. [default: those of the
-        training data]
+    rankwise export model -o model.onnx --format onnx
+    rankwise export model -o model.json --format elasticsearch --names features.txt
+    rankwise export model -o model.json --format vespa
     """
-    outputs.free(output, force=force)
+    running.free(output)
     from rankwise.serving.export import FORMATS, write
 
     check.choice("format", format_, FORMATS)
@@ -40,27 +44,24 @@ def export(
             words = check.readable(names, pipe=True).read_text(encoding="utf-8").splitlines()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
-        path, load = write(model, output, format_, names=words, force=force)
-    if json:
-        document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
-        console.document(document)
-    else:
-        outputs.said(path)
-        console.say(load, wrap=False)
+        path, load = write(model, output, format_, names=words, force=running.force)
+    document = {"model": model, "output": path, "format": format_, "bytes": path.stat().st_size, "load": load}
+    running.wrote(path)
+    running.say(document, load)
     for one in caught:
         console.note(str(one.message))
 
 
-def objectives(json: bool = False) -> None:
+def objectives(*, running: Annotated[Running, Only("json")]) -> None:
     """List every objective and wrapper: its paper, its arguments with their defaults, whether its Hessian is exact.
 
     An objective is written as in Python: a name, with arguments where they differ from their defaults. A wrapper goes
     around one, and objectives can be added up.
 
-    [cyan]rankwise objectives[/cyan]
-    [cyan]rankwise objectives --json[/cyan]
+    rankwise objectives
+    rankwise objectives --json
     """
-    from rankwise.objectives.listing import entries, registered
+    from rankwise.objectives.catalogue import entries, registered
 
     every = [*entries(), *registered()]
     rows = tuple((e.name, e.description, e.paper, e.hessian(), e.defaults()) for e in every)
@@ -70,4 +71,4 @@ def objectives(json: bool = False) -> None:
         "Sums: 0.7*xendcg + 0.3*approx_ndcg.",
     )
     table = Table(header=header, rows=rows, align="lllll", notes=notes)
-    outputs.show([asdict(entry) for entry in every], ("", table), json=json)
+    running.show([asdict(entry) for entry in every], ("", table))

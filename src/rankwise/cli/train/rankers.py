@@ -1,92 +1,101 @@
-"""The ranker that ``train`` trains: ``--ranker`` with an expression, and older options, which are parts of one."""
+"""The ranker of a command: an expression, and options, which are parameters of rankers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from rankwise import check
 from rankwise.arrays import Keywords
-from rankwise.model_selection.result import read_parameters
-from rankwise.rankers import expressions
-from rankwise.rankers.expressions import RankerExpression
-from rankwise.rankers.table import RECOMMENDERS, built, expression_class, ranker_class
+from rankwise.cli.options import Of, Only
 
 _OTHER_COMMANDS = {
     "auto": "use 'rankwise auto'",
     "feature": "write it as a member of a blend: blended(lightgbm, column(0))",
-    **dict.fromkeys(RECOMMENDERS, "use 'rankwise recommend'"),
 }
-"""Rankers that this command does not train -> hint."""
+"""Rankers that these commands do not train -> hint."""
 _ANY = ("metrics", "threads", "progress")
 """Settings of every training, also of a ranker that has no such parameter."""
 _BAG = ("seed", "checkpoint", "checkpoint_every")
 """Settings that a bag has where its ranker has no such parameter."""
 
 
+def trained() -> Mapping[str, Sequence[Callable[..., Any]]]:
+    """Return the classes of rankers that learn from features, by the title of their options."""
+    from rankwise.rankers.table import ranker_class, ranker_names
+    from rankwise.rankers.trees.ranker import TreeRanker
+
+    titled: dict[str, list[Any]] = {}
+    for name in ranker_names():
+        cls = ranker_class(name)
+        if not hasattr(cls, "recommend"):
+            title = "Trees" if issubclass(cls, TreeRanker) else "Nets" if name == "neural" else name
+            titled.setdefault(title, []).append(cls)
+    return titled
+
+
+def ensembles() -> Mapping[str, Sequence[Callable[..., Any]]]:
+    """Return the class whose options are those of every ensemble."""
+    from rankwise.rankers.ensembles.bagged import bagged
+
+    return {"Running": [bagged]}
+
+
+Settings = Annotated[Keywords, Of(trained, "Training")]
+"""Parameters of rankers that the user set."""
+Members = Annotated[Keywords, Of(ensembles), Only("processes", "dask")]
+"""How the members of an ensemble are trained."""
+
+
 def build(
-    text: str | None,
-    params: Path | None,
-    options: Keywords,
-    native: Keywords,
-    *,
-    blend: Sequence[str],
-    bag: int | None,
-    teacher: Any,
-    running: Keywords,
-) -> Any:
+    text: str | None, objective: str | None, settings: Keywords, native: Keywords, params: Path | None = None,
+    members: Keywords | None = None,
+) -> Any:  # fmt: skip
     """Build the ranker: its own expression goes before options of the command line, and these before a file.
 
-    ``native`` holds what ``--set`` sets, ``running`` settings of ensembles: processes, dask.
+    ``native`` holds what ``--set`` sets.
     """
+    from rankwise.model_selection.result import read_parameters
+    from rankwise.rankers import expressions
+    from rankwise.rankers.table import RECOMMENDERS, build_ranker, expression_class, ranker_class
+
     name, saved = (None, {}) if params is None else read_parameters(params)
     if "metrics" in saved:
         saved["metrics"] = tuple(saved["metrics"])
-    if blend:
-        if text is not None:
-            hint = f'write all of it: --ranker "blended({", ".join(blend)}, …)"'
-            raise check.error("--blend and --ranker do not go together", got=f"--ranker {text}", hint=hint)
-        text = f"blended({', '.join(map(_member, blend))}, folds={bag or 5})"
     expression = expressions.read(text or name or "lightgbm")
-    single = expression.singles()[0].name if expression.singles() else ""
-    if name not in (None, single):
+    hint = _OTHER_COMMANDS.get(expression.name, "use 'rankwise recommend'")
+    if expression.name in {*_OTHER_COMMANDS, *RECOMMENDERS}:
+        raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=hint)
+    singles = expression.singles()
+    if name not in (None, singles[0].name if singles else ""):
         hint = "leave --ranker out, or tune that ranker"
         raise check.error(f"the parameters are of {name}", got=f"--ranker {text}", where=str(params), hint=hint)
-    if other := _OTHER_COMMANDS.get(expression.name):
-        raise check.error(f"{expression.name} is not trained by this command", got=f"--ranker {text}", hint=other)
-    if bag is not None and not blend:
-        expression = RankerExpression("bagged", settings={"folds": bag}, members=(expression,))
     if expression_class(expression.name).pools:
-        expression = replace(expression, settings=running | dict(expression.settings))
-    elif "processes" in running:
-        got = f"--processes {running['processes']}"
-        raise check.error("processes train the members of a bag", got=got, hint="add --bag N")
-    if teacher is not None:
-        expression = RankerExpression("distilled", members=(teacher, expression))
-    options = {name: value for name, value in options.items() if value is not None}
-    if options.get("patience") == 0:
-        options["patience"] = None
-    if text is not None and "(" in text:
-        for option, value in (("--objective", options.get("objective")), ("--set", native), ("--params", saved)):
+        expression = replace(expression, settings=(members or {}) | dict(expression.settings))
+    elif "processes" in (members or {}):
+        hint = 'write --ranker "bagged(lightgbm, folds=5)"'
+        raise check.error("processes train the members of a bag", got=f"--processes {members['processes']}", hint=hint)
+    if len(singles) != 1 or expression_class(expression.name).weighs:
+        for option, value in (("--objective", objective), ("--set", native), ("--params", saved)):
             if value:
-                hint = "write it into the expression: --ranker 'lightgbm(xendcg, leaves=15)'"
-                raise check.error(f"{option} and an expression do not go together", got=text, hint=hint)
-    if expression_class(expression.name).weighs or len(expression.singles()) != 1:
-        checkpoint = {"checkpoint": options.pop("checkpoint")} if "checkpoint" in options else {}
-        return replace(expression, settings=checkpoint | dict(expression.settings)).build(options)
+                hint = "write it into the expression: 'blended(lightgbm(xendcg, leaves=15), neural)'"
+                raise check.error(f"{option} and several rankers do not go together", got=str(text), hint=hint)
+        checkpoint = {name: value for name, value in settings.items() if name == "checkpoint"}
+        others = {name: value for name, value in settings.items() if name != "checkpoint"}
+        return replace(expression, settings=checkpoint | dict(expression.settings)).build(others)
+    single = singles[0]
+    parameters = ranker_class(single.name).own_parameters()
+    is_written = single.objective and (single.objective != parameters.get("objective") or single.objective in str(text))
+    if objective is not None and is_written:
+        hint = "write it into the expression: --ranker 'lightgbm(xendcg, leaves=15)'"
+        raise check.error("--objective and an expression with one do not go together", got=str(text), hint=hint)
     if saved:
         with check.naming(params):
-            built(single, saved)
-    parameters = ranker_class(single).own_parameters()
+            build_ranker(single.name, saved)
+    beneath = saved | settings | native | ({} if objective is None else {"objective": objective})
+    if is_written:
+        beneath.pop("objective", None)
     general = {*_ANY, *(_BAG if expression.is_bag else ())} - parameters.keys()
-    settings = {name: value for name, value in options.items() if name not in general}
-    complete = expression.map(lambda one: {**saved, **settings, **native, **one.settings})
-    return complete.build({name: value for name, value in options.items() if name in general})
-
-
-def _member(word: str) -> str:
-    """Return the expression of a member of ``--blend``: ``column:NAME``, or ``column:N`` from 1, is a feature."""
-    kind, mark, column = word.partition(":")
-    if kind != "column" or not mark:
-        return word
-    return f"column({int(column) - 1 if column.isdecimal() and int(column) else repr(column)})"
+    own = {name: value for name, value in beneath.items() if name not in general or name in native}
+    complete = expression.map(lambda one: own | dict(one.settings))
+    return complete.build({name: value for name, value in settings.items() if name in general})

@@ -4,72 +4,83 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import rankwise as rw
 from rankwise import check
+from rankwise.check.parameters import AtLeast, Option, Unset, Within
 from rankwise.cli import console, inputs
 from rankwise.cli.data_options import Reading
 
+_LOGGING, _LIMITS = "Logging", "Limits"
+
 
 def serve(
+    models: Annotated[list[str], "Folders of models, or NAME=FOLDER.", Option(metavar="MODEL")],
     *,
-    models: Annotated[list[str], typer.Argument(metavar="MODEL", help="Folders of models, or NAME=FOLDER.")],
-    production: str = "",
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    workers: int = 1,
-    max_documents: int = 10_000,
-    max_megabytes: float = 16.0,
-    timeout: float = 10.0,
-    host_name: list[str] | None = None,
-    log_level: str = "warning",
-    log_features: Path | None = None,
-    sample: float = 0.01,
-    examples: str | None = None,
+    production: Annotated[str, "The model that answers requests that name none.", Unset("the first")] = "",
+    host: Annotated[
+        str, "The address to listen on; 0.0.0.0 is all networks, and there is no authentication.",
+        Option(metavar="ADDRESS"),
+    ] = "127.0.0.1",
+    port: Annotated[int, Within(0, 65535), "The port to listen on; 0 is a free one."] = 8000,
+    host_name: Annotated[
+        list[str] | None,
+        "A name by which requests may call the service, beside those of this machine; may be repeated.",
+        Unset("any, unless --host is this machine alone"), Option(metavar="NAME"),
+    ] = None,
+    workers: Annotated[int, AtLeast(1), "Processes that answer requests, each with all models."] = 1,
+    examples: Annotated[
+        str | None, "Data whose first 50 queries the page offers.", Option(metavar="DATA")
+    ] = None,
+    log_level: Annotated[
+        str, "What is logged, as lines of JSON; info has one for each request.",
+        Option(metavar="debug|info|warning|error", group=_LOGGING),
+    ] = "warning",
+    log_features: Annotated[
+        Path | None, "Append the features of a sample of requests, .jsonl, which data skew reads.",
+        Option(metavar="FILE", group=_LOGGING),
+    ] = None,
+    sample: Annotated[
+        float, Within(0, 1), "The share of requests whose features are logged.", Option(metavar="SHARE", group=_LOGGING)
+    ] = 0.01,
+    max_documents: Annotated[
+        int, AtLeast(1), "Documents of a request at most; more are rejected with status 422.", Option(group=_LIMITS)
+    ] = 10_000,
+    max_megabytes: Annotated[
+        float, AtLeast(0), "Size of a request at most; larger ones are rejected with status 413.", Option(group=_LIMITS)
+    ] = 16.0,
+    timeout: Annotated[
+        float, AtLeast(0.001), "Seconds for a request, which then ends with status 504, and for a graceful stop.",
+        Option(group=_LIMITS),
+    ] = 10.0,
     reading: Reading,
-) -> None:
+) -> None:  # fmt: skip
     """Serve models over HTTP: scores of documents by their features, and a page that explains rankings.
 
     POST /score scores the documents of a query, or of several; /openapi.json, /models, /health, /ready and /metrics
     describe the service. The page at / shows a query's ranking by two models side by side. SIGTERM and Ctrl-C finish
     requests in flight, SIGHUP loads the models anew.
 
-    [cyan]rankwise serve model[/cyan]
-    [cyan]rankwise serve old=models/1 new=models/2 --production old --examples test.txt[/cyan]
-    [cyan]rankwise serve model --host 0.0.0.0 --port 80 --workers 4[/cyan]
-
-    --production NAME: The model that answers requests that name none. [default: the first]
-    --host ADDRESS: The address to listen on; 0.0.0.0 is all networks, and there is no authentication.
-    --port N>=0<=65535: The port to listen on; 0 is a free one.
-    --workers N>=1: Processes that answer requests, each with all models.
-    --host-name NAME: A name by which requests may call the service, beside those of this machine; may be repeated.
-        [default: any, unless --host is this machine alone]
-    --log-level debug|info|warning|error: What is logged, as lines of JSON; info has one for each request.
-    --log-features FILE: Append the features of a sample of requests, .jsonl, which data skew reads.
-    --sample SHARE>=0.0<=1.0: The share of requests whose features are logged.
-    --max-documents N>=1: Documents of a request at most; more are rejected with status 422.
-    --max-megabytes X>=0.0: Size of a request at most; larger ones are rejected with status 413.
-    --timeout X>=0.001: Seconds for a request, which then ends with status 504, and for a graceful stop.
-    --examples DATA: Data whose first 50 queries the page offers.
+    rankwise serve model
+    rankwise serve old=models/1 new=models/2 --production old --examples test.txt
+    rankwise serve model --host 0.0.0.0 --port 80 --workers 4
     """
     for module in ("orjson", "prometheus_client", "starlette", "uvicorn"):
         check.installed(module, "serve")
-    from rankwise.evaluation.rankings import columns_to_rank
-    from rankwise.serving import feature_log, requests, server
+    from rankwise.evaluation.score_files import columns_to_rank
+    from rankwise.serving import feature_log, request_parsing, server
 
     folders = inputs.named(models)
     production = check.choice("production", production or next(iter(folders)), folders)
     check.choice("log_level", log_level, server.LEVELS)
-    logged = None if log_features is None else feature_log.FeatureLog(log_features, sample).ready()
+    logged = None if log_features is None else feature_log.FeatureLog(log_features, sample).check_target()
     queries = []
     if examples is not None:
         columns = columns_to_rank(rw.load(folder) for folder in folders.values())
-        queries = requests.examples(reading.data(examples, tables=columns | {"to_score": True}))
+        queries = request_parsing.examples(reading.data(examples, tables=columns | {"to_score": True}))
     settings = server.Settings(
         folders,
         production,
-        requests.RequestLimits(documents=max_documents, megabytes=max_megabytes, seconds=timeout),
+        request_parsing.RequestLimits(documents=max_documents, megabytes=max_megabytes, seconds=timeout),
         queries,
         server.hosts(host, host_name or []),
         logged,

@@ -67,7 +67,7 @@ def table(model: Any, parts: Parts) -> Table:
         rows.append((f"{name}, {_measured(model, parts)}", tables.number(value) + first))
     if not values:
         rows.append(
-            ("validation", "none: nothing was measured; --valid DATA or --bag 5 measures, and keeps the best round")
+            ("validation", "none: nothing was measured; --valid DATA or a bag measures, and keeps the best round")
         )
     return tables.Table(header=("", model.name), rows=tuple(rows), align="ll")
 

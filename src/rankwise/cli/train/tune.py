@@ -1,109 +1,82 @@
 """The command ``tune``."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 import rankwise as rw
 from rankwise import check
-from rankwise.cli import console, inputs, options, outputs
+from rankwise.arrays import Keywords
+from rankwise.check.parameters import Option, Unset
+from rankwise.cli import arguments, console, inputs, outputs
 from rankwise.cli.data_options import Reading
+from rankwise.cli.options import RUNNING, But, Of, Only
+from rankwise.cli.running import Running
+from rankwise.cli.train import rankers
 
 
 def tune(
+    data: arguments.Train,
     *,
-    data: options.Train,
-    output: Path,
-    valid: str | None = None,
-    objective: str | None = None,
-    ranker: str | None = None,
-    bag: int | None = None,
-    trials: int | None = None,
-    minutes: float | None = None,
-    space: str = "default",
-    search: list[str] | None = None,
-    set_: list[str] | None = None,
-    rounds: int | None = None,
-    epochs: int | None = None,
-    patience: int | None = None,
-    metric: str = "ndcg@10",
-    study: Path | None = None,
-    resume: bool = False,
-    prune: bool = True,
-    plot: Path | None = None,
-    seed: int = 0,
-    threads: int | None = None,
-    reading: Reading,
-    progress: bool | None = None,
-    force: bool = False,
-    json: bool = False,
-) -> None:
+    output: Annotated[Path, "The file of the best parameters: .toml or .json.", Option(short="-o", metavar="FILE")],
+    valid: arguments.Valid = None,
+    ranker: arguments.Ranker = None,
+    objective: arguments.Objective = None,
+    search: Annotated[Keywords, Of(lambda: {"Searching": [rw.tune]})],
+    fixed: Annotated[rankers.Settings, Only("rounds", "epochs", "patience")],
+    set_: arguments.Set = inputs.NONE,
+    checkpoint: Annotated[
+        Path | None, "The file that keeps every trial.", Unset("the output's name, ending in .db"),
+        Option(metavar="FILE", group=RUNNING),
+    ] = None,
+    resume: arguments.Resume = False,
+    plot: arguments.Plot = None,
+    reading: Annotated[Reading, But("part")],
+    running: Annotated[Running, Only("progress", "force", "json")],
+) -> None:  # fmt: skip
     """Search for the parameters of a ranker and its objective that rank the validation data best.
 
-    Trials and minutes count over all runs of a study: an interrupted search, run again with --resume, does the rest.
-    Do not search on test data.
+    Trials and minutes count over all runs with the same --checkpoint: an interrupted search, run again with --resume,
+    does the rest. Do not search on test data.
 
-    [cyan]rankwise tune train.txt --valid valid.txt --objective xendcg -o best.toml --plot search.png[/cyan]
-    [cyan]rankwise tune mq2008 --fold 1 --minutes 30 -o best.toml --resume[/cyan]
-    [cyan]rankwise tune train.txt --bag 5 --set smoothing=5 -o best.toml[/cyan]
-    [cyan]rankwise tune train.txt --valid valid.txt --space none --search "leaves=whole(7, 63)" -o best.toml[/cyan]
-
-    --output -o FILE: The file of the best parameters: .toml or .json.
-    --bag N>=2: Search for a bag of N rankers, judged by queries of TRAIN and --valid that members have not seen.
-    --trials N>=1: How many trials. [default: 50]
-    --minutes X: How many minutes of training.
-    --space default|kang2024|none: The ranges that are searched.
-    --search NAME=RANGE: A range to search: 'leaves=whole(7, 63)', 'stochastic.scale=log(0.05, 1)'; may be repeated.
-    --metric METRIC: What is maximised on the validation data.
-    --study FILE: The file that keeps every trial. [default: the output's name, ending in .db]
-    --resume: Resume the search in that file, if there is one.
-    --prune/--no-prune: End trials early that fall behind.
-    --plot FILE: Draw the search: .png, .svg or .pdf.
+    rankwise tune train.txt --valid valid.txt --objective xendcg -o best.toml --plot search.png
+    rankwise tune mq2008 --fold 1 --minutes 30 -o best.toml --resume
+    rankwise tune train.txt --folds 5 --set smoothing=5 -o best.toml
+    rankwise tune train.txt --valid valid.txt --search "leaves=whole(7, 63)" -o best.toml
     """
     from rankwise.model_selection.result import ENDINGS
-    from rankwise.model_selection.study import ready
+    from rankwise.model_selection.study import check_study_target
 
-    outputs.free(output, ENDINGS, force=force or resume)
-    outputs.free(plot, outputs.PICTURES, force=force or resume)
-    study = study or output.with_suffix(".db")
-    if study in (output, plot):
-        raise check.error("the study needs a file of its own", got=str(study), hint="name another with --study")
-    ready(study, resume=resume)
-    fixed = inputs.settings(set_ or [])
-    fixed |= {name: count for name, count in {"rounds": rounds, "epochs": epochs}.items() if count is not None}
-    if patience is not None:
-        fixed["patience"] = patience or None
-    ranges = inputs.pairs(search or [], "NAME=RANGE")
-    inputs.readable(objective, [metric])
-    with console.progress(2, progress) as bar:
+    running = replace(running, force=running.force or resume)
+    running.free(output, ENDINGS)
+    running.free(plot, outputs.PICTURES)
+    checkpoint = checkpoint or output.with_suffix(".db")
+    if checkpoint in (output, plot):
+        hint = "name another with --checkpoint"
+        raise check.error("the study needs a file of its own", got=str(checkpoint), hint=hint)
+    check_study_target(checkpoint, resume=resume)
+    inputs.readable(objective, [search.get("metric", "ndcg@10")])
+    with running.steps(2) as bar:
         bar.step(f"Reading {data}")
         parts = reading.parts(data, valid)
-    if parts[1] is None and bag is None:
-        raise check.error("a search needs validation data", hint="add --valid DATA, or --bag 5")
+    if parts[1] is None and "folds" not in search:
+        raise check.error("a search needs validation data", hint="add --valid DATA, or --folds 5")
     outputs.features_of(parts[0])
     result = rw.tune(
-        parts[0],
-        parts[1],
+        *parts,
         objective,
         ranker=ranker or "lightgbm",
-        bag=bag,
-        metric=metric,
-        trials=trials,
-        minutes=minutes,
-        space=space,
-        search=ranges,
-        fixed=fixed,
-        study=study,
+        fixed=set_ | fixed,
+        checkpoint=checkpoint,
         resume=resume,
-        prune=prune,
-        seed=seed,
-        threads=threads,
-        progress=progress,
+        **search,
     )
-    result.save(output, force=force or resume)
+    result.save(output, force=running.force)
     if plot is not None:
-        result.plot(plot, force=force or resume)
-    outputs.show(result.to_dict(), ("", result.table()), json=json, wrote=(output, result.study, plot))
+        result.plot(plot, force=running.force)
+    running.show(result.to_dict(), ("", result.table()), wrote=(output, result.checkpoint, plot))
     if result.stopped == "interrupted":
         console.note("interrupted: these are the best parameters so far; --resume continues the search")
         raise typer.Exit(130)

@@ -14,8 +14,8 @@ from rankwise import check
 from rankwise.check.parameters import Search, Within, check_declared
 from rankwise.objectives.base import Objective
 from rankwise.objectives.distil.cpu import margins_kernel
-from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.softmax.objectives import ListNet
 from rankwise.stream import Stream
 
@@ -60,7 +60,7 @@ class Distil(Objective):
         """Compute the target distribution."""
         lists, teacher = _checked(self, labels, offsets, columns)
         # ListNet's target is the softmax of labels, which are not negative: the least score of a list becomes 0.
-        targets = (teacher - lists.spread(lists.minima(teacher))) / self.temperature
+        targets = (teacher - lists.to_documents(lists.minima(teacher))) / self.temperature
         inner = ListNet(newton=self.newton).prepare(targets, lists)  # type: ignore[arg-type]
         if self.temperature == 1.0:
             return inner
@@ -109,7 +109,7 @@ class MarginArguments(NamedTuple):
 
 def _checked(
     objective: Objective, labels: ArrayLike, offsets: ArrayLike, columns: Mapping[str, ArrayLike]
-) -> tuple[Lists, Values]:
+) -> tuple[RaggedLists, Values]:
     """Return lists, and the teacher's scores of their documents."""
     reject_columns(objective, columns, objective.reads)
     _, lists = checked_lists(labels, offsets)
@@ -117,8 +117,8 @@ def _checked(
         raise check.error(
             f"{objective.name} needs the teacher's score of every document",
             got="data without teacher scores",
-            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with `teacher=…`"
-            "` (rw.distilled)|`",
+            hint="`set teacher_score=…`, the column that holds them, where the data are read, or train with "
+            "`rw.distilled(teacher, ranker)|--ranker \"distilled('TEACHER', lightgbm)\"`",
         )
     return lists, lists.checked("teacher_scores", columns["teacher_scores"])
 

@@ -12,7 +12,6 @@ from rankwise.arrays import Array
 from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
 from rankwise.metrics.gains import NO_CUTOFF, Gain, checked_gain
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.pairwise.cpu.pairwise import pairwise
 from rankwise.objectives.pairwise.cpu.tiles import EXPONENTIAL, HINGE, LOGISTIC, SQUARED_HINGE
 from rankwise.objectives.pairwise.cpu.weights import WEIGHTS, distance_weights, rank_weights
@@ -24,6 +23,7 @@ from rankwise.objectives.prepared import (
     document_weights,
     reject_columns,
 )
+from rankwise.objectives.ragged import RaggedLists, Values
 from rankwise.objectives.wrappers.weighted import PreparedWeighted
 
 LOSSES = {"logistic": LOGISTIC, "hinge": HINGE, "squared_hinge": SQUARED_HINGE, "exponential": EXPONENTIAL}
@@ -273,7 +273,7 @@ class PairArguments(NamedTuple):
     settings: PairSettings
 
 
-def _gains(pairs: Pairwise, labels: Values, lists: Lists) -> Values:
+def _gains(pairs: Pairwise, labels: Values, lists: RaggedLists) -> Values:
     """Return gains in units in which a swap of two documents changes the metric itself."""
     if pairs.weight == "none":
         return labels
@@ -283,5 +283,5 @@ def _gains(pairs: Pairwise, labels: Values, lists: Lists) -> Values:
     if pairs.weight == "precision":
         relevant = relevant / pairs.cutoff
     if pairs.weight == "recall":
-        relevant = relevant / lists.spread(lists.positive_or_one(lists.sums(relevant)))
+        relevant = relevant / lists.to_documents(lists.positive_or_one(lists.sums(relevant)))
     return relevant

@@ -13,9 +13,9 @@ from rankwise.check.parameters import Above, AtLeast, OneOf, Within, check_decla
 from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import NOISES
-from rankwise.objectives.lists import Lists, Values, noise_streams
 from rankwise.objectives.pairwise.cpu.yeti import METRICS, yeti_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import RaggedLists, Values, noise_streams
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -91,7 +91,7 @@ class Yeti(Objective):
             work=20.0 * self.permutations * lists.sizes if lists.device is None else None,
         )
 
-    def _gains(self, labels: Values, lists: Lists) -> Values:
+    def _gains(self, labels: Values, lists: RaggedLists) -> Values:
         """Return gains in units in which a swap changes the metric itself."""
         if self.metric == "classic":
             return lists.gains_and_ideal(labels, "linear").gains
@@ -99,7 +99,7 @@ class Yeti(Objective):
             return lists.gain_shares(labels, self.gain, self.cutoff)
         relevant = lists.floats(labels >= self.relevant)
         if self.metric == "map":
-            relevant = relevant / lists.spread(lists.positive_or_one(lists.sums(relevant)))
+            relevant = relevant / lists.to_documents(lists.positive_or_one(lists.sums(relevant)))
         return relevant
 
 

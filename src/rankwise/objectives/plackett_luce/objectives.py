@@ -13,11 +13,11 @@ from rankwise.metrics.gains import Gain, checked_gain, discounts
 from rankwise.metrics.orderings import LINEAR, Orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
-from rankwise.objectives.lists import Lists, Values, draw_streams
 from rankwise.objectives.plackett_luce.cpu.draws import DRAWS, SAMPLERS
 from rankwise.objectives.plackett_luce.cpu.listmle import fill_groups, listmle_kernel
 from rankwise.objectives.plackett_luce.cpu.plrank import plrank_kernel
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import RaggedLists, Values, draw_streams
 
 _DEVICE = "rankwise.objectives.plackett_luce.triton.listmle"
 _TIES = ("apart", "row")
@@ -110,11 +110,11 @@ class PLRank(Objective):
             work=self._work(lists) if lists.device is None else None,
         )
 
-    def _work(self, lists: Lists) -> Array:
+    def _work(self, lists: RaggedLists) -> Array:
         ranks = lists.longest if self.sampler == "race" else self.rank_weights(lists.longest).size
         return np.asarray(20.0 * (lists.sizes + self.samples * np.minimum(lists.sizes, ranks)))
 
-    def _gains(self, labels: Values, lists: Lists) -> Values:
+    def _gains(self, labels: Values, lists: RaggedLists) -> Values:
         """Return the reward of each document at discount 1."""
         if self.metric in ("precision", "rbp"):
             return lists.floats(labels >= self.relevant)
@@ -125,11 +125,11 @@ class PLRank(Objective):
         # Discounts that do not fall with the rank have another ideal order.
         gains = lists.gains_and_ideal(labels, self.gain).gains
         ideal = Orderings(LINEAR, lists.offsets, gains, self.rank_weights(lists.longest)).extremes().most
-        return gains / lists.spread(lists.positive_or_one(ideal))
+        return gains / lists.to_documents(lists.positive_or_one(ideal))
 
     def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
         """Return the lists as the metric sees them, for bounding."""
-        lists = Lists(offsets)
+        lists = RaggedLists(offsets)
         return Orderings(LINEAR, offsets, self._gains(labels, lists), self.rank_weights(lists.longest))
 
     def rank_weights(self, longest: int) -> Array:

@@ -19,8 +19,8 @@ from rankwise.metrics.gains import Gain, checked_gain
 from rankwise.metrics.orderings import AP, DISCORDANCE, Orderings, ndcg_orderings
 from rankwise.objectives.base import Objective
 from rankwise.objectives.cpu import TREATMENTS
-from rankwise.objectives.lists import Lists, Values
 from rankwise.objectives.prepared import PerDocument, PerQuery, PreparedKernel, checked_lists, reject_columns
+from rankwise.objectives.ragged import RaggedLists, Values
 from rankwise.objectives.smooth import cpu
 
 _DEVICE = "rankwise.objectives.smooth.triton"
@@ -49,7 +49,7 @@ class _Smooth(Objective):
         return self.curvature == "exact"
 
     @abstractmethod
-    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+    def _gains(self, labels: Values, lists: RaggedLists) -> tuple[Values, Values]:
         """Return the gain of each document, and the ideal DCG or the number of relevant documents of each query."""
 
     def prepare(self, labels: ArrayLike, offsets: ArrayLike, **columns: ArrayLike) -> PreparedKernel:
@@ -117,7 +117,7 @@ class ApproxNDCG(_Smooth):
         super().__post_init__()
         object.__setattr__(self, "gain", checked_gain(self.gain))
 
-    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+    def _gains(self, labels: Values, lists: RaggedLists) -> tuple[Values, Values]:
         return lists.gains_and_ideal(labels, self.gain)
 
     def orderings(self, labels: Array, offsets: Offsets) -> Orderings:
@@ -136,7 +136,7 @@ class _Binary(_Smooth):
     ordering: ClassVar[str]
     """The kind of its orderings."""
 
-    def _gains(self, labels: Values, lists: Lists) -> tuple[Values, Values]:
+    def _gains(self, labels: Values, lists: RaggedLists) -> tuple[Values, Values]:
         relevant = lists.floats(labels >= self.relevant)
         return relevant, lists.sums(relevant)
 

@@ -12,11 +12,11 @@ from rankwise.arrays import Array, Offsets
 from rankwise.check.parameters import Above, AtLeast, OneOf, check_declared
 from rankwise.metrics.orderings import Orderings
 from rankwise.objectives.base import Objective
-from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, mapped
+from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.objectives.wrappers.bounds import BoundMaps, BoundRule, bounds
-from rankwise.objectives.wrappers.on import on
+from rankwise.objectives.wrappers.goal import on
 from rankwise.objectives.wrappers.stochastic import stochastic
 from rankwise.objectives.wrappers.weighted import weighted
 from rankwise.stream import Stream
@@ -87,13 +87,13 @@ class bounded(Wrapper):  # noqa: N801 (wrappers are adjectives)
     def mapped(self, values: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Array:
         """Return the bounded value of a loss of each list: the map alone, for inspection.
 
-        >>> from rankwise import SmoothRBP
+        >>> from rankwise.objectives import SmoothRBP
         >>> bounded(SmoothRBP()).mapped([0.0, 1.0, 2.0], [1, 0, 0] * 3, [0, 3, 6, 9])  # at most 2 pairs are wrong
         array([0. , 0.5, 1. ])
         """
         return self._bounds(*checked_lists(labels, offsets)).apply(np.asarray(values, np.float64))[0]
 
-    def _bounds(self, labels: Array, lists: Lists, columns: Mapping[str, ArrayLike] | None = None) -> BoundMaps:
+    def _bounds(self, labels: Array, lists: RaggedLists, columns: Mapping[str, ArrayLike] | None = None) -> BoundMaps:
         weights, layer = np.ones(lists.n_queries), self.inner
         while isinstance(layer, stochastic | weighted | on):
             if isinstance(layer, on):

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise import check
 from rankwise.arrays import Offsets, offsets_of, rows_of
 from rankwise.check.parameters import Above, check_declared
-from rankwise.objectives.lists import Derivatives, Selection, Values
 from rankwise.objectives.prepared import Prepared, checked_lists, document_weights, reject_columns
+from rankwise.objectives.ragged import Derivatives, Selection, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -31,7 +31,7 @@ class clickwise(Wrapper):  # noqa: N801 (wrappers are adjectives)
     ``clip``: the largest weight of a click. Rarely seen documents then count less than they should, and vary less.
     A label is how often a document was clicked. Time and memory grow with the number of clicks of a list.
 
-    >>> from rankwise import SoftmaxCE
+    >>> from rankwise.objectives import SoftmaxCE
     >>> d = clickwise(SoftmaxCE())([0.0, 0.0], [1, 1], [0, 2], document_weights=[1.0, 4.0])
     >>> d.value.round(4), d.gradient  # (1 + 4) log 2; a click on each document, 1/2 and four times 1/2
     (array([3.4657]), array([ 1.5, -1.5]))

@@ -13,12 +13,12 @@ from rankwise.check.parameters import AtLeast, OneOf, check_declared
 from rankwise.compiling import kernel
 from rankwise.metrics.exposure import MERITS, group_shares
 from rankwise.metrics.gains import Gain, checked_gain
-from rankwise.metrics.order import longest_of
+from rankwise.metrics.sorting import longest_of
 from rankwise.objectives.base import columns_for
-from rankwise.objectives.lists import Derivatives, Values, draw_streams
-from rankwise.objectives.plackett_luce.cpu.draws import PLACE, draw, samples_at_once, tabulate, working_memory
+from rankwise.objectives.plackett_luce.cpu.draws import PLACE, sample_batch, samples_at_once, tabulate, working_memory
 from rankwise.objectives.plackett_luce.objectives import PLRank
 from rankwise.objectives.prepared import PerDocument, Prepared, PreparedKernel, checked_lists, require_stream
+from rankwise.objectives.ragged import Derivatives, Values, draw_streams
 from rankwise.objectives.wrappers.base import Wrapper, ranking_model, with_rewards
 from rankwise.stream import Stream
 
@@ -164,7 +164,9 @@ def _price(  # type: ignore[no-untyped-def]
         exposures[:n_groups] = 0.0
         for i in range(0, samples, samples_at_once(head)):
             count = min(samples_at_once(head), samples - i)
-            draw(race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at)
+            sample_batch(
+                race or steep, keys, queries[q], i, count, samples, draws, n, head, floats, integers, batch, at
+            )
             for a in range(count):
                 for k in range(head):
                     group = number[integers[PLACE, at[a * head + k]]]

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from rankwise.check.parameters import Above, AtLeast, OneOf, Search, check_declared
 from rankwise.objectives.cpu import NOISES
-from rankwise.objectives.lists import Derivatives, Values
 from rankwise.objectives.prepared import Prepared, require_stream
+from rankwise.objectives.ragged import Derivatives, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -26,9 +26,9 @@ class stochastic(Wrapper):  # noqa: N801 (wrappers are adjectives)
     ``scale`` is that of the noise, in units of the scores. None: half of ``inner.score_scale``, the difference of
     scores that matters to the inner loss (chosen in docs/benchmarks/objectives.md). The paper has 0.25 for trees
     with σ = 2, which is the same, and 1 for nets. ``temperature`` divides noisy scores before the inner loss sees them
-    (eq. 4; see :func:`rankwise.sample_scores`): derivatives are those by the scores themselves.
+    (eq. 4; see :func:`rankwise.objectives.sample_scores`): derivatives are those by the scores themselves.
 
-    >>> from rankwise import ApproxNDCG, LambdaRank
+    >>> from rankwise.objectives import ApproxNDCG, LambdaRank
     >>> stochastic(LambdaRank(sigma=2.0)).noise_scale, stochastic(ApproxNDCG(eta=10.0)).noise_scale
     (0.25, 0.05)
     """

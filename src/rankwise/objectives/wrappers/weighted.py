@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar
 from numpy.typing import ArrayLike
 
 from rankwise.check.parameters import OneOf, Search, check_declared
-from rankwise.objectives.lists import Derivatives, Lists, Values
 from rankwise.objectives.prepared import PerQuery, Prepared, checked_lists
+from rankwise.objectives.ragged import Derivatives, RaggedLists, Values
 from rankwise.objectives.wrappers.base import Wrapper
 from rankwise.stream import Stream
 
@@ -34,7 +34,7 @@ class weighted(Wrapper):  # noqa: N801 (wrappers are adjectives)
         inner = self.inner.prepare(labels, offsets, **columns)
         return PreparedWeighted(lists=inner.lists, inner=inner, weights=self.weights(*checked_lists(labels, offsets)))
 
-    def weights(self, labels: Values, lists: Lists) -> Values:
+    def weights(self, labels: Values, lists: RaggedLists) -> Values:
         """Return the weight of each query."""
         if self.by == "size":
             measure = lists.floats(lists.sizes)

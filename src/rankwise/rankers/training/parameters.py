@@ -57,7 +57,7 @@ Metrics = Annotated[
     MetricLike | Sequence[MetricLike],
     """Metrics of the validation data after every round: expressions, or functions (see :class:`Metric`); larger is
     better.""",
-    Option(name="metric", metavar="METRIC", group=_TRAINING),
+    Option(short="-m", metavar="LIST", group=_TRAINING),
 ]
 Debias = Annotated[
     bool,

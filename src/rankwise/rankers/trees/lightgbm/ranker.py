@@ -12,7 +12,7 @@ from rankwise.rankers.table import Recipe
 from rankwise.rankers.trees import monotone
 from rankwise.rankers.trees.lightgbm import parameters
 from rankwise.rankers.trees.lightgbm.data import matrices
-from rankwise.rankers.trees.lightgbm.foreign import read_foreign
+from rankwise.rankers.trees.lightgbm.imported_models import read_foreign
 from rankwise.rankers.trees.lightgbm.model import LightGBMGrowth, LightGBMMatrices
 from rankwise.rankers.trees.protocol import (
     LARGE_DATA,

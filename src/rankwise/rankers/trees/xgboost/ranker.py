@@ -23,7 +23,7 @@ from rankwise.rankers.trees.protocol import (
 )
 from rankwise.rankers.trees.ranker import TreeRanker
 from rankwise.rankers.trees.xgboost.data import CACHE_PARAMETERS, XGBoostMatrices, gpu, matrices
-from rankwise.rankers.trees.xgboost.foreign import read_foreign
+from rankwise.rankers.trees.xgboost.imported_models import read_foreign
 from rankwise.rankers.trees.xgboost.model import XGBoostGrowth
 
 _ALIASES = {

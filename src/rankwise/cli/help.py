@@ -1,0 +1,101 @@
+"""Help pages: prose, examples, and options in groups, as plain text; a long page has one line for most options."""
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from rankwise.cli.options import ARGUMENTS, READING, RUNNING
+
+_NAMED = {READING: "rankwise data info"}
+"""Groups of which pages have only the names of options -> the command whose page explains them."""
+_LONG = 80  # lines of two screens
+_COLUMN = 24  # of the names of options
+
+
+class Helped:
+    """A command, or a group of commands, with such a page."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the page, in letters that the terminal has."""
+        write(self, ctx, formatter)
+        encoding = sys.stdout.encoding or "utf-8"
+        formatter.buffer = [text.encode(encoding, "replace").decode(encoding) for text in formatter.buffer]
+
+
+def write(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write the page of a command or of a group of commands."""
+    command.format_usage(ctx, formatter)
+    _text(command.help or "", formatter)
+    groups: dict[str, list[Any]] = {ARGUMENTS: [], "": []}
+    for one in command.get_params(ctx):
+        group = ARGUMENTS if one.param_type_name == "argument" else one.rich_help_panel or ""
+        groups.setdefault(RUNNING if "--help" in one.opts and len(command.params) > 3 else group, []).append(one)
+    groups = {title: groups[title] for title in sorted(groups, key=(READING, RUNNING).__contains__)}
+    groups |= {RUNNING: groups.pop(RUNNING)} if RUNNING in groups else {}
+    start = len(formatter.buffer)
+    for brief in (False, True):
+        del formatter.buffer[start:]
+        for title, listed in groups.items():
+            _options(title, listed, ctx, formatter, brief=brief and title not in (ARGUMENTS, ""))
+        if "".join(formatter.buffer).count("\n") <= _LONG:
+            break
+    commands: dict[str, list[tuple[str, str]]] = {}
+    for name, one in getattr(command, "commands", {}).items():
+        commands.setdefault(one.rich_help_panel or "Commands", []).append((name, (one.help or "").split("\n")[0]))
+    for title, rows in commands.items():
+        with formatter.section(title):
+            formatter.write_dl(rows)
+    _text(command.epilog or "", formatter)
+
+
+def _text(words: str, formatter: Any) -> None:
+    """Write paragraphs to the width of the screen; lines of examples stay as they are."""
+    for paragraph in words.split("\n\n") if words else ():
+        formatter.write_paragraph()
+        if paragraph.startswith("rankwise "):
+            formatter.write("".join(f"  {line}\n" for line in paragraph.split("\n")))
+        else:
+            formatter.write_text(paragraph)
+
+
+def _options(title: str, listed: Sequence[Any], ctx: Any, formatter: Any, *, brief: bool) -> None:
+    """Write a group of options, or only their names where another page explains them."""
+    explained = _NAMED.get(title, ctx.command_path)
+    if explained != ctx.command_path:
+        with formatter.section(f"{title}, see '{explained} --help'"):
+            names = " ".join(one.opts[0] for one in listed)
+            formatter.write("".join(f"  {line}\n" for line in textwrap.wrap(names, 76, break_on_hyphens=False)))
+    elif listed:
+        rows = [(_name(one, brief=brief), *_sentence(one)) for one in listed]
+        room = formatter.width - _COLUMN - 6
+        with formatter.section(title or "Options"):
+            if brief:
+                rows = [(name, *_cut(text, more, room)) for name, text, more in rows]
+            formatter.write_dl([(name, text + more) for name, text, more in rows], col_max=_COLUMN)
+
+
+def _cut(text: str, more: str, room: int) -> tuple[str, str]:
+    """Return a text that fits on a line, with the default behind it where that leaves enough of the text."""
+    more = more if len(text + more) <= room or len(more) <= room // 3 else ""
+    return textwrap.shorten(text, room - len(more), placeholder=" …"), more
+
+
+def _name(one: Any, *, brief: bool) -> str:
+    if one.param_type_name == "argument":
+        return str(one.metavar)
+    if brief:
+        metavar = "" if one.is_flag else f" {one.metavar}"
+        return one.opts[-1 if "--help" in one.opts else 0] + (
+            metavar if len(one.opts[0] + metavar) <= _COLUMN else " NAME" if metavar else ""
+        )
+    words = ", ".join([*reversed(one.opts), *one.secondary_opts])
+    return words if one.is_flag else f"{words} {one.metavar or ''}".rstrip()
+
+
+def _sentence(one: Any) -> tuple[str, str]:
+    """Return what an option is, and its default."""
+    if "--help" in one.opts:
+        return "Show this page.", ""
+    more = "required" if one.required else one.show_default if isinstance(one.show_default, str) else ""
+    return one.help or "", f" [{more}]" if more and one.param_type_name == "option" else ""
