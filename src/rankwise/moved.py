@@ -156,7 +156,7 @@ def find(module: str, name: str) -> object:
 
 def install() -> None:
     """Let old modules be imported."""
-    sys.meta_path.append(_Moved())
+    sys.meta_path.insert(0, _Moved())  # before what an older version left of a folder
 
 
 def _taking(words: dict[str, str], public: str, function: Callable[..., Any]) -> Callable[..., Any]:
