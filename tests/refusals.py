@@ -23,7 +23,7 @@ def refusal(
     found = {"what": message.what, "got": message.got, "where": message.where, "hint": message.plain}
     found["about"] = message.about
     wrong = {name: found[name] for name, words in fields.items() if not _is(words, str(found[name]))}
-    assert not wrong, f"expected {({name: fields[name] for name in wrong})}, not {wrong}"
+    assert not wrong, f"expected { ({name: fields[name] for name in wrong}) }, not {wrong}"
 
 
 def refuses(call: Callable[[], object], kind: type[BaseException] = check.InputError, /, **fields: str) -> None:
